@@ -5,15 +5,14 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { addedModels, manifest, type AddedModel } from "../../packages/embedded/src/addons/installed.ts";
 import type { ChatModel, ChatTurn } from "../../packages/embedded/src/addons/llama.ts";
-import { addonFolder, manifestName } from "../../packages/embedded/src/addons/places.ts";
 import { addons } from "../../packages/embedded/src/addons/table.ts";
 import { catalog, type EmbeddedModel } from "../../packages/embedded/src/catalog.ts";
-import type { StoryWishes } from "../../packages/embedded/src/chat/stories.ts";
+import type { GenerationOptions } from "../../packages/embedded/src/chat/stories.ts";
 import { makeChatEngine } from "../../packages/embedded/src/server/chat-engine.ts";
-import { mannerOf } from "../../packages/embedded/src/server/chat-manner.ts";
+import { backendOf } from "../../packages/embedded/src/server/chat-backend.ts";
 import type { Engine } from "../../packages/embedded/src/server/engine.ts";
-import { oneLoaded } from "../../packages/embedded/src/server/one-loaded.ts";
-import { isRefusal } from "../../packages/embedded/src/server/refusal.ts";
+import { modelCache } from "../../packages/embedded/src/server/model-cache.ts";
+import { isRequestError } from "../../packages/embedded/src/server/request-error.ts";
 import { serveEngine } from "../../packages/embedded/src/server/serve-engine.ts";
 import { makeTranscriptionEngine } from "../../packages/embedded/src/server/transcription-engine.ts";
 import { localModels } from "../../src/engines/catalog.ts";
@@ -95,7 +94,7 @@ function addHollow(name: string): void {
 }
 
 describe("an added Whisper", () => {
-  test("of which a file was changed is refused, with what to do about it", async () => {
+  test("with a changed file is rejected, with instructions", async () => {
     const addon = await addWhisperCopy(dataDir, "whisper-copy");
     const config = join(addonFolder(dataDir, addon.name), "config.json");
     const changed = (await Bun.file(config).text()).replace("{", " ").replace(/\}\s*$/, (end) => end.replace("}", " "));
@@ -116,7 +115,7 @@ describe("an added Whisper", () => {
 });
 
 describe("an engine process", () => {
-  test("knows nothing but what is built in where no data directory is given, or nothing was added to it", async () => {
+  test("serves only the built-in models without a data directory, or if nothing was added to it", async () => {
     addHollow("whisper-tiny");
     expect(await listed(await start("transcription", null))).toEqual(["whisper-base"]);
     expect(await listed(await start("transcription", join(dataDir, "nothing", "here")))).toEqual(["whisper-base"]);
@@ -132,7 +131,7 @@ describe("an engine process", () => {
     expect(await listed(ask)).toEqual(["whisper-base"]);
   });
 
-  test("refuses to load a language model that is not the one we know, and goes on with the others", async () => {
+  test("refuses to load a language model with another hash, and keeps serving the others", async () => {
     addHollow("tinyllama");
     const ask = await start("chat", dataDir);
     expect(await listed(ask)).toEqual(["stories-15m", "tinyllama"]);
@@ -143,7 +142,7 @@ describe("an engine process", () => {
     expect((await post(ask, { model: "stories-15m", messages, max_tokens: 1 })).status).toBe(200);
   });
 
-  test("says so when its data directory has no name", async () => {
+  test("reports an empty name of a data directory", async () => {
     const main = resolve(import.meta.dir, "../../packages/embedded/src/main.ts");
     const flags = ["--engine", "chat", "--socket", join(directory, "unused"), "--data", ""];
     const child = Bun.spawn([process.execPath, main, ...flags], { stdin: "pipe", stdout: "pipe", stderr: "pipe" });
@@ -153,7 +152,7 @@ describe("an engine process", () => {
 });
 
 describe("the gateway's list of local models", () => {
-  test("has those of a data directory behind those built in, at the moment it is asked", async () => {
+  test("contains the added models after the built-in ones, and is always current", async () => {
     const models = await localModels();
     const ids = (): readonly string[] => models(dataDir).map(({ id }) => id);
     const builtIn = catalog.map(({ id }) => id);
@@ -189,10 +188,10 @@ const failureOf = (work: Promise<unknown>): Promise<unknown> =>
     (thrown: Error) => thrown.message,
   );
 
-describe("the one model in memory", () => {
-  test("is closed before the next is loaded, and loaded once for many uses", async () => {
+describe("the model cache", () => {
+  test("closes a model before it loads the next, and loads it once for many uses", async () => {
     const events: string[] = [];
-    const loaded = oneLoaded(
+    const loaded = modelCache(
       async ({ upstream }, folder) => {
         events.push(`load ${upstream} from ${basename(folder)}`);
         return { upstream };
@@ -204,9 +203,9 @@ describe("the one model in memory", () => {
     expect(events).toEqual(["load first from first", "unload first", "load second from second", "unload second", "load first from first"]);
   });
 
-  test("stays when the next is damaged, which is tried again once it is mended", async () => {
+  test("keeps the model if the next one is damaged, and tries that again once it is repaired", async () => {
     const events: string[] = [];
-    const loaded = oneLoaded(
+    const loaded = modelCache(
       async ({ upstream }) => {
         events.push(`load ${upstream}`);
         return { upstream };
@@ -216,7 +215,7 @@ describe("the one model in memory", () => {
     const [sound, damaged] = [smallModel("sound"), smallModel("damaged")];
     writeFileSync(join(damaged.directory, "weights"), "DAMAGED");
     await loaded(sound);
-    expect(isRefusal(await loaded(damaged))).toBe(true);
+    expect(isRequestError(await loaded(damaged))).toBe(true);
     await loaded(sound);
     expect(events).toEqual(["load sound"]);
     writeFileSync(join(damaged.directory, "weights"), "damaged");
@@ -224,12 +223,12 @@ describe("the one model in memory", () => {
     expect(events).toEqual(["load sound", "unload sound", "load damaged"]);
   });
 
-  test("is none after a load or a farewell that failed, and the next use loads anew", async () => {
+  test("is empty after a failed load or close, and the next use loads again", async () => {
     const failing = new Set(["load second", "unload third"]);
     const step = (what: string): void => {
       if (failing.delete(what)) throw new Error(what);
     };
-    const loaded = oneLoaded(
+    const loaded = modelCache(
       async ({ upstream }) => {
         step(`load ${upstream}`);
         return { upstream };
@@ -250,7 +249,7 @@ describe("the one model in memory", () => {
 class StandIn implements ChatModel {
   readonly contextMax = 50;
   readonly asked: (readonly ChatTurn[])[] = [];
-  readonly wishes: StoryWishes[] = [];
+  readonly wishes: GenerationOptions[] = [];
   ended = 0;
   closed = 0;
   words: readonly string[] = ["Good", " day", "."];
@@ -263,7 +262,7 @@ class StandIn implements ChatModel {
     return tokens.length >= this.contextMax ? null : tokens;
   }
 
-  async *tell(_: readonly number[], wishes: StoryWishes): ReturnType<ChatModel["tell"]> {
+  async *generate(_: readonly number[], wishes: GenerationOptions): ReturnType<ChatModel["generate"]> {
     this.wishes.push(wishes);
     try {
       // As while a long prompt is read.
@@ -295,7 +294,7 @@ describe("an added language model", () => {
     ask = serve(
       makeChatEngine(
         () => [...builtIn, added],
-        (which) => (which.upstream === "talker" ? { ...mannerOf(which), load: async () => model } : mannerOf(which)),
+        (which) => (which.upstream === "talker" ? { ...backendOf(which), load: async () => model } : backendOf(which)),
       ),
     );
   });
@@ -315,7 +314,7 @@ describe("an added language model", () => {
   ];
   const talk = { model: "talker", messages };
 
-  test("is told all that was said, and counts tokens truly", async () => {
+  test("gets the whole conversation, and counts tokens correctly", async () => {
     const response = await post(ask, talk);
     expect(response.status).toBe(200);
     expect(await response.json()).toMatchObject({
@@ -334,7 +333,7 @@ describe("an added language model", () => {
     ]);
   });
 
-  test("is told every wish, and has its own defaults for what is not wished", async () => {
+  test("gets all options, and has its own defaults", async () => {
     const asked = { temperature: 0.2, top_p: 0.5, frequency_penalty: 1, presence_penalty: -1, max_tokens: 7, stop: ["a", "b"], seed: 5 };
     await (await post(ask, { ...talk, ...asked })).text();
     await (await post(ask, talk)).text();
@@ -344,7 +343,7 @@ describe("an added language model", () => {
     ]);
   });
 
-  test("streams its words one by one", async () => {
+  test("streams its answer word by word", async () => {
     const text = await (await post(ask, { ...talk, stream: true, stream_options: { include_usage: true } })).text();
     const deltas = [...text.matchAll(/"delta":\{"content":("[^"]*")\}/g)].map(([, word]) => JSON.parse(word!) as unknown);
     expect(deltas).toEqual(["Good", " day", "."]);
@@ -366,7 +365,7 @@ describe("an added language model", () => {
     expect(model.wishes).toEqual([]);
   });
 
-  test.each([true, false])("stops when its client leaves, and the next is served (streamed: %p)", async (stream) => {
+  test.each([true, false])("stops when its client leaves, and the next request is served (streamed: %p)", async (stream) => {
     model.endless = true;
     const gone = new AbortController();
     const leaving = post(ask, { ...talk, stream }, gone.signal);
@@ -379,7 +378,7 @@ describe("an added language model", () => {
     expect(await (await post(ask, talk)).json()).toMatchObject({ choices: [{ message: { content: "Good day." } }] });
   });
 
-  test("makes room for the story teller only when its own job is done", async () => {
+  test("is unloaded for the built-in chat model only when its own job is done", async () => {
     model.endless = true;
     const gone = new AbortController();
     const talking = await post(ask, { ...talk, stream: true }, gone.signal);
@@ -405,7 +404,7 @@ const realDataDir = (name: string): string | undefined =>
   realDataDirs.find((path) => addedModels(path).some(({ upstream }) => upstream === name));
 
 describe("a real added model, where there is one", () => {
-  test.skipIf(realDataDir("whisper-tiny") === undefined)("whisper-tiny hears", async () => {
+  test.skipIf(realDataDir("whisper-tiny") === undefined)("whisper-tiny transcribes", async () => {
     const ask = await start("transcription", realDataDir("whisper-tiny")!);
     const audio = new Blob([await Bun.file(join(import.meta.dir, "../fixtures/audio/jfk.wav")).arrayBuffer()]);
     expect(await transcriptOf(ask, "whisper-tiny", audio)).toMatch(/ask not what your country can do for you/i);

@@ -1,14 +1,14 @@
 // Needs: models, slow. It tells a story of two hundred words; embedded-chat proves where shorter ones end.
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { catalog, packageDirectory } from "../../packages/embedded/src/catalog.ts";
-import { loadStories, type StoryPart } from "../../packages/embedded/src/chat/stories.ts";
+import { loadStories, type GeneratedPart } from "../../packages/embedded/src/chat/stories.ts";
 
 setDefaultTimeout(60_000);
 
 const model = catalog.find(({ operation }) => operation === "chat")!;
 const stories = await loadStories(packageDirectory(model.package)!);
 
-async function lastPart(text: string, tokensMax: number): Promise<StoryPart> {
+async function lastPart(text: string, tokensMax: number): Promise<GeneratedPart> {
   const wishes = { temperature: 0, topP: 1, frequencyPenalty: 0, presencePenalty: 0, tokensMax, stop: [], seed: null };
   const parts = await Array.fromAsync(stories.tell(stories.prompt(text)!, wishes));
   expect(parts.slice(0, -1).every(({ finish }) => finish === null)).toBe(true);

@@ -4,11 +4,11 @@ import fc from "fast-check";
 import { catalog, installed, packageDirectory } from "../../packages/embedded/src/catalog.ts";
 import { readCheckpoint } from "../../packages/embedded/src/chat/checkpoint.ts";
 import { chooseToken, seededDice } from "../../packages/embedded/src/chat/choose-token.ts";
-import { watchFor } from "../../packages/embedded/src/chat/stop-strings.ts";
-import { loadStories, type StoryPart, type StoryWishes } from "../../packages/embedded/src/chat/stories.ts";
+import { stopStringFilter } from "../../packages/embedded/src/chat/stop-strings.ts";
+import { loadStories, type GeneratedPart, type GenerationOptions } from "../../packages/embedded/src/chat/stories.ts";
 import { readTokenizer } from "../../packages/embedded/src/chat/tokenizer.ts";
 import { makeChatEngine } from "../../packages/embedded/src/server/chat-engine.ts";
-import { isRefusal } from "../../packages/embedded/src/server/refusal.ts";
+import { isRequestError } from "../../packages/embedded/src/server/request-error.ts";
 
 setDefaultTimeout(60_000);
 
@@ -18,48 +18,48 @@ const stories = await loadStories(directory);
 const data = new Uint8Array(await Bun.file(`${directory}/dist/llama2.data`).arrayBuffer());
 const tokenizer = readTokenizer(data.subarray(60_816_028), 32_000);
 
-const greedy: StoryWishes = { temperature: 0, topP: 1, frequencyPenalty: 0, presencePenalty: 0, tokensMax: 24, stop: [], seed: null };
+const greedy: GenerationOptions = { temperature: 0, topP: 1, frequencyPenalty: 0, presencePenalty: 0, tokensMax: 24, stop: [], seed: null };
 
-async function told(text: string, wishes: Partial<StoryWishes> = {}): Promise<{ text: string; last: StoryPart; parts: number }> {
-  const parts = await Array.fromAsync(stories.tell(stories.prompt(text)!, { ...greedy, ...wishes }));
+async function told(text: string, wishes: Partial<GenerationOptions> = {}): Promise<{ text: string; last: GeneratedPart; parts: number }> {
+  const parts = await Array.fromAsync(stories.generate(stories.prompt(text)!, { ...greedy, ...wishes }));
   expect(parts.slice(0, -1).every(({ finish }) => finish === null)).toBe(true);
   return { text: parts.map((part) => part.text).join(""), last: parts.at(-1)!, parts: parts.length };
 }
 
 describe("a story", () => {
-  test("at temperature 0 is the one that these weights are known for, a token at a time", async () => {
+  test("at temperature 0 is the known one for these weights, one token at a time", async () => {
     const { text, last, parts } = await told("Once upon a time");
     expect(text).toBe(", there was a little girl named Lily. She loved to play outside in the sunshine. One day,");
     expect(last).toMatchObject({ tokens: 24, finish: "length" });
     expect(parts).toBe(24);
   });
 
-  test("is the same for the same seed, and another for another", async () => {
+  test("is the same for the same seed, and another one for another seed", async () => {
     const wishes = { temperature: 1, topP: 0.9, tokensMax: 16 };
     const first = await told("The cat", { ...wishes, seed: "1" });
     expect((await told("The cat", { ...wishes, seed: "1" })).text).toBe(first.text);
     expect((await told("The cat", { ...wishes, seed: "2" })).text).not.toBe(first.text);
   });
 
-  test("ends in front of a stop string, also where tokens cut it in two", async () => {
+  test("ends before a stop string, even if that is split between tokens", async () => {
     const { text, last } = await told("Once upon a time", { stop: ["named Li", "never"] });
     expect(text).toBe(", there was a little girl ");
     expect(last.finish).toBe("stop");
   });
 
-  test("shows what only looked like a stop string", async () => {
+  test("contains text that only looked like a stop string", async () => {
     const { text, last } = await told("Once upon a time", { tokensMax: 8, stop: ["girl named Bob"] });
     expect(text).toBe((await told("Once upon a time", { tokensMax: 8 })).text);
     expect(last.finish).toBe("length");
   });
 
-  test("is refused room when the prompt takes all of it", () => {
+  test("is rejected if the prompt fills the context", () => {
     expect(stories.prompt("and then ".repeat(300))).toBeNull();
     expect(stories.prompt("x".repeat(10_000_000))).toBeNull();
     expect(stories.prompt("")).toEqual([1]);
   });
 
-  test("lets other work be done between two tokens", async () => {
+  test("yields to the event loop between two tokens", async () => {
     let turns = 0;
     const timer = setInterval(() => turns++, 1);
     await told("Once upon a time", { tokensMax: 12 });
@@ -67,14 +67,14 @@ describe("a story", () => {
     expect(turns).toBeGreaterThan(5);
   });
 
-  test("repeats itself less when repetition is punished", async () => {
+  test("repeats itself less with a penalty", async () => {
     const text = (await told("dog dog dog dog", { presencePenalty: 2, frequencyPenalty: 2, tokensMax: 40 })).text;
     expect(text).not.toBe((await told("dog dog dog dog", { tokensMax: 40 })).text);
   });
 });
 
 describe("the tokenizer", () => {
-  test("gives back every text it was given", () => {
+  test("decodes each text that it encoded", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 60 }), (text) => {
         const tokens = tokenizer.encode(text, 10_000)!;
@@ -84,20 +84,20 @@ describe("the tokenizer", () => {
     );
   });
 
-  test("finds the pieces the model was trained with", () => {
+  test("finds the pieces that the model was trained with", () => {
     expect(tokenizer.encode("Once upon a time", 100)).toEqual([1, 9038, 2501, 263, 931]);
   });
 
-  test("falls back to bytes, and text that looks like a byte token is text", () => {
+  test("falls back to bytes, and text that looks like a byte token stays text", () => {
     expect(tokenizer.encode("\u{1F9A6}", 100)!.filter((token) => token >= 3 && token < 259).length).toBeGreaterThanOrEqual(3);
     expect(tokenizer.encode("<0x41>", 100)!.some((token) => token >= 3 && token < 259)).toBe(false);
   });
 });
 
-describe("the choice of a token", () => {
+describe("sampling a token", () => {
   const plain = { temperature: 1, topP: 1, frequencyPenalty: 0, presencePenalty: 0 };
 
-  test("keeps to the likeliest that have the share asked for", () => {
+  test("chooses among the most likely tokens with the requested share", () => {
     const scores = (): Float32Array => Float32Array.from([1, 0.4, 0.2, 0.01].map(Math.log));
     const dice = seededDice("x");
     const chosen = new Set(Array.from({ length: 300 }, () => chooseToken(scores(), { ...plain, topP: 0.8 }, new Map(), dice)));
@@ -105,7 +105,7 @@ describe("the choice of a token", () => {
     expect(chooseToken(scores(), { ...plain, topP: 0 }, new Map(), dice)).toBe(0);
   });
 
-  test("follows the shares", () => {
+  test("follows the probabilities", () => {
     const dice = seededDice("y");
     const ones = Array.from({ length: 4000 }, () => chooseToken(Float32Array.from([Math.log(3), 0]), plain, new Map(), dice)).filter(
       (token) => token === 0,
@@ -113,7 +113,7 @@ describe("the choice of a token", () => {
     expect(ones.length / 4000).toBeCloseTo(0.75, 1);
   });
 
-  test("always is one of the tokens", () => {
+  test("always returns one of the tokens", () => {
     const scores = fc.array(fc.float({ min: -50, max: 50, noNaN: true }), { minLength: 2, maxLength: 40 });
     const unit = fc.double({ min: 0, max: 0.999, noNaN: true });
     fc.assert(
@@ -126,12 +126,12 @@ describe("the choice of a token", () => {
   });
 });
 
-test("stop strings are found wherever the text is cut", () => {
+test("stop strings are found however the text is split", () => {
   const letters = fc.string({ unit: fc.constantFrom(..."ab"), maxLength: 40 });
   const stops = fc.array(fc.string({ unit: fc.constantFrom(..."ab"), minLength: 1, maxLength: 5 }), { maxLength: 4 });
   fc.assert(
     fc.property(letters, stops, fc.integer({ min: 1, max: 5 }), (text, list, step) => {
-      const watch = watchFor(list);
+      const watch = stopStringFilter(list);
       let shown = "";
       let stopped = false;
       for (let at = 0; at < text.length && !stopped; at += step) {
@@ -150,7 +150,7 @@ test("stop strings are found wherever the text is cut", () => {
   );
 });
 
-describe("a checkpoint that is not one", () => {
+describe("an invalid checkpoint", () => {
   test.each([
     ["cut short", data.slice(0, 10_000)],
     ["empty of sense", new Uint8Array(1000)],
@@ -168,7 +168,7 @@ describe("the catalogue", () => {
     for (const { id, upstream } of catalog) expect(id).toBe(`embedded/${upstream}`);
   });
 
-  test("says that a model is not installed when its package or a file is missing or of another size", () => {
+  test("reports a model as not installed if its package or a file is missing or has another size", () => {
     expect(installed({ ...model, package: "no-such-package" })).toBe(false);
     expect(installed({ ...model, files: [{ path: "dist/none", bytes: 1, sha256: "" }] })).toBe(false);
     expect(installed({ ...model, files: [{ path: "dist/llama2.data", bytes: 1, sha256: "" }] })).toBe(false);
@@ -195,7 +195,7 @@ describe("a request for a story", () => {
     "is taken with %j",
     async (wish) => {
       const order = await read(wish);
-      expect(isRefusal(order as never)).toBe(false);
+      expect(isRequestError(order as never)).toBe(false);
     },
   );
 });

@@ -8,8 +8,7 @@ import { decodeFile } from "../../packages/embedded/src/codecs/decode-file.ts";
 import { serveEngine, type EngineServer } from "../../packages/embedded/src/server/serve-engine.ts";
 import { makeSpeechEngine } from "../../packages/embedded/src/server/speech-engine.ts";
 import { loadGuesser } from "../../packages/embedded/src/speech/kokoro/guesser.ts";
-import { readLexicon } from "../../packages/embedded/src/speech/kokoro/lexicon.ts";
-import { makePronounce } from "../../packages/embedded/src/speech/kokoro/pronounce.ts";
+import { readLexicon, makePronounce } from "../../packages/embedded/src/speech/kokoro/pronounce.ts";
 import { spokenEnglish } from "../../packages/embedded/src/speech/kokoro/spoken-english.ts";
 import { readVocabulary, tokensOf } from "../../packages/embedded/src/speech/kokoro/tokens.ts";
 import { defaultWeights, loadWhisper, type Whisper } from "../../packages/embedded/src/transcription/whisper.ts";
@@ -79,7 +78,7 @@ describe.skipIf(added === undefined)("Kokoro, where it was added", () => {
     expect(longest / 16_000).toBeGreaterThan(0.2);
   });
 
-  test("knows every letter of what its dictionary and its rules say, in both accents", async () => {
+  test("knows each phoneme of its dictionary and its rules, in both accents", async () => {
     const text = (path: string): Promise<string> => Bun.file(join(added!.directory, path)).text();
     const lexicon = readLexicon(await text("headtts/en-us.txt"));
     const vocabulary = readVocabulary(await text("tokenizer.json"));

@@ -4,21 +4,19 @@ import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
-import { addedModels, manifest, type AddedModel } from "../../packages/embedded/src/addons/installed.ts";
-import { addonFolder, manifestName } from "../../packages/embedded/src/addons/places.ts";
+import { addedModels, manifest, type AddedModel, addonFolder, manifestName } from "../../packages/embedded/src/addons/installed.ts";
 import { addons } from "../../packages/embedded/src/addons/table.ts";
 import { catalog } from "../../packages/embedded/src/catalog.ts";
 import { serveEngine } from "../../packages/embedded/src/server/serve-engine.ts";
 import { makeSpeechEngine, type Speaker } from "../../packages/embedded/src/server/speech-engine.ts";
 import { british } from "../../packages/embedded/src/speech/kokoro/british.ts";
 import type { Guesser } from "../../packages/embedded/src/speech/kokoro/guesser.ts";
-import { readLexicon } from "../../packages/embedded/src/speech/kokoro/lexicon.ts";
+import { readLexicon, makePronounce } from "../../packages/embedded/src/speech/kokoro/pronounce.ts";
 import { withShortPauses } from "../../packages/embedded/src/speech/kokoro/pauses.ts";
 import { american, fromIpa, stressed, withS } from "../../packages/embedded/src/speech/kokoro/phonemes.ts";
-import { makePronounce } from "../../packages/embedded/src/speech/kokoro/pronounce.ts";
 import { spokenEnglish } from "../../packages/embedded/src/speech/kokoro/spoken-english.ts";
 import { cutPhonemes, readVocabulary, tokensOf } from "../../packages/embedded/src/speech/kokoro/tokens.ts";
-import { accentOf, voicesIn } from "../../packages/embedded/src/speech/kokoro/voices.ts";
+import { accentOf, voicesIn } from "../../packages/embedded/src/speech/kokoro/kokoro-addon.ts";
 import { spokenText } from "../../packages/embedded/src/speech/spoken-text.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -54,12 +52,12 @@ describe("a text", () => {
     expect(plain.kind === "speakable" ? spokenEnglish(plain.text, "american") : plain.kind).toBe(expected);
   });
 
-  test("is said in the British way to a British voice", () => {
+  test("is spoken the British way with a British voice", () => {
     expect(spokenEnglish("105 people, 3/4/2024", "british")).toBe("one hundred and five people, the third of April twenty twenty four");
     expect(spokenEnglish("105 people, 3/4/2024", "american")).toBe("one hundred five people, March fourth, twenty twenty four");
   });
 
-  test("of any kind becomes letters, blanks and marks, and grows only so much", () => {
+  test("of any kind becomes letters, spaces and punctuation, and grows only by a bounded factor", () => {
     const text = fc.oneof(
       fc.string({ unit: "grapheme-ascii", maxLength: 300 }),
       fc.string({ unit: fc.constantFrom(..."0123456789.,:/-$%# apmSt'"), maxLength: 300 }),
@@ -74,7 +72,7 @@ describe("a text", () => {
     );
   });
 
-  test("that is long and hostile is written out in no time", () => {
+  test("that is long and hostile is converted quickly", () => {
     const hostile = ["1", "1.", "1,", "1/", "1:", "-1", "$", "a.", "A.", "a/", "1-", "St. ", "www.", " ", "'", "5 m", "May 1 "];
     const beganMs = performance.now();
     for (const piece of hostile) spokenEnglish(piece.repeat(4096 / piece.length), "american");
@@ -134,7 +132,7 @@ describe("phonemes", () => {
     expect(["kˈæt", "dˈɔɡ", "bˈʌs", "ʤˈʌʤ"].map(withS)).toEqual(["kˈæts", "dˈɔɡz", "bˈʌsᵻz", "ʤˈʌʤᵻz"]);
   });
 
-  test("that are too many are cut between words, at a pause if there is one, and none is lost", () => {
+  test("that are too many are split between words, at a pause if there is one, and none is lost", () => {
     expect(cutPhonemes("ˈæ bˈɛ, sˈi dˈi", 9)).toEqual(["ˈæ bˈɛ,", "sˈi dˈi"]);
     const text = fc.string({ unit: fc.constantFrom(..."ˈæbd ,."), maxLength: 600 });
     fc.assert(
@@ -146,7 +144,7 @@ describe("phonemes", () => {
     );
   });
 
-  test("that the vocabulary lacks are left out", () => {
+  test("that the vocabulary does not have are left out", () => {
     const vocabulary = readVocabulary(JSON.stringify({ model: { vocab: { a: 43, ˈ: 156 } } }));
     expect(tokensOf("ˈa☃a", vocabulary)).toEqual([156, 43, 43]);
   });
@@ -188,11 +186,11 @@ describe("a sentence", () => {
     expect(pronounce(text, "american")).toBe(expected);
   });
 
-  test("is pronounced otherwise by a British voice", () => {
+  test("is pronounced differently by a British voice", () => {
     expect(pronounce("Z was a tomato.", "british")).toBe("zˈɛd wɒz ə təmˈɑːtQ.");
   });
 
-  test("of any words has only letters that the model knows", () => {
+  test("of any words has only phonemes that the model knows", () => {
     const text = fc.string({ unit: fc.constantFrom(..."abcdefghij klmnopqrstuvwxyz '-.,\"()!?ABZ"), maxLength: 200 });
     fc.assert(
       fc.property(text, fc.constantFrom("american", "british"), (source, accent) => {
@@ -205,18 +203,18 @@ describe("a sentence", () => {
 describe("the silence around a piece", () => {
   const sound = Float32Array.from({ length: 24_000 * 3 }, (_, index) => (index >= 24_000 && index < 48_000 ? 0.5 : 0));
 
-  test("is cut to a pause, shorter inside a sentence than behind it", () => {
+  test("is shortened to a pause, which is shorter inside a sentence than after it", () => {
     expect(withShortPauses(sound, true).length / 24_000).toBeCloseTo(0.1 + 1 + 0.32, 3);
     expect(withShortPauses(sound, false).length / 24_000).toBeCloseTo(0.1 + 1 + 0.12, 3);
   });
 
-  test("stays as it is where there is nothing else, or less of it", () => {
+  test("is unchanged if there is nothing else, or less of it", () => {
     expect(withShortPauses(new Float32Array(10), true).length).toBe(10);
     expect(withShortPauses(Float32Array.of(0, 0.5, 0), true)).toEqual(Float32Array.of(0, 0.5, 0));
   });
 });
 
-test("the voices of the add-on are American and British, the usual one first", () => {
+test("the voices of the add-on are American and British, the default first", () => {
   const voices = voicesIn(kokoro.files);
   expect(voices[0]).toBe("af_heart");
   for (const voice of ["af_bella", "am_michael", "bf_emma", "bm_george"]) expect(voices).toContain(voice);
@@ -291,12 +289,12 @@ describe("the speech engine with an added model", () => {
   });
   const asked = { model: "other", voice: "af_test", input: "one two three", response_format: "pcm" };
 
-  test("speaks with the voices that the model has files of, and with no others", async () => {
+  test("speaks only with the voices that the model has files for", async () => {
     expect((await (await ask(asked)).bytes()).length).toBe(3 * 240 * 2);
     expect(await refused(await ask({ ...asked, voice: "rms" }))).toEqual([
       400,
       "invalid_value",
-      "This voice is not known. There are af_test.",
+      "This voice is not known. The voices are af_test.",
     ]);
     expect((await refused(await ask({ ...asked, model: "flite" })))[0]).toBe(400);
   });
@@ -308,7 +306,7 @@ describe("the speech engine with an added model", () => {
     expect(events.filter((event) => event !== "a")).toEqual(["load other", "close other", "load flite", "close flite", "load other"]);
   });
 
-  test("gives the same formats and makes the same refusals as with the one built in", async () => {
+  test("supports the same formats and rejects the same requests as with the built-in model", async () => {
     const wav = await (await ask({ ...asked, response_format: "wav" })).bytes();
     expect(new TextDecoder().decode(wav.subarray(0, 4))).toBe("RIFF");
     expect((await refused(await ask({ ...asked, response_format: "mp3" })))[1]).toBe("unsupported_value");
@@ -328,7 +326,7 @@ describe("the speech engine with an added model", () => {
   });
 });
 
-test("a Kokoro whose files are not the ones we know is refused, and Flite speaks on", async () => {
+test("a Kokoro with other files is rejected, and Flite keeps working", async () => {
   const dataDir = mkdtempSync(join(directory, "data-"));
   for (const { path, bytes } of kokoro.files) {
     const file = join(addonFolder(dataDir, "kokoro"), path);

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { Answer, Engine } from "../../packages/embedded/src/server/engine.ts";
 import { serveEngine, type EngineServer } from "../../packages/embedded/src/server/serve-engine.ts";
-import { makeCutAudio } from "../../src/engines/audio/split.ts";
+import { makeSplitAudio } from "../../src/engines/audio/split.ts";
 import { explain } from "../../src/dialects/errors/explain.ts";
 import { engineCommand } from "../../src/engines/command.ts";
 import { Engines } from "../../src/engines/engines.ts";
@@ -85,7 +85,7 @@ const line = { model: "flite", voice: "kal16", input: "Hello there.", response_f
 const long = { ...line, input: "This is one of many sentences that are spoken. ".repeat(40), speed: 0.5 };
 
 describe("an engine process", () => {
-  test("does not end while an answer is computed but not read, and ends after that", async () => {
+  test("does not exit while an answer is computed but not read, and exits after that", async () => {
     const engine = await start(join(folder, "s"), "--idle-seconds", "0.4");
     const client = await deafClient(engine.socket, speechPath, long);
     await eventually("it is served", () => client.seen.bytes > 0, 20_000);
@@ -108,7 +108,7 @@ describe("an engine process", () => {
     ]);
   });
 
-  test("ends though an answer is not read, once its reader has left", async () => {
+  test("exits although an answer was not read, once its client has left", async () => {
     const engine = await start(join(folder, "s"), "--idle-seconds", "0.4");
     const client = await deafClient(engine.socket, speechPath, long);
     await eventually("it is served", () => client.seen.bytes > 0, 20_000);
@@ -116,7 +116,7 @@ describe("an engine process", () => {
     expect(await engine.child.exited).toBe(0);
   });
 
-  test("gives signs of life while a request is open, and says when it rests", async () => {
+  test("sends heartbeats while a request is open, and reports when it is idle", async () => {
     const engine = await start(join(folder, "s"));
     const client = await deafClient(engine.socket, speechPath, long);
     await eventually("it beats twice", () => engine.signs.filter((sign) => sign.includes("beat")).length >= 2, 20_000);
@@ -125,7 +125,7 @@ describe("an engine process", () => {
     await eventually("it rests", () => engine.signs.at(-1) === '{"event":"rest"}');
   });
 
-  test("takes the folder that was made for its socket along when its standard input ends", async () => {
+  test("deletes the folder of its socket when its stdin is closed", async () => {
     const place = join(folder, "sluice-AbC123");
     mkdirSync(place);
     const [first, second] = await Promise.all([start(join(place, "one")), start(join(place, "two"))]);
@@ -137,7 +137,7 @@ describe("an engine process", () => {
     expect(existsSync(place)).toBe(false);
   });
 
-  test.each(["sluice-AbC123", "somebodys"])("leaves a folder alone that is another's: %s", async (name) => {
+  test.each(["sluice-AbC123", "somebodys"])("leaves folders of others alone: %s", async (name) => {
     const place = join(folder, name);
     mkdirSync(place);
     if (name.startsWith("sluice-")) writeFileSync(join(place, "precious"), "kept");
@@ -148,7 +148,7 @@ describe("an engine process", () => {
     expect(existsSync(engine.socket)).toBe(false);
   });
 
-  test("leaves nothing behind of a gateway that was killed without a word", async () => {
+  test("leaves nothing behind of a gateway that was killed", async () => {
     const [supervisor, command] = ["engines", "command"].map((name) => resolve(import.meta.dir, `../../src/engines/${name}.ts`));
     const gateway = Bun.spawn(
       [
@@ -195,8 +195,8 @@ function serve(answer: (name: string, signal: AbortSignal) => Pieces | string): 
   return socket;
 }
 
-describe("a turn", () => {
-  test("of a client that left is over when the work has stopped, not before", async () => {
+describe("a job", () => {
+  test("of a client that left ends when its work has stopped, not before", async () => {
     const order: string[] = [];
     let finish = (): void => {};
     const busy = new Promise<void>((done) => (finish = done));
@@ -228,7 +228,7 @@ describe("a turn", () => {
     expect(order).toEqual(["at work", "stopped", "next"]);
   });
 
-  test("is over when its answer is computed; but so many answers may be unread, and no more", async () => {
+  test("ends when its answer is computed; but only a bounded number of answers may be unread", async () => {
     const socket = serve((name) =>
       name === "short"
         ? "ok"
@@ -252,7 +252,7 @@ describe("a turn", () => {
   });
 });
 
-test("a mistake of an engine is told without what was quoted, and is not repeated on the same engine", async () => {
+test("an error of an engine is logged without quoted text, and is not retried on the same engine", async () => {
   const socket = join(folder, "s");
   const serving = resolve(import.meta.dir, "../../packages/embedded/src/server/serve-engine.ts");
   const script = `import { serveEngine } from ${JSON.stringify(serving)};
@@ -285,12 +285,12 @@ test("a mistake of an engine is told without what was quoted, and is not repeate
 });
 
 test.skipIf(!existsSync("/proc/self/stat"))(
-  "the processes that cut recordings are killed together, and none is started after",
+  "the processes that split recordings are killed together, and none is started afterwards",
   async () => {
     const wav = new Uint8Array(1_000_000);
     const program = join(folder, "sleeper.ts");
     writeFileSync(program, `await Bun.write(${JSON.stringify(folder)} + "/pid-" + process.pid, ""); await Bun.sleep(60_000);`);
-    const cut = makeCutAudio({ program: new URL(`file://${program}`), processesMax: 2 });
+    const cut = makeSplitAudio({ program: new URL(`file://${program}`), processesMax: 2 });
     const recording = {
       length: wav.length,
       head: wav.slice(0, 16),

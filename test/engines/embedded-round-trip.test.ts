@@ -140,7 +140,7 @@ async function seconds(format: AudioFormat): Promise<number> {
 }
 
 describe("the models of this machine", () => {
-  test("are listed, each with what it does", async () => {
+  test("are listed, each with a description", async () => {
     const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
     const { data } = (await response.json()) as { data: readonly { id: string; description?: string }[] };
     const described = new Map(data.map(({ id, description }) => [id, description]));
@@ -152,7 +152,7 @@ describe("the models of this machine", () => {
 });
 
 describe("speech", () => {
-  test.each(audioFormats)("in %s has its type, can be decoded and lasts as long as the text takes", async (format) => {
+  test.each(audioFormats)("in %s has its content type, can be decoded and has a plausible duration", async (format) => {
     const response = await speak({ response_format: format });
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe(audioTypes[format]);
@@ -165,13 +165,13 @@ describe("speech", () => {
     expect(Math.abs(duration - (await seconds("pcm")))).toBeLessThan(0.2);
   });
 
-  test("that names no format is mp3", async () => {
+  test("without a format is mp3", async () => {
     const response = await speak({ input: "Hello." });
     expect(response.headers.get("content-type")).toBe("audio/mpeg");
     expect((await decodeFile(await response.bytes())).samples.length).toBeGreaterThan(0);
   });
 
-  test("comes as events to whoever asks for them, and they are the same audio", async () => {
+  test("is sent as events if requested, with the same audio", async () => {
     const response = await speak({ response_format: "pcm", stream_format: "sse" });
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toStartWith("text/event-stream");
@@ -183,7 +183,7 @@ describe("speech", () => {
     expect(Buffer.concat(pieces).equals(Buffer.from(await audio("pcm")))).toBe(true);
   });
 
-  test("asked of a voice that nobody has comes in the usual one, and the client is told", async () => {
+  test("with an unknown voice uses the default one, and the client is told", async () => {
     const response = await speak({ voice: "alloy", input: "Hello.", response_format: "wav" });
     expect(response.headers.get("x-sluice-voice")).toBe(catalog.flatMap(({ voices }) => voices ?? [])[0] ?? "");
     expect((await decodeFile(await response.bytes())).samples.length).toBeGreaterThan(0);
@@ -214,7 +214,7 @@ describe.skipIf(!ffmpeg)("a decoder that is not ours (skipped without ffmpeg and
     return Buffer.from(out);
   }
 
-  test.each(audioFormats)("finds one channel of sound in %s, without a complaint, of the same length", async (format) => {
+  test.each(audioFormats)("finds one channel of audio in %s, without errors, of the same duration", async (format) => {
     const path = join(directory, `spoken-${format}.${extensions[format]}`);
     await writeFile(path, await file(format));
     const probed = await run("ffprobe", "-v", "error", "-show_entries", "stream=codec_name,channels", "-of", "json", path);
@@ -234,7 +234,7 @@ describe("a round trip", () => {
     console.log(`word errors by way of ${format}: ${shownRate(found)}`);
   }
 
-  test("by mp3 comes back as json", async () => {
+  test("through mp3 returns as json", async () => {
     const response = await transcript(await file("mp3"), "spoken.mp3");
     expect(response.headers.get("content-type")).toBe("application/json");
     const { text, usage } = (await response.json()) as { text: string; usage: unknown };
@@ -242,7 +242,7 @@ describe("a round trip", () => {
     hear("mp3", text);
   });
 
-  test("by opus comes back as text", async () => {
+  test("through opus returns as text", async () => {
     const response = await transcript(await file("opus"), "spoken.opus", { response_format: "text" });
     expect(response.headers.get("content-type")).toBe("text/plain; charset=utf-8");
     const text = await response.text();
@@ -262,7 +262,7 @@ describe("a round trip", () => {
     hear(format, cues.map(({ text }) => text).join(" "));
   });
 
-  test("by wav comes back in detail, with the language and a time for every word", async () => {
+  test("through wav returns in detail, with the language and a time for each word", async () => {
     const data = form(await file("wav"), "spoken.wav", { response_format: "verbose_json" });
     for (const granularity of ["word", "segment"]) data.append("timestamp_granularities[]", granularity);
     const response = await post("audio/transcriptions", data);
@@ -278,7 +278,7 @@ describe("a round trip", () => {
     hear("wav", verbose.text);
   });
 
-  test("by samples in a wav of the client's own comes back as a stream", async () => {
+  test("through samples in a client's own wav returns as a stream", async () => {
     const response = await transcript(await file("pcm"), "spoken.wav", { stream: "true", language: "en-GB" });
     expect(response.headers.get("content-type")).toStartWith("text/event-stream");
     const data = eventsIn(await response.bytes());
@@ -291,7 +291,7 @@ describe("a round trip", () => {
     hear("pcm", text);
   });
 
-  test("keeps at least four words in five, over all formats", () => {
+  test("keeps at least four of five words, over all formats", () => {
     const all = totalErrors([...heard.values()]);
     console.log(`word errors over all formats: ${shownRate(all)}`);
     expect(heard.size).toBe(audioFormats.length);
@@ -300,7 +300,7 @@ describe("a round trip", () => {
 });
 
 describe("a recording of a person", () => {
-  test("is written down, and its language found", async () => {
+  test("is transcribed, and its language is detected", async () => {
     const response = await transcript(jfk, "jfk.wav", { response_format: "verbose_json" });
     const { text, language, duration } = (await response.json()) as Verbose;
     const found = wordErrors(jfkSaid, text);
@@ -318,7 +318,7 @@ describe("a recording of a person", () => {
     expect(errorRate(wordErrors(jfkSaid, text))).toBeLessThanOrEqual(0.2);
   });
 
-  test.skipIf(!existsSync(alsa))("that checks loudspeakers is written down (skipped without alsa-utils)", async () => {
+  test.skipIf(!existsSync(alsa))("that tests loudspeakers is transcribed (skipped without alsa-utils)", async () => {
     const names = readdirSync(alsa).filter((name) => /^[A-Z][a-z]+_[A-Z][a-z]+\.wav$/.test(name));
     const prompts = await Promise.all(
       names.map(async (name) => {
@@ -341,7 +341,7 @@ interface Chunk {
 }
 
 describe("chat", () => {
-  test("tells the same story whole and streamed", async () => {
+  test("returns the same story whole and streamed", async () => {
     const whole = await post("chat/completions", { ...story, max_tokens: 24 });
     expect(whole.status).toBe(200);
     const { choices, usage } = (await whole.json()) as { choices: readonly { message: { content: string } }[]; usage: unknown };
@@ -359,7 +359,7 @@ describe("chat", () => {
   });
 });
 
-describe("what cannot be done is refused", () => {
+describe("rejected with an error is", () => {
   test.each([
     ["Japanese", "こんにちは、世界。お元気ですか。"],
     ["Russian", "Привет, как у тебя дела?"],
@@ -374,12 +374,12 @@ describe("what cannot be done is refused", () => {
     expect(error).toMatchObject({ status: 400, param: "instructions", code: "unsupported_parameter" });
   });
 
-  test("a language that is none", async () => {
+  test("an unknown language", async () => {
     const error = await refused(post("audio/transcriptions", form(jfk, "jfk.wav", { language: "klingon" })));
     expect(error).toMatchObject({ status: 400, param: "language", code: "invalid_value" });
   });
 
-  test("chat with the voice, and a voice for the chat model", async () => {
+  test("a chat with the speech model, and speech with the chat model", async () => {
     const chatted = await refused(post("chat/completions", { ...story, model: "embedded/flite" }));
     expect(chatted).toMatchObject({ status: 400, param: "model", code: "unsupported_operation" });
     expect(chatted.message).toContain("embedded/flite");
@@ -387,18 +387,18 @@ describe("what cannot be done is refused", () => {
     expect(await refused(post("audio/transcriptions", modelForm("embedded/flite")))).toMatchObject({ code: "unsupported_operation" });
   });
 
-  test("a model that is not there", async () => {
+  test("an unknown model", async () => {
     expect(await refused(speak({ model: "embedded/nobody" }))).toMatchObject({ status: 404, param: "model", code: "model_not_found" });
   });
 
-  test("a text that is called a recording", async () => {
+  test("a text that is sent as a recording", async () => {
     const letter = bytesOf("Dear brother, this is a letter and not a recording. ".repeat(40));
     const error = await refused(post("audio/transcriptions", form(letter, "letter.wav")));
     expect(error).toMatchObject({ status: 400, type: "invalid_request_error", param: "file" });
     expect(error.message).toContain("audio");
   });
 
-  test("a recording that is cut off before its first sound", async () => {
+  test("a recording that ends before its first sound", async () => {
     const error = await refused(post("audio/transcriptions", form(jfk.subarray(0, 60), "cut.wav")));
     expect(error).toMatchObject({ status: 400, type: "invalid_request_error", param: "file" });
   });
@@ -493,7 +493,7 @@ async function soon(): Promise<number> {
 let aloneMs: number | null = null;
 
 describe("an engine", () => {
-  test.skipIf(!proc)("is free for the next caller when one leaves a long transcription (skipped without /proc)", async () => {
+  test.skipIf(!proc)("is free for the next request when a client leaves a long transcription (skipped without /proc)", async () => {
     const patienceMs = await soon();
     const long = running("audio/transcriptions", form(await longRecording(), "long.wav"));
     await atWork("transcription");
@@ -503,7 +503,7 @@ describe("an engine", () => {
     expect(await long.outcome).toBeInstanceOf(Error);
   });
 
-  test("is free for the next caller when one leaves a stream", async () => {
+  test("is free for the next request when a client leaves a stream", async () => {
     const patienceMs = await soon();
     const controller = new AbortController();
     const response = await post("audio/transcriptions", form(await longRecording(), "long.wav", { stream: "true" }), controller.signal);
@@ -512,23 +512,26 @@ describe("an engine", () => {
     expect(await tookMs(() => transcript(jfk, "jfk.wav"))).toBeLessThan(slowed(patienceMs));
   });
 
-  test.skipIf(!proc)("that works, and another beside it, keep nobody waiting who is served elsewhere (skipped without /proc)", async () => {
-    const listening = running("audio/transcriptions", form(await longRecording(), "long.wav"));
-    await atWork("transcription");
-    const telling = running("chat/completions", { ...story, max_tokens: 240 });
-    await atWork("chat");
-    for (let call = 0; call < 10; call += 1) {
-      const response = await post("chat/completions", { model: "other", messages: story.messages });
-      expect(response.status).toBe(200);
-      await response.bytes();
-    }
-    expect({ listening: listening.over, telling: telling.over }).toEqual({ listening: false, telling: false });
-    listening.leave();
-    telling.leave();
-    await Promise.all([listening.outcome, telling.outcome]);
-  });
+  test.skipIf(!proc)(
+    "at work, and another one beside it, do not delay calls that are served elsewhere (skipped without /proc)",
+    async () => {
+      const listening = running("audio/transcriptions", form(await longRecording(), "long.wav"));
+      await atWork("transcription");
+      const telling = running("chat/completions", { ...story, max_tokens: 240 });
+      await atWork("chat");
+      for (let call = 0; call < 10; call += 1) {
+        const response = await post("chat/completions", { model: "other", messages: story.messages });
+        expect(response.status).toBe(200);
+        await response.bytes();
+      }
+      expect({ listening: listening.over, telling: telling.over }).toEqual({ listening: false, telling: false });
+      listening.leave();
+      telling.leave();
+      await Promise.all([listening.outcome, telling.outcome]);
+    },
+  );
 
-  test.skipIf(!proc)("that is killed in the middle of a call is started again, and nobody hangs (skipped without /proc)", async () => {
+  test.skipIf(!proc)("that is killed during a call is started again, and no call hangs (skipped without /proc)", async () => {
     const victim = pidOf("transcription");
     const call = running("audio/transcriptions", form(jfk, "jfk.wav"));
     await atWork("transcription");
@@ -548,7 +551,7 @@ describe("an engine", () => {
     expect(pidOf("transcription")).not.toBe(victim);
   });
 
-  test("that is killed in the middle of a story ends the stream with an error, and the next story is told", async () => {
+  test("that is killed during a stream ends it with an error, and the next request is served", async () => {
     const response = await post("chat/completions", { ...story, max_tokens: 240, stream: true });
     const stream = reading(response);
     await stream.until(" was");
@@ -575,14 +578,14 @@ describe("without a configuration file", () => {
     return startGateway({ config: "", command, env: { HOME: home, SLUICE_KEY: key, ...env } });
   }
 
-  test("the models of this machine are there, and speak", async () => {
+  test("the local models are available", async () => {
     await using plain = await started({});
     const response = await speak({ input: "Hello." }, plain);
     expect(response.status).toBe(200);
     expect((await decodeFile(await response.bytes())).samples.length).toBeGreaterThan(0);
   });
 
-  test("they can be switched off", async () => {
+  test("they can be disabled", async () => {
     await using plain = await started({ SLUICE_EMBEDDED: "off" });
     const response = await fetch(`${plain.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
     expect(await response.json()).toEqual({ object: "list", data: [] });

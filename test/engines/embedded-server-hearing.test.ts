@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { decodeApart } from "../../packages/embedded/src/server/decoding.ts";
+import { decodeInWorker } from "../../packages/embedded/src/server/decoding.ts";
 import {
   endEngine,
   engineEvents,
@@ -70,7 +70,7 @@ describe("the transcription engine", () => {
     engine.ask(path, { method: "POST", body: data, ...(signal === undefined ? {} : { signal }) });
   const heard = /quick brown fox jumps over the lazy dog/i;
 
-  test("tells when it was said", async () => {
+  test("returns timestamps", async () => {
     const response = await transcribe(
       form({ response_format: "verbose_json", language: "en", "timestamp_granularities[]": ["word", "segment"] }),
     );
@@ -89,7 +89,7 @@ describe("the transcription engine", () => {
     expect("segments" in words).toBe(false);
   });
 
-  test("streams deltas that together are the text", async () => {
+  test("streams deltas that add up to the text", async () => {
     const response = await transcribe(form({ stream: "true" }));
     expect(response.headers.get("content-type")).toContain("text/event-stream");
     const text = await response.text();
@@ -101,20 +101,20 @@ describe("the transcription engine", () => {
     expect(all.at(-1)).toMatchObject({ type: "transcript.text.done", text: expect.stringMatching(heard), usage: { type: "duration" } });
   });
 
-  test("translates at an address of its own", async () => {
+  test("translates on its own path", async () => {
     const body = form({ response_format: "verbose_json" });
     const response = await engine.ask("/v1/audio/translations", { method: "POST", body });
     expect(await response.json()).toMatchObject({ task: "translate", text: expect.stringMatching(heard) });
   });
 
-  test("stops at the bound that it is asked with, whatever the file says of its length", async () => {
+  test("stops at the requested limit, whatever duration the file declares", async () => {
     const ask = (seconds: string): Promise<Response> =>
       engine.ask(path, { method: "POST", body: form({}), headers: { "x-audio-seconds-max": seconds } });
     expect(await engineRefusal(ask("1"))).toEqual({ status: 400, code: "invalid_audio", param: "file" });
     for (const enough of ["60", "nonsense"]) expect((await ask(enough)).status).toBe(200);
   });
 
-  test("stops listening when its client leaves", async () => {
+  test("stops transcribing when its client leaves", async () => {
     const gone = new AbortController();
     const leaving = transcribe(form({ stream: "true" }, long), gone.signal);
     await (await leaving).body?.getReader().read();
@@ -126,7 +126,7 @@ describe("the transcription engine", () => {
   });
 
   test.skipIf(!onLinux)(
-    "answers others while it decodes a file that takes long, and serves the next when that one's client leaves",
+    "answers others while it decodes a slow file, and serves the next when that client leaves",
     async () => {
       await (await transcribe(form({}))).text();
       const gone = new AbortController();
@@ -141,7 +141,7 @@ describe("the transcription engine", () => {
     },
   );
 
-  test.skipIf(!onLinux)("ends with its standard input although it is decoding", async () => {
+  test.skipIf(!onLinux)("exits when its stdin is closed, even while it is decoding", async () => {
     const other = await start("transcription");
     const body = form({}, new Blob([slowMp4()]));
     // The model is loaded first, which takes time of the processor too.
@@ -156,10 +156,10 @@ describe("the transcription engine", () => {
   });
 });
 
-describe("decoding in a thread of its own", () => {
-  test("is more patient with what lasts longer", async () => {
+describe("decoding in a worker", () => {
+  test("has a longer time limit for longer audio", async () => {
     const sampleRate = 16_000;
-    const samples = await decodeApart(silentFlac(48_000, 1200).buffer, {
+    const samples = await decodeInWorker(silentFlac(48_000, 1200).buffer, {
       sampleRate,
       signal: new AbortController().signal,
       patienceMs: 10_000,

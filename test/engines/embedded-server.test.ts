@@ -6,9 +6,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { catalog } from "../../packages/embedded/src/catalog.ts";
 import { UndecodableAudio } from "../../packages/embedded/src/codecs/codec.ts";
-import { decodeApart } from "../../packages/embedded/src/server/decoding.ts";
-import { isRefusal } from "../../packages/embedded/src/server/refusal.ts";
-import { makeTurns } from "../../packages/embedded/src/server/turns.ts";
+import { decodeInWorker } from "../../packages/embedded/src/server/decoding.ts";
+import { isRequestError } from "../../packages/embedded/src/server/request-error.ts";
+import { makeJobQueue } from "../../packages/embedded/src/server/job-queue.ts";
 import { verifiedWeights } from "../../packages/embedded/src/server/verified-weights.ts";
 import {
   endEngine,
@@ -92,7 +92,7 @@ describe("the chat engine", () => {
   });
   afterAll(() => endEngine(engine));
 
-  test("gives the whole answer, with real counts", async () => {
+  test("returns the whole answer, with real token counts", async () => {
     const response = await engine.post(chatPath, story);
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toContain("application/json");
@@ -113,7 +113,7 @@ describe("the chat engine", () => {
     });
   });
 
-  test("streams a chunk for each token, in the convention's order", async () => {
+  test("streams one chunk per token, in the order of the OpenAI API", async () => {
     const response = await engine.post(chatPath, { ...story, stream: true, stream_options: { include_usage: true } });
     expect(response.headers.get("content-type")).toContain("text/event-stream");
     const text = await response.text();
@@ -131,12 +131,12 @@ describe("the chat engine", () => {
     expect(chunks.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
   });
 
-  test("says nothing of usage in a stream that did not ask for it", async () => {
+  test("sends no usage in a stream that did not ask for it", async () => {
     const chunks = engineEvents(await (await engine.post(chatPath, { ...story, stream: true })).text());
     expect(chunks.some((chunk) => "usage" in (chunk as object))).toBe(false);
   });
 
-  test("stops in front of a stop string, in a stream and in a whole", async () => {
+  test("stops before a stop string, streamed and whole", async () => {
     const asked = { ...story, stop: [" girl"], max_tokens: 20 };
     const whole = (await (await engine.post(chatPath, asked)).json()) as {
       choices: readonly { message: { content: string }; finish_reason: string }[];
@@ -146,7 +146,7 @@ describe("the chat engine", () => {
     expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? "").join("")).toBe(", there was a little");
   });
 
-  test("continues the last message of the user, parts and all, and takes either token bound", async () => {
+  test("continues the last user message, including its parts, and accepts either token limit", async () => {
     const messages = [
       { role: "system", content: "Be brief." },
       { role: "user", content: "What?" },
@@ -208,7 +208,7 @@ describe("the chat engine", () => {
     await response.text();
   });
 
-  test("does not know other models", async () => {
+  test("rejects other models", async () => {
     expect(await engineRefusal(engine.post(chatPath, { ...story, model: "flite" }))).toEqual({
       status: 404,
       code: "model_not_found",
@@ -216,11 +216,11 @@ describe("the chat engine", () => {
     });
   });
 
-  test.each(["", "{", "[]", "null", "5", '"text"', "[".repeat(200_000), "\0"])("refuses a body that is no JSON object", async (body) => {
+  test.each(["", "{", "[]", "null", "5", '"text"', "[".repeat(200_000), "\0"])("rejects a body that is not a JSON object", async (body) => {
     expect((await engineRefusal(engine.post(chatPath, body))).status).toBe(400);
   });
 
-  test("answers any JSON with a refusal or an answer, and lives on", async () => {
+  test("answers any JSON with an error or an answer, and keeps running", async () => {
     const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom(null, 0, 1, "", [], {}));
     const body = fc.record(
       { messages: value, stop: value, stream: value, tools: value, response_format: value, n: value, logit_bias: value },
@@ -236,7 +236,7 @@ describe("the chat engine", () => {
     );
   });
 
-  test("lists its model, and knows nothing else", async () => {
+  test("lists its model, and has no other routes", async () => {
     expect(await (await engine.ask("/v1/models")).json()).toMatchObject({
       object: "list",
       data: [{ id: "stories-15m", object: "model", created: 0 }],
@@ -245,11 +245,11 @@ describe("the chat engine", () => {
     expect((await engineRefusal(engine.ask(chatPath))).status).toBe(405);
   });
 
-  test("is open to its owner only", () => {
+  test("has a socket that only its owner can use", () => {
     expect(statSync(engine.socket).mode & 0o777).toBe(0o600);
   });
 
-  test("turns a tenth request away while one is served and eight wait, and then serves them all", async () => {
+  test("rejects a tenth request while one is served and eight wait, and then serves them all", async () => {
     const running = Array.from({ length: 9 }, () => engine.post(chatPath, { ...story, max_tokens: 12 }));
     let tenth = await engine.post(chatPath, { ...story, max_tokens: 1 });
     // The ninth may not have arrived yet when the tenth does.
@@ -262,7 +262,7 @@ describe("the chat engine", () => {
     expect((await Promise.all(running)).map(({ status }) => status)).toEqual(Array.from({ length: 9 }, () => 200));
   });
 
-  test("drops the work of clients that leave, under way or waiting, and goes on with the next", async () => {
+  test("stops the work of clients that leave, running or waiting, and continues with the next", async () => {
     const gone = new AbortController();
     const long = { ...story, max_tokens: 60, stream: true };
     const under = await engine.post(chatPath, long, gone.signal);
@@ -288,7 +288,7 @@ describe("the speech engine", () => {
   });
   afterAll(() => endEngine(engine));
 
-  test("speaks bare audio", async () => {
+  test("returns raw PCM", async () => {
     const response = await engine.post(engineSpeechPath, spokenLine);
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("audio/pcm");
@@ -298,7 +298,7 @@ describe("the speech engine", () => {
     expect(Math.max(...samples)).toBeGreaterThan(2000);
   });
 
-  test("speaks wav, which holds the same samples", async () => {
+  test("returns wav with the same samples", async () => {
     const wav = Buffer.from(await (await engine.post(engineSpeechPath, { ...spokenLine, response_format: "wav" })).arrayBuffer());
     const pcm = Buffer.from(await (await engine.post(engineSpeechPath, spokenLine)).arrayBuffer());
     expect(wav.toString("latin1", 0, 4)).toBe("RIFF");
@@ -340,7 +340,7 @@ describe("the speech engine", () => {
     expect(await engineRefusal(engine.post(engineSpeechPath, { ...spokenLine, ...change }))).toEqual({ status: 400, code, param });
   });
 
-  test("does not let a client that does not read keep the others waiting", async () => {
+  test("does not let a client that does not read delay the others", async () => {
     const body = JSON.stringify({ ...spokenLine, input: "This is one of many sentences that are spoken. ".repeat(40), speed: 0.25 });
     let heard = 0;
     const deaf = await Bun.connect({
@@ -380,7 +380,7 @@ describe("the transcription engine", () => {
     engine.ask(path, { method: "POST", body: data, ...(signal === undefined ? {} : { signal }) });
   const heard = /quick brown fox jumps over the lazy dog/i;
 
-  test("hears what the speech engine said", async () => {
+  test("transcribes what the speech engine spoke", async () => {
     const response = await transcribe(form({}));
     expect(response.status).toBe(200);
     const answer = (await response.json()) as { text: string; usage: { type: string; seconds: number } };
@@ -402,7 +402,7 @@ describe("the transcription engine", () => {
     expect(await engineRefusal(transcribe(form(fields)))).toEqual({ status: 400, code, param });
   });
 
-  test("refuses what is no audio, no file or no form, and says so", async () => {
+  test("rejects what is not audio, not a file or not a form, and says so", async () => {
     const noise = new Blob([Uint8Array.from({ length: 5000 }, (_, index) => (index * 7919) % 251)]);
     expect(await engineRefusal(transcribe(form({}, new Blob(["this is a text"]))))).toEqual({
       status: 400,
@@ -426,7 +426,7 @@ describe("the transcription engine", () => {
     }
   });
 
-  test.skipIf(!onLinux)("refuses hours packed into a few bytes, at once and without the memory for them", async () => {
+  test.skipIf(!onLinux)("rejects hours packed into a few bytes, at once and without using the memory for them", async () => {
     await (await transcribe(form({}))).text();
     writeFileSync(`/proc/${engine.child.pid}/clear_refs`, "5");
     const before = peakBytes(engine);
@@ -439,45 +439,47 @@ describe("the transcription engine", () => {
   });
 });
 
-describe("decoding in a thread of its own", () => {
+describe("decoding in a worker", () => {
   const sampleRate = 16_000;
   const stay = new AbortController().signal;
 
-  test("gives up a file that takes too long, and says so", async () => {
-    const outcome = await decodeApart(slowMp4().buffer, { sampleRate, signal: stay, patienceMs: 300 }).catch((error: unknown) => error);
+  test("stops at a time limit, and says so", async () => {
+    const outcome = await decodeInWorker(slowMp4().buffer, { sampleRate, signal: stay, timeoutMs: 300 }).catch((error: unknown) => error);
     expect(outcome).toBeInstanceOf(UndecodableAudio);
     expect((outcome as Error).message).toContain("cannot be decoded");
   });
 
-  test("gives up a file that takes too much memory, and says so", async () => {
-    const outcome = await decodeApart(slowMp4().buffer, { sampleRate, signal: stay, growthBytesMax: 1 }).catch((error: unknown) => error);
+  test("stops at a memory limit, and says so", async () => {
+    const outcome = await decodeInWorker(slowMp4().buffer, { sampleRate, signal: stay, growthBytesMax: 1 }).catch(
+      (error: unknown) => error,
+    );
     expect(outcome).toBeInstanceOf(UndecodableAudio);
     expect((outcome as Error).message).toContain("too much memory");
     await eventually("the thread is gone", isAtRest);
   });
 
-  test("stops at the length it was given, whatever the file says", async () => {
+  test("stops at the given duration, whatever the file declares", async () => {
     const file = silentFlac(48_000, 1200);
-    const outcome = await decodeApart(file.buffer, { sampleRate, signal: stay, secondsMax: 20 }).catch((error: unknown) => error);
+    const outcome = await decodeInWorker(file.buffer, { sampleRate, signal: stay, secondsMax: 20 }).catch((error: unknown) => error);
     expect(outcome).toBeInstanceOf(UndecodableAudio);
     expect((outcome as Error).message).toContain("it may last 20 seconds");
   });
 
-  test("stops at once when nobody wants it any more", async () => {
+  test("stops at once when it is aborted", async () => {
     const gone = new AbortController();
-    const decoding = decodeApart(silentFlac(96_000, 7000).buffer, { sampleRate, signal: gone.signal }).catch((error: unknown) => error);
+    const decoding = decodeInWorker(silentFlac(96_000, 7000).buffer, { sampleRate, signal: gone.signal }).catch((error: unknown) => error);
     await Bun.sleep(300);
     const beganMs = performance.now();
     gone.abort(new Error("left"));
     expect(await decoding).toEqual(new Error("left"));
     expect(performance.now() - beganMs).toBeLessThan(slowed(500));
     await eventually("the thread is gone", isAtRest);
-    await expect(decodeApart(slowMp4().buffer, { sampleRate, signal: gone.signal })).rejects.toThrow("left");
+    await expect(decodeInWorker(slowMp4().buffer, { sampleRate, signal: gone.signal })).rejects.toThrow("left");
   });
 });
 
 describe("an engine process", () => {
-  test("ends, and takes its socket along, when its standard input ends", async () => {
+  test("exits and deletes its socket when its stdin is closed", async () => {
     const engine = await start("chat");
     expect(existsSync(engine.socket)).toBe(true);
     await engine.child.stdin.end();
@@ -496,7 +498,7 @@ describe("an engine process", () => {
     await reader.cancel().catch(() => {});
   });
 
-  test("ends after its idle time, but not while it works", async () => {
+  test("exits when it is idle, but not while it works", async () => {
     const engine = await start("chat", "--idle-seconds", "0.3");
     const response = await engine.post(chatPath, { ...story, max_tokens: 60 });
     expect(await response.json()).toMatchObject({ usage: { completion_tokens: 60 } });
@@ -504,21 +506,21 @@ describe("an engine process", () => {
     expect(existsSync(engine.socket)).toBe(false);
   });
 
-  test("ends when it is told to", async () => {
+  test("exits on SIGTERM", async () => {
     const engine = await start("speech");
     engine.child.kill("SIGTERM");
     expect(await engine.child.exited).toBe(0);
     expect(existsSync(engine.socket)).toBe(false);
   });
 
-  test("does not end with a Ctrl-C meant for the gateway", async () => {
+  test("does not exit on a Ctrl-C that is meant for the gateway", async () => {
     const engine = await start("speech");
     engine.child.kill("SIGINT");
     expect((await engine.ask("/v1/models")).status).toBe(200);
     await endEngine(engine);
   });
 
-  test("takes over the socket of one that was killed, and touches no other file", async () => {
+  test("replaces the socket of a killed engine, and deletes no other file", async () => {
     const first = await start("speech");
     first.child.kill("SIGKILL");
     await first.child.exited;
@@ -550,11 +552,11 @@ describe("an engine process", () => {
     expect(JSON.parse(await new Response(child.stderr).text())).toMatchObject({ event: "failed" });
   });
 
-  test("bears a connection that is silent for long", async () => {
+  test("keeps a connection that is silent for long", async () => {
     expect(await patientAnswer).toStartWith("HTTP/1.1 200");
   });
 
-  test("runs behind the gateway", async () => {
+  test("runs at a lower priority than the gateway", async () => {
     const engine = await start("speech");
     const stat = await Bun.file(`/proc/${engine.child.pid}/stat`).text();
     expect(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]).toBe(process.env["SLUICE_ENGINE_NICENESS"] ?? "10");
@@ -562,36 +564,36 @@ describe("an engine process", () => {
   });
 });
 
-describe("turns", () => {
+describe("queued jobs", () => {
   const stay = new AbortController().signal;
 
-  test("are taken one at a time, in order, and those who left are passed over", async () => {
-    const turns = makeTurns(3);
+  test("run one at a time, in order, and those whose client left are skipped", async () => {
+    const jobs = makeJobQueue(3);
     const leaving = new AbortController();
     const order: number[] = [];
-    const first = await turns.enter()!.turn(stay);
-    const second = turns
-      .enter()!
-      .turn(leaving.signal)
+    const first = await jobs.reserve()!.start(stay);
+    const second = jobs
+      .reserve()!
+      .start(leaving.signal)
       .then(
         () => order.push(-2),
         () => order.push(2),
       );
     const [third, fourth] = [3, 4].map((number) =>
-      turns
-        .enter()!
-        .turn(stay)
+      jobs
+        .reserve()!
+        .start(stay)
         .then((done) => {
           order.push(number);
           return done;
         }),
     );
-    expect(turns.enter()).toBeNull();
+    expect(jobs.reserve()).toBeNull();
     leaving.abort();
     await second;
-    const place = turns.enter();
-    expect(place).not.toBeNull();
-    place!.leave();
+    const slot = jobs.reserve();
+    expect(slot).not.toBeNull();
+    slot!.release();
     first();
     first();
     const endThird = await third!;
@@ -599,54 +601,54 @@ describe("turns", () => {
     endThird();
     (await fourth!)();
     expect(order).toEqual([2, 3, 4]);
-    expect(turns.enter()!.turn(AbortSignal.abort())).rejects.toThrow();
-    expect(await turns.enter()!.turn(stay)).toBeFunction();
+    expect(jobs.reserve()!.start(AbortSignal.abort())).rejects.toThrow();
+    expect(await jobs.reserve()!.start(stay)).toBeFunction();
   });
 
-  test("are promised before a request is read: whoever has a place is not turned away after its upload", async () => {
-    const turns = makeTurns(2);
+  test("are queued before a request is read: a request with a slot is not rejected after its upload", async () => {
+    const jobs = makeJobQueue(2);
     // None is at work yet: one of the three will be.
-    const places = [turns.enter()!, turns.enter()!, turns.enter()!];
-    expect(turns.enter()).toBeNull();
-    const [first, ...others] = places.map((place) => place.turn(stay));
-    expect(turns.enter()).toBeNull();
+    const slots = [jobs.reserve()!, jobs.reserve()!, jobs.reserve()!];
+    expect(jobs.reserve()).toBeNull();
+    const [first, ...others] = slots.map((slot) => slot.start(stay));
+    expect(jobs.reserve()).toBeNull();
     (await first!)();
     for (const other of others) (await other)();
-    const [one, another] = [turns.enter()!, turns.enter()!];
-    one.leave();
-    one.leave();
-    expect([turns.enter() === null, turns.enter() === null, turns.enter() === null]).toEqual([false, false, true]);
-    another.leave();
-    expect(turns.enter()).not.toBeNull();
+    const [one, another] = [jobs.reserve()!, jobs.reserve()!];
+    one.release();
+    one.release();
+    expect([jobs.reserve() === null, jobs.reserve() === null, jobs.reserve() === null]).toEqual([false, false, true]);
+    another.release();
+    expect(jobs.reserve()).not.toBeNull();
   });
 
-  test("say when there will be room by how long jobs take, and nobody is sent away for longer than a minute", async () => {
+  test("estimate when a slot is free from the duration of earlier jobs, at most a minute", async () => {
     let nowMs = 0;
-    const turns = makeTurns(1, () => nowMs);
+    const jobs = makeJobQueue(1, () => nowMs);
     const work = async (ms: number): Promise<void> => {
-      const end = await turns.enter()!.turn(stay);
+      const end = await jobs.reserve()!.start(stay);
       nowMs += ms;
       end();
     };
     for (let job = 0; job < 20; job++) await work(12_000);
-    await turns.enter()!.turn(stay);
-    expect(turns.roomMs()).toBe(12_000);
+    await jobs.reserve()!.start(stay);
+    expect(jobs.retryAfterMs()).toBe(12_000);
     nowMs += 9_000;
-    expect(turns.roomMs()).toBe(3_000);
+    expect(jobs.retryAfterMs()).toBe(3_000);
     nowMs += 2_500;
-    expect(turns.roomMs()).toBe(1_000);
+    expect(jobs.retryAfterMs()).toBe(1_000);
     // It takes longer than the others did.
     nowMs += 8_500;
-    expect(turns.roomMs()).toBe(20_000);
+    expect(jobs.retryAfterMs()).toBe(20_000);
     nowMs += 500_000;
-    expect(turns.roomMs()).toBe(60_000);
+    expect(jobs.retryAfterMs()).toBe(60_000);
   });
 });
 
 describe("weights", () => {
   const [model] = catalog.filter(({ operation }) => operation === "speech");
 
-  test("that are the ones we know are used", async () => {
+  test("with the known hashes are used", async () => {
     expect(typeof (await verifiedWeights(model!))).toBe("string");
   });
 
@@ -656,7 +658,7 @@ describe("weights", () => {
     ["no such package", { ...model!, package: "no-such-package" }],
   ])("are refused, in words that name the model: %s", async (_, wrong) => {
     const found = await verifiedWeights(wrong);
-    if (typeof found === "string" || !isRefusal(found)) throw new Error("it was not refused");
+    if (typeof found === "string" || !isRequestError(found)) throw new Error("it was not refused");
     expect(found).toMatchObject({ status: 503, code: "engine_unavailable" });
     expect(found.message).toContain("embedded/flite");
   });

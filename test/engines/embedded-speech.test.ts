@@ -35,7 +35,7 @@ describe("a voice", () => {
     expect(Math.max(...pieces.map((piece) => piece.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0)))).toBeLessThan(1.5);
   });
 
-  test("says the same thing in the same bytes each time", async () => {
+  test("produces the same bytes for the same text each time", async () => {
     expect(await spoken("Twice the same.")).toEqual(await spoken("Twice the same."));
   });
 
@@ -47,7 +47,7 @@ describe("a voice", () => {
     expect(ratio * speed).toBeLessThan(1.2);
   });
 
-  test("is heard before the rest of the text was spoken", async () => {
+  test("sends audio before the rest of the text was spoken", async () => {
     let spokenPieces = 0;
     const counting = {
       speak: (...[piece, voice, speed]: Parameters<typeof flite.speak>) => {
@@ -63,7 +63,7 @@ describe("a voice", () => {
     expect(spokenPieces).toBe(1);
   });
 
-  test("stops between two sentences when nobody listens any more", async () => {
+  test("stops between two sentences when it is aborted", async () => {
     const gone = new AbortController();
     const speech = speak(flite, sentences("One thing. Another thing."), { voice: "kal16", speed: 1 }, gone.signal);
     await speech.next();
@@ -83,7 +83,7 @@ describe("a voice", () => {
     }
   });
 
-  test("survives whatever can be written in plain letters", async () => {
+  test("survives any text in plain letters", async () => {
     const hostile = [
       "a".repeat(4000),
       "1".repeat(3000),
@@ -102,7 +102,7 @@ describe("a voice", () => {
     }
   });
 
-  test("does so for random text too", async () => {
+  test("survives random text too", async () => {
     const text = fc.string({ unit: "binary-ascii", minLength: 1, maxLength: 300 });
     await fc.assert(
       fc.asyncProperty(text, async (source) => {
@@ -126,7 +126,7 @@ describe("a text", () => {
     expect(sentences(text)).toEqual(expected);
   });
 
-  test("keeps every word when it is cut, and no piece is long", () => {
+  test("keeps all words when it is split, and no piece is long", () => {
     const text = fc.string({ unit: fc.constantFrom(..."ab ,.;:!?-\n'AZ1"), maxLength: 2000 });
     fc.assert(
       fc.property(text, (source) => {
@@ -176,11 +176,11 @@ describe("a text", () => {
     expect(spokenText(source).kind).toBe("foreign");
   });
 
-  test.each(["", "  ", "👍🎉", "...", "—"])("without anything to say is empty: %p", (source) => {
+  test.each(["", "  ", "👍🎉", "...", "—"])("without anything to speak is empty: %p", (source) => {
     expect(spokenText(source)).toEqual({ kind: "empty" });
   });
 
-  test("of any kind is judged, never thrown at", () => {
+  test("of any kind is classified without an exception", () => {
     fc.assert(
       fc.property(anyText({ maxLength: 400 }), (source) => {
         const plain = spokenText(source);

@@ -105,7 +105,7 @@ function expectWords(result: WhisperResult): void {
 }
 
 describe("a recorded speech", () => {
-  test("is written down word by word, with its language and times", async () => {
+  test("is transcribed word by word, with its language and times", async () => {
     const heard: unknown[] = [];
     const result = await whisper.transcribe(jfk, { ...plainly, words: true, onSegment: (segment) => heard.push(segment) });
     expect(wordErrorRate(jfkText, result.text)).toBeLessThanOrEqual(0.05);
@@ -127,7 +127,7 @@ describe("a recorded speech", () => {
     expect(at("country", 1).end).toBeWithin(10, 11.01);
   });
 
-  test("is known to be English", async () => {
+  test("is detected as English", async () => {
     const { language, probability } = await whisper.detectLanguage(jfk);
     expect(language).toBe("en");
     expect(probability).toBeGreaterThan(0.8);
@@ -154,7 +154,7 @@ describe("a recorded speech", () => {
     expect(countries[3]!.end - secondSpeech).toBeWithin(9.5, 11.6);
   });
 
-  test("can be translated to the language it is in", async () => {
+  test("can be translated to the language that it is in", async () => {
     const result = await whisper.transcribe(jfk, { ...plainly, language: "en", task: "translate" });
     expect(wordErrorRate(jfkText, result.text)).toBeLessThanOrEqual(0.3);
     expect(result.words).toBeNull();
@@ -177,7 +177,7 @@ describe("synthetic speech", () => {
   });
 });
 
-describe("nothing said", () => {
+describe("audio without speech", () => {
   test.each([
     ["no samples", new Float32Array(0)],
     ["digital silence", silence(40)],
@@ -194,23 +194,23 @@ describe("nothing said", () => {
     expectWords(result);
   });
 
-  test("is in no language", async () => {
+  test("has no language", async () => {
     expect(await whisper.detectLanguage(silence(2))).toEqual({ language: "en", probability: 0 });
   });
 });
 
-describe("a wish", () => {
+describe("an option", () => {
   test("for another language than the spoken one gives some text and no crash", async () => {
     const result = await whisper.transcribe(jfk.slice(0, 4 * rate), { ...plainly, language: "ja", words: true });
     expect(result.language).toBe("ja");
     expect(result.words!.every(({ start, end }) => end >= start && end <= result.duration)).toBe(true);
   });
 
-  test("for a language Whisper does not know is refused", async () => {
+  test("for a language that Whisper does not support is rejected", async () => {
     expect(whisper.transcribe(jfk, { ...plainly, language: "tlh" })).rejects.toThrow(/does not know the language "tlh"/);
   });
 
-  test("in a prompt is a hint for the spelling, and a prompt of any length is borne", async () => {
+  test("for a prompt is a hint for the spelling, and a prompt of any length is accepted", async () => {
     const samples = await spoken("My friend Catherine Smith lives in the city.");
     const heard = async (prompt: string | null) => (await whisper.transcribe(samples, { ...plainly, language: "en", prompt })).text;
     expect(await heard(null)).toMatch(/Smith/);
@@ -218,14 +218,14 @@ describe("a wish", () => {
     expect(await heard("long ago ".repeat(20_000))).toMatch(/lives in the city/i);
   });
 
-  test("for chance in the choice of words still gives the speech", async () => {
+  test("for a higher temperature still gives the speech", async () => {
     const result = await whisper.transcribe(jfk, { ...plainly, language: "en", temperature: 0.4 });
     expect(result.segments[0]!.temperature).toBeGreaterThanOrEqual(0.4);
     expect(wordErrorRate(jfkText, result.text)).toBeLessThanOrEqual(0.3);
   });
 });
 
-describe("who leaves", () => {
+describe("an abort", () => {
   test("before the start costs nothing", async () => {
     const startMs = performance.now();
     const signal = AbortSignal.abort(new Error("gone"));
@@ -233,7 +233,7 @@ describe("who leaves", () => {
     expect(performance.now() - startMs).toBeLessThan(slowed(500));
   });
 
-  test("after the first segment hears no other, and nothing is computed any more", async () => {
+  test("after the first segment stops the work, and no other segment is reported", async () => {
     const leaving = new AbortController();
     let segments = 0;
     const work = whisper.transcribe(joined(jfk, jfk, jfk, jfk, jfk, jfk), {
@@ -254,7 +254,7 @@ describe("who leaves", () => {
     expect(segments).toBe(segmentsThen);
   });
 
-  test("in the middle is let go soon", async () => {
+  test("in the middle is noticed soon", async () => {
     const leaving = new AbortController();
     let leftMs = Infinity;
     // The encoder is one graph of a second or so; the time given is beyond it on any machine that can run this test.
@@ -272,7 +272,7 @@ describe("who leaves", () => {
   });
 });
 
-test("an engine that is closed stops its work and takes no more", async () => {
+test("a model that is closed stops its work and accepts no more", async () => {
   const second = await loadWhisper(defaultWeights(), { threads: 1 });
   const work = second.transcribe(jfk, plainly);
   const closed = second.close();
@@ -283,6 +283,6 @@ test("an engine that is closed stops its work and takes no more", async () => {
   await second.close();
 });
 
-test("a folder without weights is refused", async () => {
+test("a folder without weights is rejected", async () => {
   await expect(loadWhisper(import.meta.dir)).rejects.toThrow();
 });

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startWorkingTime } from "../../packages/embedded/src/codecs/working-time.ts";
-import type { Engine, ReadOrder } from "../../packages/embedded/src/server/engine.ts";
+import type { Engine, ReadJob } from "../../packages/embedded/src/server/engine.ts";
 import { serveEngine } from "../../packages/embedded/src/server/serve-engine.ts";
 import { makeStarvation, queuedMs, stolenMs } from "../../src/engines/starvation.ts";
 import { Watchdog } from "../../src/engines/watchdog.ts";
@@ -57,7 +57,7 @@ class World {
 }
 
 describe("the watchdog of an engine", () => {
-  test("ends one that has work and gives no sign for as long as it may", () => {
+  test("kills one that is busy and sends no heartbeat for too long", () => {
     const world = new World();
     world.watchdog.beat();
     world.pass(stuckMs - 3_001);
@@ -66,7 +66,7 @@ describe("the watchdog of an engine", () => {
     expect(world.stuckAtMs).toBeWithin(stuckMs, stuckMs + 3_001);
   });
 
-  test("leaves alone one that beats, however long it works, and one that rests", () => {
+  test("leaves alone one that sends heartbeats, however long it works, and one that is idle", () => {
     const world = new World();
     world.watchdog.beat();
     world.pass(3_600_000, { beatEveryMs: 45_000 });
@@ -75,7 +75,7 @@ describe("the watchdog of an engine", () => {
     expect(world.stuckAtMs).toBeNull();
   });
 
-  test("does not count time in which the engine got no processor: nine tenths taken, it waits ten times as long", () => {
+  test("does not count time without a CPU: with a tenth of a CPU, it waits ten times as long", () => {
     const world = new World();
     world.watchdog.beat();
     // A unit of work of fifty seconds, on a tenth of a processor.
@@ -86,21 +86,21 @@ describe("the watchdog of an engine", () => {
     expect(world.stuckAtMs).toBeNull();
   });
 
-  test("ends one that loops on a busy machine as well, when it has had its time", () => {
+  test("kills one that loops on a busy machine as well, when its time is over", () => {
     const world = new World();
     world.watchdog.beat();
     world.pass(stuckMs * 2.5, { starved: 0.5 });
     expect(world.stuckAtMs).toBeWithin(stuckMs * 2, stuckMs * 2.2);
   });
 
-  test("ends one that never gets a processor in the end: it serves nobody", () => {
+  test("finally kills one that never gets a CPU: it serves nobody", () => {
     const world = new World();
     world.watchdog.beat();
     world.pass(stuckMs * 20, { starved: 1 });
     expect(world.stuckAtMs).toBeWithin(stuckMs * 10, stuckMs * 10.2);
   });
 
-  test("does not take its own standing still for that of the engine: the signs of that time are still to be read", () => {
+  test("does not blame the engine for a stall of the gateway: heartbeats of that time are still unread", () => {
     const world = new World();
     world.watchdog.beat();
     world.stall(10 * stuckMs);
@@ -111,8 +111,8 @@ describe("the watchdog of an engine", () => {
   });
 });
 
-describe("how long an engine got no processor", () => {
-  test("is read from what the system tells, and nothing where it tells nothing", () => {
+describe("the time that an engine was without a CPU", () => {
+  test("is read from /proc, and is 0 without it", () => {
     expect(queuedMs("1657865 7144000000 2\n")).toBe(7_144);
     expect(stolenMs("cpu  1 2 3 4 5 6 7 250 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n", 2)).toBe(1_250);
     expect([queuedMs(""), queuedMs("nonsense"), stolenMs("", 4), stolenMs("cpu 1 2", 4)]).toEqual([0, 0, 0, 0]);
@@ -120,7 +120,7 @@ describe("how long an engine got no processor", () => {
   });
 
   const hasTools = existsSync("/proc/self/schedstat") && Bun.which("taskset") !== null;
-  test.skipIf(!hasTools)("grows for one of two that want the same processor", async () => {
+  test.skipIf(!hasTools)("grows for one of two processes that want the same CPU", async () => {
     const spin = ["taskset", "-c", "0", "nice", "-n", "19", process.execPath, "-e", "for (;;);"];
     const children = [Bun.spawn(spin), Bun.spawn(spin)];
     try {
@@ -133,7 +133,7 @@ describe("how long an engine got no processor", () => {
   });
 });
 
-test("the time that a decoder may take is counted while it has a processor, and at least a tenth of all that passes", () => {
+test("the time limit of a decoder counts time on a CPU, and at least a tenth of all time", () => {
   let nowMs = 1_000;
   let cpuMs = 50;
   const workedMs = startWorkingTime(
@@ -150,17 +150,17 @@ test("the time that a decoder may take is counted while it has a processor, and 
   expect(workedMs()).toBe(101_000);
 });
 
-describe("an engine at work", () => {
+describe("a busy engine", () => {
   const folder = mkdtempSync(join(tmpdir(), "sluice-watchdog-test-"));
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  test("beats by the clock and after each unit of work, though its timers hardly ever ring", async () => {
+  test("sends heartbeats by the clock and after each unit of work, although its timers hardly ever fire", async () => {
     const signs: string[] = [];
     const beatsAtUnit: number[] = [];
     const engine: Engine = {
       models: () => [],
       requestBytesMax: 1_000,
-      routes: new Map<string, ReadOrder>([
+      routes: new Map<string, ReadJob>([
         [
           "/work",
           () =>
@@ -191,7 +191,7 @@ describe("an engine at work", () => {
       ]),
     };
     const socket = join(folder, "s");
-    const server = serveEngine(engine, { socket, idleMs: 60_000, onIdle: () => {}, onSign: (sign) => signs.push(sign), beatMs: 50 });
+    const server = serveEngine(engine, { socket, idleMs: 60_000, onIdle: () => {}, onHeartbeat: (sign) => signs.push(sign), beatMs: 50 });
     try {
       const ask = async (path: string): Promise<string> => (await fetch(`http://local${path}`, { method: "POST", unix: socket })).text();
       expect(await ask("/work")).toBe("done");

@@ -102,7 +102,7 @@ function isAlive(pid: number): boolean {
 }
 
 describe("an engine", () => {
-  test("is started at its first use, not before", async () => {
+  test("is started on first use, not before", async () => {
     const stage = new Stage();
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(stage.lines).toEqual([]);
@@ -114,7 +114,7 @@ describe("an engine", () => {
     expect(stage.events).toEqual([["engine_ready", { engine: "chat", pid: stage.pids()[0], ms: 0 }]]);
   });
 
-  test("is started once for twenty callers at the same time", async () => {
+  test("is started once for twenty concurrent callers", async () => {
     const stage = new Stage();
     stage.manner = "slow";
     const sockets = await Promise.all(Array.from({ length: 20 }, () => stage.socket()));
@@ -137,7 +137,7 @@ describe("an engine", () => {
     expect(stage.lines).toEqual([]);
   });
 
-  test("has its socket where nobody else can enter, also where the path given is too long for one", async () => {
+  test("has a private socket, even if the given path is too long for one", async () => {
     const deep = join(folder, "d".repeat(60), "e".repeat(60));
     mkdirSync(deep, { recursive: true });
     for (const directory of [folder, join(folder, "to", "be", "made"), deep]) {
@@ -151,7 +151,7 @@ describe("an engine", () => {
     }
   });
 
-  test("may say what it likes beside that it is ready", async () => {
+  test("may print anything besides that it is ready", async () => {
     const stage = new Stage();
     stage.manner = "garbage";
     await stage.socket();
@@ -159,7 +159,7 @@ describe("an engine", () => {
     expect(JSON.stringify(stage.events)).not.toContain("garbage");
   });
 
-  test.skipIf(!existsSync("/proc/self/stat"))("is not interrupted by what interrupts the gateway", async () => {
+  test.skipIf(!existsSync("/proc/self/stat"))("does not get the gateway's Ctrl-C", async () => {
     const stage = new Stage();
     await stage.socket();
     const pid = stage.pids()[0]!;
@@ -167,7 +167,7 @@ describe("an engine", () => {
     expect(readFileSync(`/proc/${pid}/stat`, "utf8").split(" ")[4]).toBe(`${pid}`);
   });
 
-  test("has the environment it is given, and no other", async () => {
+  test("has exactly the given environment", async () => {
     const stage = new Stage({
       environment: { PATH: "/bin:/usr/bin", GIVEN: "1" },
       start: () => ["/bin/sh", "-c", 'echo "$GIVEN,$HOME," >&2; exit 9'],
@@ -177,7 +177,7 @@ describe("an engine", () => {
 });
 
 describe("an engine that does not start", () => {
-  test("is killed when its time is over, and everybody who waited is told", async () => {
+  test("is killed after its timeout, and all callers get the failure", async () => {
     const stage = new Stage({ startMs: 600 });
     stage.manner = "silent";
     const failures = await Promise.all(Array.from({ length: 5 }, () => stage.failure()));
@@ -188,7 +188,7 @@ describe("an engine that does not start", () => {
     expect(isAlive(stage.pids()[0]!)).toBe(false);
   });
 
-  test("is explained by its exit code and its last words", async () => {
+  test("is reported with its exit code and its last output", async () => {
     const stage = new Stage();
     stage.manner = "crashing";
     const detail = "the chat engine ended with code 3 before it was ready: cannot find my weights";
@@ -196,7 +196,7 @@ describe("an engine that does not start", () => {
     expect(stage.events).toEqual([["engine_crashed", { engine: "chat", detail, crashes: 1, rest_ms: 0 }]]);
   });
 
-  test("is explained by the end of its words where they are many", async () => {
+  test("is reported with the end of its output if that is long", async () => {
     const stage = new Stage();
     stage.manner = "noisy";
     const { detail } = await stage.failure();
@@ -204,21 +204,21 @@ describe("an engine that does not start", () => {
     expect(detail.length).toBeLessThan(2_200);
   });
 
-  test("because there is no such command is a failure like any other", async () => {
+  test("because the command does not exist is an ordinary failure", async () => {
     const stage = new Stage({ start: () => [join(folder, "nothing-here")] });
     expect(await stage.failure()).toMatchObject({ kind: "unreachable" });
     expect(await stage.failure()).toMatchObject({ kind: "unreachable" });
     expect(stage.events.map(([, { rest_ms }]) => rest_ms)).toEqual([0, 1_000]);
   });
 
-  test("because its folder cannot be made is a failure like any other", async () => {
+  test("because its folder cannot be created is an ordinary failure", async () => {
     const stage = new Stage({ directory: join(script, "below-a-file") });
     expect(await stage.failure()).toMatchObject({ kind: "unreachable" });
   });
 });
 
-describe("an engine that ends", () => {
-  test("is started again at its next use, and not before", async () => {
+describe("an engine that exits", () => {
+  test("is started again on its next use, and not before", async () => {
     const stage = new Stage();
     const first = await stage.socket();
     await stage.kill();
@@ -234,7 +234,7 @@ describe("an engine that ends", () => {
     expect(stage.pids().length).toBe(2);
   });
 
-  test("is asked for in that very moment: the answer is the socket of a new one", async () => {
+  test("at the moment it is needed is replaced: the caller gets the socket of a new one", async () => {
     const stage = new Stage();
     const first = await stage.socket();
     process.kill(stage.pids()[0]!, "SIGKILL");
@@ -242,7 +242,7 @@ describe("an engine that ends", () => {
     expect(stage.pids().length).toBe(2);
   });
 
-  test("again and again is left alone for a while that doubles up to a minute, and says why", async () => {
+  test("repeatedly is restarted with a backoff that doubles up to a minute, with the reason in the failure", async () => {
     const stage = new Stage();
     const rests: unknown[] = [];
     for (let crash = 1; crash <= 10; crash++) {
@@ -261,7 +261,7 @@ describe("an engine that ends", () => {
     expect(rests).toEqual([0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]);
   });
 
-  test("is not started again before it is known whether it has to rest", async () => {
+  test("is not started again before it is known whether there is a backoff", async () => {
     let starts = 0;
     // What it leaves behind holds its pipes, so that its last words take a while.
     const command = `: > "$0"; echo '{"event":"ready"}'; sleep 1 & sleep 0.05; exit 1`;
@@ -276,7 +276,7 @@ describe("an engine that ends", () => {
     expect(stage.events.map(([event]) => event)).toEqual(["engine_ready", "engine_crashed", "engine_ready", "engine_crashed"]);
   });
 
-  test("rests alone: the others are started as ever", async () => {
+  test("has its own backoff: other engines are started as usual", async () => {
     const stage = new Stage();
     stage.manner = "crashing";
     await stage.failure();
@@ -300,7 +300,7 @@ describe("an engine that ends", () => {
     expect(stage.events.at(-1)![1]).toMatchObject({ crashes: 1, rest_ms: 0 });
   });
 
-  test("in peace has its crashes forgotten and is no crash", async () => {
+  test("with code 0 has its crashes forgotten and did not crash", async () => {
     const stage = new Stage();
     await stage.socket();
     await stage.kill();
@@ -314,7 +314,7 @@ describe("an engine that ends", () => {
 });
 
 describe("engines that are stopped", () => {
-  test("end, and leave no socket behind", async () => {
+  test("exit, and leave no socket behind", async () => {
     const stage = new Stage();
     const socket = await stage.socket();
     await stage.socket(paths.speech);
@@ -331,7 +331,7 @@ describe("engines that are stopped", () => {
     await stage.engines.stop();
   });
 
-  test("are killed after two seconds where they do not listen, and are waited for until then", async () => {
+  test("are killed after two seconds if they ignore SIGTERM, and are awaited until then", async () => {
     const stage = new Stage();
     stage.manner = "stubborn";
     await stage.socket();
@@ -341,7 +341,7 @@ describe("engines that are stopped", () => {
     expect(performance.now() - beganMs).toBeWithin(1_900, 4_000);
   });
 
-  test("by force end at once, even in the middle of being stopped", async () => {
+  test("by force exit at once, even while they are being stopped", async () => {
     const stage = new Stage();
     stage.manner = "stubborn";
     const socket = await stage.socket();
@@ -355,7 +355,7 @@ describe("engines that are stopped", () => {
     expect(await stage.failure()).toMatchObject({ kind: "shutting_down" });
   });
 
-  test("while they start tell whoever waits", async () => {
+  test("while they start fail their callers", async () => {
     const stage = new Stage();
     stage.manner = "slow";
     const waiting = stage.failure();
@@ -367,8 +367,8 @@ describe("engines that are stopped", () => {
   });
 });
 
-describe("an engine that complains", () => {
-  test("is heard, in bounds, and nothing but what went wrong", async () => {
+describe("an engine that reports errors", () => {
+  test("has them logged, within limits, and nothing but the error", async () => {
     const stage = new Stage();
     await stage.socket();
     const world = new World(stage);
@@ -381,7 +381,7 @@ describe("an engine that complains", () => {
     expect(stage.events.map(([event]) => event)).toEqual(["engine_ready", "engine_failed", "engine_failed"]);
   });
 
-  test("again and again is heard so often in a while, and again in the next", () => {
+  test("repeatedly has a limited number of them logged per minute", () => {
     let nowMs = 0;
     const may = makeLogLimit(3, 1_000, () => nowMs);
     const allowed = (): number => Array.from({ length: 20 }, may).filter(Boolean).length;
@@ -392,13 +392,13 @@ describe("an engine that complains", () => {
     expect(allowed()).toBe(3);
   });
 
-  test("of very much is cut short", () => {
+  test("of great length has them truncated", () => {
     const line = JSON.stringify({ event: "failed", error: "x".repeat(10_000) });
     expect(parseEngineMessage(line)?.error?.length).toBe(1_000);
   });
 });
 
-describe("an engine that gives signs of life", () => {
+describe("an engine that sends heartbeats", () => {
   test.each([
     ["because it waits for ever", "say beat"],
     ["because it computes for ever", "spin beat"],
@@ -414,7 +414,7 @@ describe("an engine that gives signs of life", () => {
     expect(stage.pids().length).toBe(2);
   });
 
-  test("is left alone while they come, and when it rests", async () => {
+  test("is left alone while they come, and when it is idle", async () => {
     const stage = new Stage({ stuckMs: 600 });
     const world = new World(stage);
     for (let beat = 0; beat < 10; beat++) {
@@ -428,7 +428,7 @@ describe("an engine that gives signs of life", () => {
   });
 });
 
-test("engines end when the gateway is killed without a word", async () => {
+test("engines exit when the gateway is killed", async () => {
   const diary = join(folder, "diary-of-orphans");
   const supervisor = resolve(import.meta.dir, "../../src/engines/engines.ts");
   const parent = Bun.spawn(
@@ -499,7 +499,7 @@ class World {
 }
 
 describe("a request to an engine", () => {
-  test("is answered over its socket by the engine of its path", async () => {
+  test("is answered over the socket of the engine for its path", async () => {
     const stage = new Stage();
     const world = new World(stage);
     for (const [engine, path] of Object.entries(paths)) {
@@ -512,7 +512,7 @@ describe("a request to an engine", () => {
     expect(stage.pids().length).toBe(3);
   });
 
-  test("goes over a connection that was used before, and never over one to another socket", async () => {
+  test("reuses a connection, and never one to another socket", async () => {
     const accepted = [0, 0];
     const servers = accepted.map((_, index) =>
       net.createServer((socket) => {
@@ -543,13 +543,13 @@ describe("a request to an engine", () => {
     for (const server of servers) server.close();
   });
 
-  test("may be as long as an engine needs to start, whatever a connection may take", async () => {
+  test("may take as long as an engine needs to start, beyond the connect timeout", async () => {
     const stage = new Stage();
     stage.manner = "slow";
     expect(JSON.parse(await new World(stage).ask(paths.chat, "hello", 100))).toMatchObject({ bytes: 5 });
   });
 
-  test("carries a streamed body", async () => {
+  test("can have a streamed body", async () => {
     const stage = new Stage();
     const part = new Uint8Array(64 * 1024).fill(7);
     const body: StreamedBody = {
@@ -563,7 +563,7 @@ describe("a request to an engine", () => {
       expect(JSON.parse(await world.ask(paths.transcription, body))).toMatchObject({ bytes: body.length });
   });
 
-  test("is answered as the answer is made, and an abort reaches the engine", async () => {
+  test("is answered while the answer is computed, and an abort reaches the engine", async () => {
     const stage = new Stage();
     const exchange = new World(stage).begin(paths.speech, "stream");
     const reply = (await exchange.reply) as Reply;
@@ -576,7 +576,7 @@ describe("a request to an engine", () => {
     await eventually("the engine knows", () => stage.lines.includes(`aborted ${stage.pids()[0]}`));
   });
 
-  test("that is aborted while the engine starts is over at once, and the engine is ready for the next one", async () => {
+  test("that is aborted while the engine starts ends at once, and the engine is ready for the next one", async () => {
     const stage = new Stage();
     stage.manner = "slow";
     const world = new World(stage);
@@ -591,7 +591,7 @@ describe("a request to an engine", () => {
     expect(stage.pids().length).toBe(1);
   });
 
-  test("to one that has ended since the last request starts it again, without a failure", async () => {
+  test("to an engine that has exited since the last request starts it again, without a failure", async () => {
     const stage = new Stage();
     const world = new World(stage);
     for (let call = 1; call <= 3; call++) {
@@ -602,7 +602,7 @@ describe("a request to an engine", () => {
     expect(stage.pids().length).toBe(3);
   });
 
-  test("to one that goes in that very moment, in peace, is answered by the next one", async () => {
+  test("to an engine that exits at that moment, with code 0, is answered by the next one", async () => {
     for (const word of ["leave", "hang up"]) {
       const stage = new Stage();
       const world = new World(stage);
@@ -613,7 +613,7 @@ describe("a request to an engine", () => {
     }
   });
 
-  test("that makes it crash does so once in an attempt", async () => {
+  test("that crashes the engine does so once per attempt", async () => {
     const stage = new Stage();
     await stage.socket();
     expect(await new World(stage).begin(paths.chat, "crash").reply).toMatchObject({ kind: "disconnected" });
@@ -621,7 +621,7 @@ describe("a request to an engine", () => {
   });
 
   test.skipIf(!existsSync("/proc/self/status"))(
-    "that makes it hold too much memory ends it, is not repeated, and the next one is served at once however often that was",
+    "that makes it use too much memory kills it and is not retried, and the next one is served at once, however often that happens",
     async () => {
       const stage = new Stage({ memoryMax: () => 250 * 1024 * 1024 });
       const world = new World(stage);
@@ -637,17 +637,14 @@ describe("a request to an engine", () => {
     },
   );
 
-  test.skipIf(!existsSync("/proc/self/status"))(
-    "that was there when another made it hold too much memory is not blamed for that",
-    async () => {
-      const stage = new Stage({ memoryMax: () => 250 * 1024 * 1024 });
-      const world = new World(stage);
-      const replies = await Promise.all(["wait", "grow", "wait"].map((word) => world.begin(paths.transcription, word).reply));
-      for (const reply of replies) expect(reply).toMatchObject({ kind: "disconnected" });
-    },
-  );
+  test.skipIf(!existsSync("/proc/self/status"))("that was running when another one used too much memory is not blamed for it", async () => {
+    const stage = new Stage({ memoryMax: () => 250 * 1024 * 1024 });
+    const world = new World(stage);
+    const replies = await Promise.all(["wait", "grow", "wait"].map((word) => world.begin(paths.transcription, word).reply));
+    for (const reply of replies) expect(reply).toMatchObject({ kind: "disconnected" });
+  });
 
-  test("to one whose socket was taken away starts another, and ends the one that nobody can reach", async () => {
+  test("to an engine whose socket was deleted starts another, and stops the unreachable one", async () => {
     const stage = new Stage();
     const socket = await stage.socket();
     rmSync(dirname(socket), { recursive: true });
@@ -657,7 +654,7 @@ describe("a request to an engine", () => {
     expect(stage.count("engine_crashed")).toBe(0);
   });
 
-  test("that finds a socket without an engine asks for it once more, and not for ever", async () => {
+  test("that finds a socket without an engine asks for it once more, and not forever", async () => {
     const lost: (string | null)[] = [];
     const send = makeSend(
       () => undefined,
@@ -672,7 +669,7 @@ describe("a request to an engine", () => {
     expect(lost).toEqual([null, join(folder, "nothing")]);
   });
 
-  test("to one that dies in the middle of its answer is a failure", async () => {
+  test("to an engine that dies during its answer is a failure", async () => {
     const stage = new Stage();
     const reply = await new World(stage).reply(paths.speech, "stream");
     expect(isFailure((await reply.next())!)).toBe(false);
@@ -680,14 +677,14 @@ describe("a request to an engine", () => {
     expect(await drained(reply)).toMatchObject({ kind: "disconnected" });
   });
 
-  test("to one that does not start has its failure", async () => {
+  test("to an engine that does not start gets its failure", async () => {
     const stage = new Stage();
     stage.manner = "crashing";
     const { reply } = new World(stage).begin(paths.chat, "hello");
     expect(await reply).toMatchObject({ kind: "unreachable", scope: "deployment" });
   });
 
-  test("whose socket is not there, or does not answer, is a failure of the host", async () => {
+  test("whose socket does not exist, or does not answer, is a failure of the host", async () => {
     for (const socket of [join(folder, "nothing"), script]) {
       const send = makeSend(
         () => undefined,
@@ -720,14 +717,14 @@ async function drained(reply: Reply): Promise<Failure | null> {
 }
 
 describe("our own engines", () => {
-  test("are run by the runtime that runs the gateway", () => {
+  test("are run by the same runtime as the gateway", () => {
     const [runtime, main, ...rest] = engineCommand("speech", "/tmp/x", null);
     expect(runtime).toBe(process.execPath);
     expect(main).toBe(resolve(import.meta.dir, "../../packages/embedded/src/main.ts"));
     expect(rest).toEqual(["--engine", "speech", "--socket", "/tmp/x"]);
   });
 
-  test("are told of a data directory by its whole path, since they run in another folder", () => {
+  test("get the absolute path of the data directory, because they run in another folder", () => {
     expect(engineCommand("chat", "/tmp/x", "./data").slice(-2)).toEqual(["--data", resolve("data")]);
     expect(engineCommand("chat", "/tmp/x", "/srv/sluice").slice(-2)).toEqual(["--data", "/srv/sluice"]);
   });
@@ -737,7 +734,7 @@ describe("our own engines", () => {
     expect(embeddedInstalled()).toBe(true);
   });
 
-  test("are there as far as their packages are", async () => {
+  test("are available if their packages are", async () => {
     const source = resolve(import.meta.dir, "../../src/engines/command.ts");
     /** What an installation with these files makes of itself. */
     const found = async (...files: readonly string[]): Promise<readonly string[]> => {
@@ -763,8 +760,8 @@ describe("our own engines", () => {
   });
 });
 
-describe("what an engine says", () => {
-  test("is cut into lines, however it comes, and a line without an end is dropped", () => {
+describe("the output of an engine", () => {
+  test("is split into lines, however it arrives, and a line without an end is dropped", () => {
     const text = Buffer.from(`one\n\nzw\u00f6lf\n${"x".repeat(100_000)}\nlast\nrest`);
     for (const size of [1, 2, 3, 7, 1_000, text.length]) {
       const lines: string[] = [];

@@ -8,8 +8,7 @@ import { dirname, join, resolve } from "node:path";
 import { addAddon, type AddOptions } from "../../packages/embedded/src/addons/add.ts";
 import type { Addon, AddonFile, AddonPackage } from "../../packages/embedded/src/addons/addon.ts";
 import { addedModels, addonState } from "../../packages/embedded/src/addons/installed.ts";
-import { isProblem } from "../../packages/embedded/src/addons/problem.ts";
-import type { Progress } from "../../packages/embedded/src/addons/progress.ts";
+import { isProblem, type Progress } from "../../packages/embedded/src/addons/progress.ts";
 import { removeAddon } from "../../packages/embedded/src/addons/remove.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -240,16 +239,16 @@ function place(path = ""): string {
   return join(dataDir, "models", "tiny", path);
 }
 
-const workshop = (): string => join(dataDir, "models", ".adding", "tiny");
+const stagingFolder = (): string => join(dataDir, "models", ".adding", "tiny");
 
 /** What there is of a package that is not there as a whole. */
 function fetchedBytes(): number {
   const part = inWorkshop().find((name) => name.endsWith(".part"));
-  return part === undefined ? 0 : statSync(join(workshop(), part)).size;
+  return part === undefined ? 0 : statSync(join(stagingFolder(), part)).size;
 }
 
 function inWorkshop(): readonly string[] {
-  const folder = workshop();
+  const folder = stagingFolder();
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => statSync(join(folder, name)).isFile());
 }
@@ -292,7 +291,7 @@ describe("adding a model", () => {
     expect(fetched).toMatchObject({ bytes: first.bytes + second.bytes, bytesTotal: first.bytes + second.bytes });
   });
 
-  test("that is there already asks for nothing", async () => {
+  test("that exists already downloads nothing", async () => {
     await setStage();
     await addAddon(small, options());
     const before = registry.asked.length;
@@ -300,7 +299,7 @@ describe("adding a model", () => {
     expect(registry.asked.length).toBe(before);
   });
 
-  test("of which a file was lost afterwards fetches it again", async () => {
+  test("of which a file was lost downloads it again", async () => {
     await setStage();
     await addAddon(small, options());
     rmSync(place("half.bin"));
@@ -310,7 +309,7 @@ describe("adding a model", () => {
     expect(readFileSync(place("half.bin")).equals(Buffer.from(half))).toBe(true);
   });
 
-  test("goes on after an interruption from the byte where it stopped, and asks for no finished package again", async () => {
+  test("resumes after an interruption at the byte where it stopped, and downloads no finished package again", async () => {
     await setStage();
     const stop = new AbortController();
     // The first package comes whole, the second not.
@@ -336,14 +335,14 @@ describe("adding a model", () => {
     expect(readFileSync(place("model.bin")).equals(Buffer.concat([half, otherHalf]))).toBe(true);
   });
 
-  test("goes on by itself when the connection breaks", async () => {
+  test("resumes by itself when the connection breaks", async () => {
     await setStage();
     registry.breakAfter = 30_000;
     expect(await addAddon(small, options())).toMatchObject({ wasThere: false });
     expect(registry.asked).toEqual(["tiny-first", "tiny-first bytes=30000-"]);
   });
 
-  test("starts a package over where the registry cannot go on in the middle", async () => {
+  test("restarts a package if the registry does not support ranges", async () => {
     await setStage();
     registry.breakAfter = 30_000;
     registry.knowsRanges = false;
@@ -354,7 +353,7 @@ describe("adding a model", () => {
     expect(readFileSync(place("half.bin")).equals(Buffer.from(half))).toBe(true);
   });
 
-  test("refuses an archive with another hash, tells both, and keeps nothing of it", async () => {
+  test("rejects an archive with another hash, reports both, and keeps nothing of it", async () => {
     await setStage();
     registry.forged = noise(first.bytes);
     const { kind, message } = await problemOf();
@@ -368,7 +367,7 @@ describe("adding a model", () => {
     expect(await addAddon(small, options())).toMatchObject({ wasThere: false });
   });
 
-  test("fetches nothing from a registry that has another package of that name", async () => {
+  test("downloads nothing from a registry that has another package of that name", async () => {
     await setStage();
     registry.claimedIntegrity = sha512(noise(10));
     const { kind, message } = await problemOf();
@@ -377,7 +376,7 @@ describe("adding a model", () => {
     expect(registry.asked).toEqual([]);
   });
 
-  test("refuses a file with another hash, though its archive is the right one", async () => {
+  test("rejects a file with another hash, although its archive is the right one", async () => {
     await setStage();
     const wrong = "0".repeat(64);
     const files = small.files.map((kept) =>
@@ -390,13 +389,13 @@ describe("adding a model", () => {
     expect(inWorkshop().filter((name) => name.includes("half"))).toEqual([]);
   });
 
-  test("refuses a file that the archive does not have", async () => {
+  test("rejects an archive that does not contain a file", async () => {
     await setStage();
     const files = [...small.files, file("more.bin", { from: first, entry: "more.bin", contents: config })];
     expect((await problemOf({}, { ...small, files })).message).toContain("more.bin is not in tiny-first@1.2.3");
   });
 
-  test("takes no path from an archive", async () => {
+  test("uses no path from an archive", async () => {
     await setStage();
     const hostile = published("tiny-hostile", {
       "package/../../../../escaped.txt": config,
@@ -414,7 +413,7 @@ describe("adding a model", () => {
     expect(existsSync("/escaped.txt")).toBe(false);
   });
 
-  test("says so when the registry does not have the package", async () => {
+  test("reports a package that the registry does not have", async () => {
     await setStage();
     expect(await problemOf({}, ofPackage({ name: "tiny-nowhere" }))).toMatchObject({
       kind: "unavailable",
@@ -422,18 +421,18 @@ describe("adding a model", () => {
     });
   });
 
-  test("says so when the registry does not have the version", async () => {
+  test("reports a version that the registry does not have", async () => {
     await setStage();
     expect((await problemOf({}, ofPackage({ version: "9.9.9" }))).message).toContain("The registry has no tiny-first@9.9.9.");
   });
 
-  test("says so when the registry cannot be reached", async () => {
+  test("reports a registry that cannot be reached", async () => {
     await setStage();
     const env = npmEnvironment({ npm_config_registry: "http://127.0.0.1:9/" });
     expect(await problemOf({ env })).toMatchObject({ kind: "unavailable", message: expect.stringContaining("cannot be reached") });
   });
 
-  test("leaves the fetching to npm where the registry wants credentials that only npm knows", async () => {
+  test("lets npm download if the registry requires credentials that only npm has", async () => {
     await setStage();
     registry.token = "secret-of-the-user";
     const userconfig = join(dataDir, "npmrc");
@@ -447,7 +446,7 @@ describe("adding a model", () => {
     expect(readFileSync(place("model.bin")).equals(Buffer.concat([half, otherHalf]))).toBe(true);
   });
 
-  test("that is stopped before it begins, or at any step, fails with that reason and nothing worse", async () => {
+  test("that is interrupted before it begins, or at any step, fails with that reason only", async () => {
     await setStage();
     expect(await problemOf({ signal: AbortSignal.abort() })).toMatchObject({ kind: "interrupted" });
     for (const step of ["asking", "fetching", "checking", "unpacking"]) {
@@ -460,23 +459,23 @@ describe("adding a model", () => {
     expect(await addAddon(small, options())).toMatchObject({ wasThere: false });
   });
 
-  test("says so when there is no npm", async () => {
+  test("reports a missing npm", async () => {
     await setStage();
     expect(await problemOf({ env: npmEnvironment({ PATH: join(home, "nothing") }) })).toMatchObject({
       kind: "no_npm",
-      message: expect.stringContaining("npm is not on the PATH"),
+      message: expect.stringContaining("npm was not found on the PATH"),
     });
   });
 
-  test("looks for room first, and fetches nothing where there is not enough", async () => {
+  test("checks the disk space first, and downloads nothing if there is not enough", async () => {
     await setStage();
     const { kind, message } = await problemOf({ freeBytes: async () => 1_000_000 });
     expect(kind).toBe("no_space");
-    expect(message).toMatch(/adding it takes 1\d\.\d MB, and 1\.0 MB are free/);
+    expect(message).toMatch(/adding it needs 1\d\.\d MB, and 1\.0 MB are free/);
     expect(registry.asked).toEqual([]);
   });
 
-  test("is for the platforms that its engine runs on", async () => {
+  test("is possible only on the platforms of its engine", async () => {
     await setStage();
     expect(await problemOf({ platform: "plan9-mips" }, { ...addon, platforms: ["linux-x64"] })).toMatchObject({
       kind: "platform",
@@ -484,7 +483,7 @@ describe("adding a model", () => {
     });
   });
 
-  test("is done by one process at a time, and a dead one is not waited for", async () => {
+  test("is done by one process at a time, and the lock of a dead one is ignored", async () => {
     await setStage();
     const turn = join(dataDir, "models", ".adding", "tiny", "turn");
     mkdirSync(dirname(turn), { recursive: true });
@@ -496,7 +495,7 @@ describe("adding a model", () => {
     expect(await addAddon(small, options())).toMatchObject({ wasThere: false });
   });
 
-  test("says so when its folder cannot be written", async () => {
+  test("reports a folder that cannot be written", async () => {
     await setStage();
     writeFileSync(join(dataDir, "models"), "in the way");
     expect(await problemOf()).toMatchObject({ kind: "files", message: expect.stringContaining("cannot be written") });
@@ -504,7 +503,7 @@ describe("adding a model", () => {
 });
 
 describe("removing a model", () => {
-  test("takes it away whole", async () => {
+  test("deletes it completely", async () => {
     await setStage();
     await addAddon(small, options());
     expect(await removeAddon(small, dataDir)).toBe(true);
@@ -513,7 +512,7 @@ describe("removing a model", () => {
     expect(await removeAddon(small, dataDir)).toBe(false);
   });
 
-  test("takes away what was fetched of one that is not complete", async () => {
+  test("deletes the partial download of an incomplete one", async () => {
     await setStage();
     mkdirSync(join(dataDir, "models", ".adding", "tiny"), { recursive: true });
     expect(addonState(addon, dataDir)).toBe("incomplete");
@@ -551,7 +550,7 @@ describe("the command", () => {
     readonly code: number;
   }
 
-  test("says what it added and where, and the list shows it", async () => {
+  test("prints what it added and where, and the list shows it", async () => {
     await setStage();
     const { said, cried, code } = await run({ act: "add", name: "embedded/tiny" }).ended;
     expect({ code, said }).toEqual({ code: 0, said: expect.stringMatching(/^Added embedded\/tiny \(190\.0 kB\) in .+\/models\/tiny\./) });
@@ -563,28 +562,28 @@ describe("the command", () => {
     expect((await run({ act: "list", json: false }).ended).said).toMatch(/embedded\/tiny +transcription +190\.0 kB +available +MIT\n/);
   });
 
-  test("answers an unknown name with the nearest one, and exit code 64", async () => {
+  test("suggests the nearest name for an unknown one, with exit code 64", async () => {
     await setStage();
     const { cried, code } = await run({ act: "add", name: "tiyn" }).ended;
     expect(code).toBe(64);
     expect(cried).toContain(`There is no model "tiyn". Did you mean tiny?`);
   });
 
-  test("neither adds nor removes what is built in", async () => {
+  test("neither adds nor removes built-in models", async () => {
     await setStage();
     const [added, removed] = await Promise.all([run({ act: "add", name: "flite" }).ended, run({ act: "remove", name: "flite" }).ended]);
     expect(added.said + added.cried).toContain("embedded/flite is built in");
     expect(removed).toMatchObject({ code: 1, cried: "embedded/flite is built in and cannot be removed.\n" });
   });
 
-  test("fails with the reason, in one line", async () => {
+  test("fails with the reason, on one line", async () => {
     await setStage();
     const { cried, code } = await run({ act: "add", name: "tiny" }, npmEnvironment({ PATH: join(home, "nothing") })).ended;
     expect(code).toBe(1);
-    expect(cried).toStartWith("embedded/tiny was not added. npm is not on the PATH.");
+    expect(cried).toStartWith("embedded/tiny was not added. npm was not found on the PATH.");
   });
 
-  test("on Ctrl-C ends at once and says that it can go on; and so it does", async () => {
+  test("stops at once on Ctrl-C, says that it can be resumed, and is", async () => {
     await setStage();
     registry.silentAfter = 20_000;
     const { child, ended } = run({ act: "add", name: "tiny" });
@@ -600,7 +599,7 @@ describe("the command", () => {
     expect(registry.asked).toEqual(["tiny-first bytes=20000-", "@tiny/second"]);
   });
 
-  test("on Ctrl-C does not wait for an npm that hangs", async () => {
+  test("does not wait for an npm that hangs on Ctrl-C", async () => {
     await setStage();
     const folder = join(dataDir, "slow");
     mkdirSync(folder);

@@ -25,7 +25,7 @@ afterEach(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true }));
 
-describe("every format becomes every other", () => {
+describe("each format is transcoded to each other", () => {
   const pairs = audioFormats.flatMap((from) => audioFormats.map((to) => [from, to] as const));
   const transcode = makeTranscode();
   afterAll(() => transcode.stop());
@@ -47,7 +47,7 @@ describe("every format becomes every other", () => {
   });
 });
 
-test("many transcode at a time in one worker, each its own", async () => {
+test("many transcoders run in one worker without mixing their data", async () => {
   const transcode = started();
   const outputs = await Promise.all(
     Array.from({ length: 12 }, async (_, index) => {
@@ -59,7 +59,7 @@ test("many transcode at a time in one worker, each its own", async () => {
   for (const { to, bytes } of outputs) await expectSpoken(to, bytes);
 });
 
-test("a long push holds up neither the gateway nor another's short one", async () => {
+test("a long push delays neither the gateway nor the short push of another", async () => {
   const transcode = started();
   const long = await made(transcode, "pcm", "opus");
   const short = await made(transcode, "pcm", "wav");
@@ -79,7 +79,7 @@ test("a long push holds up neither the gateway nor another's short one", async (
   short.destroy();
 });
 
-test("whoever has much to do leaves the others their turns", async () => {
+test("a transcoder with much to do does not starve the others", async () => {
   const transcode = started();
   const greedy = await Promise.all(Array.from({ length: 4 }, () => made(transcode, "pcm", "opus")));
   const other = await made(transcode, "pcm", "wav");
@@ -92,7 +92,7 @@ test("whoever has much to do leaves the others their turns", async () => {
   expect((await settled).map(({ status }) => status)).toEqual(Array.from({ length: 4 }, () => "rejected"));
 });
 
-test("what cannot be read fails its own call and no other", async () => {
+test("audio that cannot be decoded fails its own call and no other", async () => {
   const transcode = started();
   const good = await made(transcode, "wav", "pcm");
   const bad = await made(transcode, "flac", "mp3");
@@ -105,7 +105,7 @@ test("what cannot be read fails its own call and no other", async () => {
   bad.destroy();
 });
 
-test("one that was given up is gone, and giving it up again does nothing", async () => {
+test("a destroyed transcoder is gone, and destroying it again does nothing", async () => {
   const transcode = started();
   const transcoder = await made(transcode, "pcm", "mp3");
   transcoder.destroy();
@@ -116,7 +116,7 @@ test("one that was given up is gone, and giving it up again does nothing", async
   ended.destroy();
 });
 
-test("a worker that dies fails what is in it, and the next call gets a new one", async () => {
+test("a worker that dies fails its calls, and the next call gets a new one", async () => {
   const marker = join(directory, "died-once");
   const worker = workerFile(
     "mortal.ts",
@@ -137,7 +137,7 @@ test("a worker that dies fails what is in it, and the next call gets a new one",
   await expectSpoken("wav", await transcoded(transcode, "pcm", "wav", await encoded("pcm")));
 });
 
-test("a worker that does not answer is ended", async () => {
+test("a worker that does not answer is terminated", async () => {
   const worker = workerFile("deaf.ts", "self.addEventListener('message', () => { for (;;); });");
   const transcode = started({ worker, stepMsMax: 200 });
   const cause = await transcode.make("pcm", "wav").catch((error: unknown) => error);
@@ -145,7 +145,7 @@ test("a worker that does not answer is ended", async () => {
   expect(String(cause)).toContain("more than 200 ms");
 });
 
-test("a worker that is at work on other things is not taken for stuck, however long a call waits", async () => {
+test("a worker that is busy with other calls is not considered stuck, however long a call waits", async () => {
   const worker = workerFile(
     "busy.ts",
     `self.addEventListener("message", ({ data: { call, type } }) => {
@@ -162,7 +162,7 @@ test("a worker that is at work on other things is not taken for stuck, however l
 });
 
 describe("hours of silence in a few bytes", () => {
-  test("are given in small steps, and only when asked for", async () => {
+  test("are returned in small steps, and only on demand", async () => {
     const transcode = started();
     const transcoder = await made(transcode, "flac", "wav");
     const blocks = 20;
@@ -179,7 +179,7 @@ describe("hours of silence in a few bytes", () => {
     expect(steps).toBeGreaterThan(8);
   });
 
-  test("cost no more than they would honestly bring, and are called what they are", async () => {
+  test("cost no more than their real duration, and are rejected with the reason", async () => {
     const transcode = started();
     const transcoder = await made(transcode, "flac", "wav");
     const hours = silentFlac(4000);
@@ -229,13 +229,13 @@ describe("hours of silence in a few bytes", () => {
   }
 });
 
-test("a worker that cannot even begin is an error", async () => {
+test("a worker that cannot start is an error", async () => {
   const worker = workerFile("broken.ts", "throw new Error('broken');");
   const transcode = started({ worker, stepMsMax: 5000 });
   expect(await failureOf(transcode.make("pcm", "wav"))).toContain("worker ended");
 });
 
-test("the worker ends when nobody has used it for a while, and starts again when somebody does", async () => {
+test("the worker ends when it is idle for a while, and starts again on the next use", async () => {
   const log = join(directory, "starts");
   writeFileSync(log, "");
   const worker = workerFile(
@@ -260,7 +260,7 @@ test("the worker ends when nobody has used it for a while, and starts again when
   });
 });
 
-test("after stop, what was under way fails", async () => {
+test("stop fails the calls that are running", async () => {
   const transcode = started();
   const transcoder = await made(transcode, "pcm", "opus");
   const pushed = transcoder.push(new Uint8Array(24_000 * 2 * 30)).catch((error: unknown) => error);
@@ -268,7 +268,7 @@ test("after stop, what was under way fails", async () => {
   expect(await pushed).toBeInstanceOf(Error);
 });
 
-describe("where the codecs are not installed", () => {
+describe("without installed codecs", () => {
   test("there are no transcoders: no files", async () => {
     expect(await started({ worker: pathToFileURL(join(directory, "absent.ts")) }).make("mp3", "wav")).toBeNull();
   });

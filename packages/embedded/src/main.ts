@@ -6,10 +6,9 @@ import { servedModels, type ServedModels } from "./server/served-models.ts";
 import { lowerPriority } from "./lower-priority.ts";
 
 /**
- * One engine as a process of its own: `--engine speech|chat|transcription --socket PATH [--data DIR] [--idle-seconds N]`.
- * The models that were added to DIR are served beside those built in. It says `{"event":"ready"}` when it listens,
- * `beat` every second while it has work, or after each unit of it, and `rest` when it has none. It ends with its standard input, since then
- * whoever started it is gone.
+ * One engine process: `--engine speech|chat|transcription --socket PATH [--data DIR] [--idle-seconds N]`. The models that were added
+ * to DIR are served as well. It prints `{"event":"ready"}` when it listens, `beat` every second or after each unit of work while it is
+ * busy, and `rest` when it is not. It exits when its stdin is closed, because then the process that started it has exited.
  */
 const engines = {
   speech: async (models: ServedModels) => (await import("./server/speech-engine.ts")).makeSpeechEngine(models),
@@ -18,7 +17,7 @@ const engines = {
 } as const;
 
 const idleSecondsDefault = 300;
-/** A timer cannot be set for longer. */
+/** The longest possible timer. */
 const idleSecondsMax = 2_000_000;
 
 async function main(): Promise<void> {
@@ -27,7 +26,7 @@ async function main(): Promise<void> {
   lowerPriority();
   const engine = await options.load();
   const { socket, idleMs } = options;
-  const server = serveEngine(engine, { socket, idleMs, onIdle: () => void end(), onSign: say });
+  const server = serveEngine(engine, { socket, idleMs, onIdle: () => void end(), onHeartbeat: print });
   let stopping: Promise<void> | null = null;
   const stopped = (): Promise<void> => (stopping ??= server.stop());
   const end = async (): Promise<void> => {
@@ -35,38 +34,38 @@ async function main(): Promise<void> {
     process.exit(0);
   };
   process.on("SIGTERM", () => void end());
-  // A Ctrl-C reaches the whole group: the gateway may want to finish its requests first, and takes its engines along then.
+  // Ctrl-C reaches the whole process group: the gateway may want to finish its requests first, and then stops its engines.
   process.on("SIGINT", () => {
     if (process.stdin.isTTY) void end();
   });
-  // Whoever made the folder for it was perhaps killed, and cannot clean up.
+  // The process that made the folder may have been killed before it could delete it.
   const endOrphaned = async (): Promise<void> => {
     await stopped();
     removeFolder(socket);
     process.exit(0);
   };
-  // The parent may be gone already; its silence is no reason to die noisily.
+  // The parent may have exited already, which is not an error.
   process.stdout.on("error", () => {});
   process.stderr.on("error", () => {});
   process.stdin.on("end", () => void endOrphaned());
   process.stdin.on("close", () => void endOrphaned());
   process.stdin.on("error", () => void endOrphaned());
   process.stdin.resume();
-  say("ready");
+  print("ready");
 }
 
-function say(event: string): void {
+function print(event: string): void {
   process.stdout.write(`${JSON.stringify({ event })}\n`);
 }
 
-/** Only one that was made for sockets, and only when it is empty: other engines may still be at home. */
+/** Only a folder that was made for sockets, and only if it is empty: other engines may still use it. */
 function removeFolder(socket: string): void {
   const folder = dirname(socket);
   if (!/^sluice-[A-Za-z0-9]{6}$/.test(basename(folder))) return;
   try {
     rmdirSync(folder);
   } catch {
-    // The last one takes it away.
+    // The last engine deletes it.
   }
 }
 
@@ -76,11 +75,11 @@ interface Options {
   readonly idleMs: number;
 }
 
-function readOptions(words: readonly string[]): Options | string {
+function readOptions(args: readonly string[]): Options | string {
   const given = new Map<string, string>();
-  for (let index = 0; index < words.length; index += 2) given.set(words[index] ?? "", words[index + 1] ?? "");
+  for (let index = 0; index < args.length; index += 2) given.set(args[index] ?? "", args[index + 1] ?? "");
   const unknown = [...given.keys()].find((name) => !names.includes(name));
-  if (unknown !== undefined) return `${unknown} is not known`;
+  if (unknown !== undefined) return `Unknown option ${unknown}`;
   const operation = given.get("--engine") ?? "";
   if (!isOperation(operation)) return `--engine must be one of ${Object.keys(engines).join(", ")}`;
   const socket = given.get("--socket") ?? "";

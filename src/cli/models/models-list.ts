@@ -1,7 +1,7 @@
 import { catalog, installed } from "../../../packages/embedded/src/catalog.ts";
 import { fetchedBytes, keptBytes, modelId, total, type Addon } from "../../../packages/embedded/src/addons/addon.ts";
 import { addonState } from "../../../packages/embedded/src/addons/installed.ts";
-import { shownBytes } from "../../../packages/embedded/src/addons/shown-bytes.ts";
+import { shownBytes } from "../../../packages/embedded/src/addons/progress.ts";
 
 /** A model as `sluice models list` shows it. */
 export interface ShownModel {

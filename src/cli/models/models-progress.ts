@@ -1,5 +1,4 @@
-import type { Progress } from "../../../packages/embedded/src/addons/progress.ts";
-import { shownBytes } from "../../../packages/embedded/src/addons/shown-bytes.ts";
+import { type Progress, shownBytes } from "../../../packages/embedded/src/addons/progress.ts";
 
 /** Where progress is written to, such as standard error. */
 export interface Screen {

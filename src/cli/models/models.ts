@@ -1,9 +1,8 @@
 import { catalog, installed } from "../../../packages/embedded/src/catalog.ts";
 import { addAddon, type AddOptions } from "../../../packages/embedded/src/addons/add.ts";
 import { keptBytes, modelId, type Addon } from "../../../packages/embedded/src/addons/addon.ts";
-import { isProblem } from "../../../packages/embedded/src/addons/problem.ts";
+import { isProblem, shownBytes } from "../../../packages/embedded/src/addons/progress.ts";
 import { removeAddon } from "../../../packages/embedded/src/addons/remove.ts";
-import { shownBytes } from "../../../packages/embedded/src/addons/shown-bytes.ts";
 import { addons } from "../../../packages/embedded/src/addons/table.ts";
 import { usageExitCode, type ModelsRequest } from "../arguments.ts";
 import { renderModels, shownModels } from "./models-list.ts";

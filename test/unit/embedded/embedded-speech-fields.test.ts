@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { requireText, textCharactersMax } from "../../../packages/embedded/src/server/fields.ts";
-import { isRefusal } from "../../../packages/embedded/src/server/refusal.ts";
+import { isRequestError } from "../../../packages/embedded/src/server/request-error.ts";
 import { readTranscriptionForm } from "../../../packages/embedded/src/server/transcription-form.ts";
 
 describe("a text's bound", () => {
@@ -49,6 +49,6 @@ describe("a form for a transcript", () => {
     ["included", "yes"],
     ["user", "ada"],
   ])("is taken with %s=%s, which changes nothing", async (name, value) => {
-    expect(isRefusal(await read([[name, value]]))).toBe(false);
+    expect(isRequestError(await read([[name, value]]))).toBe(false);
   });
 });

@@ -3,13 +3,11 @@ import fc from "fast-check";
 import { Tensor } from "onnxruntime-node";
 import { decode } from "../../../packages/embedded/src/transcription/decode.ts";
 import { languageCode, languages } from "../../../packages/embedded/src/transcription/languages.ts";
-import { hopSamples, mel, melBins, windowFrames } from "../../../packages/embedded/src/transcription/mel.ts";
-import type { Network } from "../../../packages/embedded/src/transcription/network.ts";
+import { hopSamples, mel, melBins, windowFrames, nextAudible } from "../../../packages/embedded/src/transcription/mel.ts";
+import { type Network, defaultWeights } from "../../../packages/embedded/src/transcription/network.ts";
 import { passages } from "../../../packages/embedded/src/transcription/passages.ts";
 import { maximum, restrain } from "../../../packages/embedded/src/transcription/rules.ts";
-import { nextAudible } from "../../../packages/embedded/src/transcription/silence.ts";
 import { loadVocabulary } from "../../../packages/embedded/src/transcription/vocabulary.ts";
-import { defaultWeights } from "../../../packages/embedded/src/transcription/weights.ts";
 import { timedWords, wordTokens } from "../../../packages/embedded/src/transcription/words.ts";
 import { slowed } from "../../support/slowed.ts";
 

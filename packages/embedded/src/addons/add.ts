@@ -1,39 +1,35 @@
 import { mkdir, open, rename, rm, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fetchedBytes, modelId, packageSpec, total, type Addon, type AddonFile, type AddonPackage } from "./addon.ts";
-import { isOfDisk } from "./download.ts";
+import { isDiskError } from "./download.ts";
 import { askProxies, fetchArchive } from "./fetch-archive.ts";
-import { isFile } from "./file-hash.ts";
-import { addonState, manifest } from "./installed.ts";
+import { isFile, writeAll } from "./files.ts";
+import { addonState, manifest, addonFolder, manifestName, modelsFolder, stagingFolder } from "./installed.ts";
 import { findNpm, type Npm } from "./npm.ts";
-import { addonFolder, manifestName, modelsFolder, workshop } from "./places.ts";
-import { isProblem, problem, type AddProblem } from "./problem.ts";
-import type { Progress } from "./progress.ts";
-import { shownBytes } from "./shown-bytes.ts";
-import { takeTurn } from "./turn.ts";
-import { unpack, type Wanted } from "./unpack.ts";
-import { writeAll } from "./write-all.ts";
+import { isProblem, problem, type AddProblem, type Progress, shownBytes } from "./progress.ts";
+import { acquireLock } from "./lock.ts";
+import { unpack, type PieceTarget } from "./unpack.ts";
 
 export interface AddOptions {
   readonly dataDir: string;
-  /** What npm is run with. */
+  /** The environment for npm. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: Progress) => void;
-  /** How much there is room for; the file system knows. */
+  /** The free disk space; from the file system by default. */
   readonly freeBytes?: (folder: string) => Promise<number>;
   readonly platform?: string;
 }
 
 export interface Added {
   readonly directory: string;
-  /** There was nothing to do. */
+  /** The add-on was there already. */
   readonly wasThere: boolean;
 }
 
 /**
- * Fetches an add-on, checks it and puts it into its place. Each package that was checked and each file that was taken out
- * of one stays in a workshop until all are there, so that the next try goes on from where this one ended.
+ * Downloads an add-on, verifies it and moves it to its final folder. Verified packages and extracted files stay in a staging folder
+ * until everything is complete, so that a retry continues where the last one ended.
  */
 export async function addAddon(addon: Addon, options: AddOptions): Promise<Added | AddProblem> {
   const directory = addonFolder(options.dataDir, addon.name);
@@ -45,98 +41,98 @@ export async function addAddon(addon: Addon, options: AddOptions): Promise<Added
   const npm = findNpm(options.env);
   if (isProblem(npm)) return npm;
   try {
-    const folder = workshop(options.dataDir, addon.name);
+    const folder = stagingFolder(options.dataDir, addon.name);
     await mkdir(folder, { recursive: true });
-    const turn = await takeTurn(join(folder, "turn"));
-    if (isProblem(turn)) return turn;
+    const lock = await acquireLock(join(folder, "turn"));
+    if (isProblem(lock)) return lock;
     try {
-      return (await build(addon, folder, npm, options)) ?? { directory, wasThere: false };
+      return (await assembleAddon(addon, folder, npm, options)) ?? { directory, wasThere: false };
     } finally {
-      await turn.end();
+      await lock.release();
     }
   } catch (error) {
-    if (isOfDisk(error) || hasCode(error)) return diskProblem(error, options.dataDir);
+    if (isDiskError(error) || hasCode(error)) return diskProblem(error, options.dataDir);
     throw error;
   }
 }
 
-async function build(addon: Addon, folder: string, npm: Npm, options: AddOptions): Promise<AddProblem | null> {
-  const bench = workbench(addon, folder);
-  const lacking = await bench.lacking();
-  const room = await checkRoom(addon, lacking, folder, options);
-  if (room !== null) return room;
+async function assembleAddon(addon: Addon, folder: string, npm: Npm, options: AddOptions): Promise<AddProblem | null> {
+  const staging = stagingOf(addon, folder);
+  const missing = await staging.missing();
+  const space = await checkSpace(addon, missing, folder, options);
+  if (space !== null) return space;
 
   const { signal, onProgress } = options;
-  const proxies = lacking.length === 0 ? Promise.resolve(new Map<string, string>()) : askProxies(npm, signal);
+  const proxies = missing.length === 0 ? Promise.resolve(new Map<string, string>()) : askProxies(npm, signal);
   const bytesTotal = fetchedBytes(addon);
-  let before = bytesTotal - total(lacking);
-  for (const pinned of lacking) {
+  let before = bytesTotal - total(missing);
+  for (const pinned of missing) {
     const what = packageSpec(pinned);
     const onBytes = (bytes: number): void => onProgress({ step: "fetching", what, bytes: before + bytes, bytesTotal });
-    const archive = await fetchArchive(pinned, bench.archives, { npm, proxies, signal, onProgress, onBytes });
+    const archive = await fetchArchive(pinned, staging.archives, { npm, proxies, signal, onProgress, onBytes });
     if (isProblem(archive)) return archive;
     onProgress({ step: "unpacking", what });
-    const unpacked = await unpack(archive, what, bench.wantedOf(pinned), signal);
-    // The archive is what we pinned, so if it does not hold what we pinned, fetching it again will not help; it goes all the same.
+    const unpacked = await unpack(archive, what, staging.targetsOf(pinned), signal);
+    // The archive has the pinned hash, so that downloading it again would not help. It is deleted in any case.
     await rm(archive, { force: true });
     if (unpacked !== null) return unpacked;
     before += pinned.bytes;
   }
 
   for (const file of addon.files) {
-    if (signal.aborted) return problem("interrupted", "Putting the files together was stopped.");
-    const assembled = await assemble(file, bench, options);
+    if (signal.aborted) return problem("interrupted", "Assembling the files was stopped.");
+    const assembled = await assemble(file, staging, options);
     if (assembled !== null) return assembled;
   }
-  await putInPlace(addon, bench.tree, options.dataDir);
+  await publish(addon, staging.tree, options.dataDir);
   await rm(folder, { recursive: true, force: true });
   return null;
 }
 
-/** Where the parts of an add-on lie while it is made. */
-interface Workbench {
+/** The files of an add-on while it is being assembled. */
+interface Staging {
   readonly archives: string;
-  /** What becomes the add-on's folder. */
+  /** Becomes the folder of the add-on. */
   readonly tree: string;
-  /** Where a piece is put: at once at its file's place, where it is all of the file. */
-  placeOf(file: AddonFile, index: number): string;
-  wantedOf(pinned: AddonPackage): readonly Wanted[];
-  /** The packages of which something is not there yet. */
-  lacking(): Promise<readonly AddonPackage[]>;
+  /** Where a piece is extracted to: its final path if it is the whole file. */
+  pathOf(file: AddonFile, index: number): string;
+  targetsOf(pinned: AddonPackage): readonly PieceTarget[];
+  /** The packages of which something is missing. */
+  missing(): Promise<readonly AddonPackage[]>;
 }
 
-function workbench(addon: Addon, folder: string): Workbench {
+function stagingOf(addon: Addon, folder: string): Staging {
   const tree = join(folder, "tree");
-  const placeOf = (file: AddonFile, index: number): string =>
+  const pathOf = (file: AddonFile, index: number): string =>
     file.pieces.length === 1 ? join(tree, file.path) : join(folder, "pieces", `${file.path}.${index}`);
-  const wantedOf = ({ name }: AddonPackage): readonly Wanted[] =>
+  const targetsOf = ({ name }: AddonPackage): readonly PieceTarget[] =>
     addon.files.flatMap((file) =>
-      file.pieces.map((piece, index) => ({ ...piece, to: placeOf(file, index) })).filter((wanted) => wanted.package === name),
+      file.pieces.map((piece, index) => ({ ...piece, to: pathOf(file, index) })).filter((target) => target.package === name),
     );
-  const lacking = async (): Promise<readonly AddonPackage[]> => {
+  const missing = async (): Promise<readonly AddonPackage[]> => {
     const packages: AddonPackage[] = [];
-    for (const pinned of addon.packages) if (!(await areThere(wantedOf(pinned)))) packages.push(pinned);
+    for (const pinned of addon.packages) if (!(await exist(targetsOf(pinned)))) packages.push(pinned);
     return packages;
   };
-  return { archives: join(folder, "archives"), tree, placeOf, wantedOf, lacking };
+  return { archives: join(folder, "archives"), tree, pathOf, targetsOf, missing };
 }
 
-async function areThere(pieces: readonly Wanted[]): Promise<boolean> {
+async function exist(pieces: readonly PieceTarget[]): Promise<boolean> {
   for (const piece of pieces) if (!(await isFile(piece.to, piece))) return false;
   return true;
 }
 
-/** Puts the pieces of a file one behind the other. */
-async function assemble(file: AddonFile, bench: Workbench, options: AddOptions): Promise<AddProblem | null> {
+/** Concatenates the pieces of a file. */
+async function assemble(file: AddonFile, staging: Staging, options: AddOptions): Promise<AddProblem | null> {
   if (file.pieces.length === 1) return null;
   options.onProgress({ step: "unpacking", what: file.path });
-  const to = join(bench.tree, file.path);
+  const to = join(staging.tree, file.path);
   await mkdir(dirname(to), { recursive: true });
   const hasher = new Bun.CryptoHasher("sha256");
   const target = await open(to, "w");
   try {
     for (const index of file.pieces.keys()) {
-      for await (const chunk of Bun.file(bench.placeOf(file, index)).stream()) {
+      for await (const chunk of Bun.file(staging.pathOf(file, index)).stream()) {
         hasher.update(chunk);
         await writeAll(target, chunk);
       }
@@ -151,8 +147,8 @@ async function assemble(file: AddonFile, bench: Workbench, options: AddOptions):
   return problem("differs", `${file.path} is not the file it should be: expected SHA-256 ${file.sha256}, got ${got}. It was removed.`);
 }
 
-/** What says that the add-on is complete comes last, and then the folder appears under its name at once. */
-async function putInPlace(addon: Addon, tree: string, dataDir: string): Promise<void> {
+/** The manifest, which marks the add-on as complete, is written last. Then the folder is renamed at once. */
+async function publish(addon: Addon, tree: string, dataDir: string): Promise<void> {
   const file = await open(join(tree, manifestName), "w");
   try {
     await writeAll(file, new TextEncoder().encode(manifest(addon)));
@@ -160,29 +156,29 @@ async function putInPlace(addon: Addon, tree: string, dataDir: string): Promise<
   } finally {
     await file.close();
   }
-  const place = addonFolder(dataDir, addon.name);
-  await rm(place, { recursive: true, force: true });
-  await rename(tree, place);
+  const folder = addonFolder(dataDir, addon.name);
+  await rm(folder, { recursive: true, force: true });
+  await rename(tree, folder);
 }
 
-/** Before anything is fetched: a disk that fills up halfway harms others too. */
-async function checkRoom(addon: Addon, lacking: readonly AddonPackage[], folder: string, options: AddOptions): Promise<AddProblem | null> {
-  const bench = workbench(addon, folder);
-  const pieces = lacking.flatMap((pinned) => bench.wantedOf(pinned));
-  const inPieces = addon.files.filter((file) => file.pieces.length > 1);
-  // An archive goes when it is unpacked, so that of archives there is never more than the largest.
-  const largest = Math.max(0, ...lacking.map(({ bytes }) => bytes));
-  const needed = total(pieces) + total(inPieces) + largest + spareBytes;
+/** Checked before anything is downloaded, because a disk that fills up halfway harms others as well. */
+async function checkSpace(addon: Addon, missing: readonly AddonPackage[], folder: string, options: AddOptions): Promise<AddProblem | null> {
+  const staging = stagingOf(addon, folder);
+  const pieces = missing.flatMap((pinned) => staging.targetsOf(pinned));
+  const assembled = addon.files.filter((file) => file.pieces.length > 1);
+  // Each archive is deleted after extraction, so that only the largest one counts.
+  const largest = Math.max(0, ...missing.map(({ bytes }) => bytes));
+  const needed = total(pieces) + total(assembled) + largest + spareBytes;
   const free = await (options.freeBytes ?? freeBytes)(folder);
   if (free >= needed) return null;
   return problem(
     "no_space",
-    `There is not enough room for ${modelId(addon)} in ${modelsFolder(options.dataDir)}: adding it takes ${shownBytes(needed)}, ` +
-      `and ${shownBytes(free)} are free. Make room, or set data_dir to another disk.`,
+    `There is not enough disk space for ${modelId(addon)} in ${modelsFolder(options.dataDir)}: adding it needs ${shownBytes(needed)}, ` +
+      `and ${shownBytes(free)} are free. Free some space, or set data_dir to another disk.`,
   );
 }
 
-/** For folders, and so that the disk is not filled to the last byte. */
+/** For directories, and so that the disk is not filled completely. */
 const spareBytes = 16 * 1024 * 1024;
 
 async function freeBytes(folder: string): Promise<number> {
@@ -196,6 +192,9 @@ function hasCode(error: unknown): error is Error & { readonly code: string } {
 
 function diskProblem(error: Error & { readonly code: string }, dataDir: string): AddProblem {
   if (error.code === "ENOSPC")
-    return problem("no_space", `The disk of ${modelsFolder(dataDir)} is full. Make room and add it again: it goes on.`);
-  return problem("files", `${modelsFolder(dataDir)} cannot be written (${error.message}).`);
+    return problem(
+      "no_space",
+      `The disk of ${modelsFolder(dataDir)} is full. Free some space and run the command again: it continues where it stopped.`,
+    );
+  return problem("files", `${modelsFolder(dataDir)} cannot be written (${error.message}). Check its permissions.`);
 }

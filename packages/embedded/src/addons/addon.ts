@@ -1,36 +1,36 @@
 import type { EmbeddedModel, WeightFile } from "../catalog.ts";
 
-/** A model that is not part of the installation but can be added to it: which packages carry it, and which of their files are it. */
+/** A model that can be added to an installation: the npm packages that contain it, and its files in them. */
 export interface Addon extends Pick<EmbeddedModel, "operation" | "description" | "licence"> {
-  /** As it is added and removed by; the model's id is `embedded/` and this. */
+  /** The name for `models add` and `models remove`; the model's id is `embedded/` and this. */
   readonly name: string;
-  /** Where its engine runs, such as `linux-x64`. `null`: wherever we do. */
+  /** The platforms of its engine, such as `linux-x64`; `null` for all. */
   readonly platforms: readonly string[] | null;
-  /** In the order in which they are fetched. */
+  /** In the order in which they are downloaded. */
   readonly packages: readonly AddonPackage[];
   readonly files: readonly AddonFile[];
 }
 
-/** One version of a package, and what its archive must be. */
+/** A pinned version of a package, and the hash and size of its archive. */
 export interface AddonPackage {
   readonly name: string;
   readonly version: string;
-  /** As a registry gives it: `sha512-` and the hash in base 64. */
+  /** In the form of npm: `sha512-` and the hash in base64. */
   readonly integrity: string;
-  /** Of the archive, as it is fetched. */
+  /** The size of the archive. */
   readonly bytes: number;
 }
 
-/** A file that is kept, from the add-on's folder. */
+/** A file of the add-on; its path is relative to the add-on's folder. */
 export interface AddonFile extends WeightFile {
-  /** Put one behind the other they are the file. Usually it is one. */
+  /** Their concatenation is the file. Usually there is one. */
   readonly pieces: readonly Piece[];
 }
 
 /** An entry of a package's archive. */
 export interface Piece {
   readonly package: string;
-  /** Without the folder that all of an archive's entries are in. */
+  /** Without the top-level folder of the archive. */
   readonly entry: string;
   readonly bytes: number;
   readonly sha256: string;
@@ -40,17 +40,17 @@ export function modelId(addon: Addon): string {
   return `embedded/${addon.name}`;
 }
 
-/** As npm is asked for it. */
+/** The package for npm. */
 export function packageSpec({ name, version }: AddonPackage): string {
   return `${name}@${version}`;
 }
 
-/** What is left on the disk once the add-on is added. */
+/** The disk space of the add-on. */
 export function keptBytes(addon: Addon): number {
   return total(addon.files);
 }
 
-/** What has to come over the network. */
+/** The size of the download. */
 export function fetchedBytes(addon: Addon): number {
   return total(addon.packages);
 }

@@ -1,52 +1,51 @@
 import { open, truncate } from "node:fs/promises";
-import { fileBytes } from "./file-hash.ts";
-import { writeAll } from "./write-all.ts";
+import { fileBytes, writeAll } from "./files.ts";
 
 export interface DownloadOptions {
-  /** What the whole file has. Not a byte more is written. */
+  /** The size of the file. No more than that is written. */
   readonly bytes: number;
   readonly proxy: string | null;
   readonly signal: AbortSignal;
-  /** Told what the file has, whenever that changes. */
+  /** Called with the size so far. */
   readonly onBytes: (bytes: number) => void;
 }
 
-/** Why the rest did not come. */
-export interface DownloadFault {
+/** Why a download failed. */
+export interface DownloadError {
   readonly reason: string;
 }
 
 /**
- * Fetches what a file lacks, and goes on where a connection broke. `null` when the file has its size; what it holds is
- * for the caller to check. Throws when the disk fails.
+ * Downloads the missing rest of a file, and resumes when a connection breaks. Returns `null` when the file has its full size; the
+ * caller must verify its content. Throws if the disk fails.
  */
-export async function download(url: string, path: string, options: DownloadOptions): Promise<DownloadFault | null> {
-  let fault: DownloadFault = { reason: "it was not asked for" };
-  for (let inVain = 0; inVain < inVainMax && !options.signal.aborted;) {
+export async function download(url: string, path: string, options: DownloadOptions): Promise<DownloadError | null> {
+  let lastError: DownloadError = { reason: "it was not requested" };
+  for (let failures = 0; failures < failuresMax && !options.signal.aborted;) {
     const before = fileBytes(path);
     if (before === options.bytes) return null;
-    const end = await once(url, path, options);
+    const end = await attempt(url, path, options);
     if (end === null) return null;
-    fault = end;
+    lastError = end;
     if (end.isFinal) return end;
-    inVain = fileBytes(path) > before ? 0 : inVain + 1;
-    await pause(pauseMs * (inVain + 1), options.signal);
+    failures = fileBytes(path) > before ? 0 : failures + 1;
+    await pause(pauseMs * (failures + 1), options.signal);
   }
-  return fault;
+  return lastError;
 }
 
-/** How often in a row nothing may come of it. */
-const inVainMax = 3;
+/** How many attempts in a row may bring no data. */
+const failuresMax = 3;
 const pauseMs = 300;
 const firstByteMs = 20_000;
 const idleMs = 30_000;
 
-interface End extends DownloadFault {
-  /** Asking again would not help. */
+interface AttemptError extends DownloadError {
+  /** A retry would not help. */
   readonly isFinal: boolean;
 }
 
-async function once(url: string, path: string, { bytes, proxy, signal, onBytes }: DownloadOptions): Promise<End | null> {
+async function attempt(url: string, path: string, { bytes, proxy, signal, onBytes }: DownloadOptions): Promise<AttemptError | null> {
   const stalled = new AbortController();
   let timer = setTimeout(() => stalled.abort(), firstByteMs);
   const from = fileBytes(path);
@@ -58,17 +57,17 @@ async function once(url: string, path: string, { bytes, proxy, signal, onBytes }
     });
     if (!response.ok || response.body === null) {
       await response.body?.cancel();
-      // Whatever we have, there is nothing behind it: it is not a beginning of this file.
+      // The server has nothing beyond our size, so that what we have is not the beginning of this file.
       if (response.status === 416) await truncate(path, 0);
       return {
         reason: `HTTP status ${response.status}`,
         isFinal: response.status < 500 && response.status !== 416 && response.status !== 429,
       };
     }
-    const goesOn = response.status === 206 && response.headers.get("content-range")?.startsWith(`bytes ${from}-`) === true;
-    const file = await open(path, goesOn ? "a" : "w");
+    const resumes = response.status === 206 && response.headers.get("content-range")?.startsWith(`bytes ${from}-`) === true;
+    const file = await open(path, resumes ? "a" : "w");
     try {
-      let have = goesOn ? from : 0;
+      let have = resumes ? from : 0;
       for await (const chunk of response.body) {
         clearTimeout(timer);
         timer = setTimeout(() => stalled.abort(), idleMs);
@@ -82,16 +81,16 @@ async function once(url: string, path: string, { bytes, proxy, signal, onBytes }
       await file.close();
     }
   } catch (error) {
-    if (isOfDisk(error)) throw error;
-    if (stalled.signal.aborted) return { reason: "nothing came any more", isFinal: false };
+    if (isDiskError(error)) throw error;
+    if (stalled.signal.aborted) return { reason: "the connection stalled", isFinal: false };
     return { reason: error instanceof Error ? error.message : String(error), isFinal: false };
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Errors of the file system name the system call that failed. */
-export function isOfDisk(error: unknown): error is Error & { readonly code: string } {
+/** Errors of the file system have the name of the failed system call. */
+export function isDiskError(error: unknown): error is Error & { readonly code: string } {
   return (
     error instanceof Error &&
     "syscall" in error &&

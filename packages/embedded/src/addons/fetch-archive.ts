@@ -2,17 +2,16 @@ import { mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { packageSpec, type AddonPackage } from "./addon.ts";
 import { download } from "./download.ts";
-import { fileHash } from "./file-hash.ts";
+import { fileHash } from "./files.ts";
 import type { Npm } from "./npm.ts";
-import { isProblem, problem, type AddProblem } from "./problem.ts";
-import type { Progress } from "./progress.ts";
+import { isProblem, problem, type AddProblem, type Progress } from "./progress.ts";
 
 export interface FetchOptions {
   readonly npm: Npm;
   readonly proxies: Promise<Proxies>;
   readonly signal: AbortSignal;
   readonly onProgress: (progress: Progress) => void;
-  /** Of this package. */
+  /** Called with the downloaded bytes of this package. */
   readonly onBytes: (bytes: number) => void;
 }
 
@@ -20,9 +19,8 @@ export interface FetchOptions {
 export type Proxies = ReadonlyMap<string, string>;
 
 /**
- * The path of a package's archive, which is then known to be the right one. npm tells where it lies and we fetch it from
- * there, since only so a broken download can go on. Where that does not work, as with a registry that wants credentials,
- * npm fetches it as a whole.
+ * Returns the path of a package's verified archive. npm says where it is, and we download it from there, because only then a broken
+ * download can be resumed. If that does not work, for example with a registry that needs credentials, npm downloads it.
  */
 export async function fetchArchive(pinned: AddonPackage, folder: string, options: FetchOptions): Promise<string | AddProblem> {
   const spec = packageSpec(pinned);
@@ -37,10 +35,10 @@ export async function fetchArchive(pinned: AddonPackage, folder: string, options
 
   const part = `${whole}.part`;
   const proxy = proxies.get(address.startsWith("https:") ? "https-proxy" : "proxy") ?? null;
-  const fault = await download(address, part, { bytes: pinned.bytes, proxy, signal: options.signal, onBytes: options.onBytes });
+  const error = await download(address, part, { bytes: pinned.bytes, proxy, signal: options.signal, onBytes: options.onBytes });
   if (options.signal.aborted) return problem("interrupted", `Fetching ${spec} was stopped.`);
-  if (fault !== null) {
-    options.onProgress({ step: "packing", what: spec, reason: fault.reason });
+  if (error !== null) {
+    options.onProgress({ step: "packing", what: spec, reason: error.reason });
     const packed = await pack(pinned, folder, part, options);
     if (packed !== null) return packed;
   }
@@ -49,13 +47,13 @@ export async function fetchArchive(pinned: AddonPackage, folder: string, options
   const got = await fileHash(part, "sha512", "base64");
   if (got !== hashOf(pinned)) {
     await rm(part, { force: true });
-    return differs(spec, pinned.integrity, `sha512-${got}`, "It was removed; adding it again fetches it anew.");
+    return differs(spec, pinned.integrity, `sha512-${got}`, "It was deleted; run the command again to download it.");
   }
   await rename(part, whole);
   return whole;
 }
 
-/** So that what is left of another version is never taken for this one. */
+/** Contains the version, so that a partial archive of another version is never used. */
 function archiveName({ name, version }: AddonPackage): string {
   return `${name.replaceAll(/[^\w.-]+/g, "_")}-${version}`;
 }
@@ -68,19 +66,19 @@ function differs(spec: string, expected: string, got: string, consequence: strin
   return problem("differs", `${spec} is not the package it should be: expected ${expected}, got ${got}. ${consequence}`);
 }
 
-/** Where the registry says that the archive lies. One that says it has another archive is not asked for it. */
+/** Asks the registry for the URL of the archive. If it has another hash than ours, nothing is downloaded. */
 async function askAddress(pinned: AddonPackage, { npm, signal }: FetchOptions): Promise<string | AddProblem> {
   const spec = packageSpec(pinned);
-  // Its own patience would be minutes, of which a terminal shows nothing.
-  const patience = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=30000"];
-  const said = await npm.run(["view", spec, "dist", "--json", ...patience], { timeoutMs: 120_000, signal });
-  if (typeof said !== "string") return said;
-  const { tarball, integrity } = parsed(said);
+  // With npm's defaults this could take minutes without any output.
+  const npmTimeouts = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=30000"];
+  const output = await npm.run(["view", spec, "dist", "--json", ...npmTimeouts], { timeoutMs: 120_000, signal });
+  if (typeof output !== "string") return output;
+  const { tarball, integrity } = parsed(output);
   if (typeof integrity === "string" && integrity.startsWith("sha512-") && integrity !== pinned.integrity) {
     return differs(spec, pinned.integrity, integrity, "Nothing was fetched.");
   }
   if (typeof tarball === "string" && /^https?:\/\//.test(tarball)) return tarball;
-  return problem("unavailable", `The registry has no ${spec}. (npm says: ${said.trim().slice(0, 200) || "nothing"})`);
+  return problem("unavailable", `The registry has no ${spec}. (npm says: ${output.trim().slice(0, 200) || "nothing"})`);
 }
 
 function parsed(json: string): { readonly tarball?: unknown; readonly integrity?: unknown } {
@@ -92,26 +90,26 @@ function parsed(json: string): { readonly tarball?: unknown; readonly integrity?
   }
 }
 
-/** The proxies in npm's settings. Those in the environment are heeded without our help. */
+/** The proxies in npm's settings. Those of the environment are used by `fetch` itself. */
 export async function askProxies(npm: Npm, signal: AbortSignal): Promise<Proxies> {
-  const said = await npm.run(["config", "get", "https-proxy", "proxy"], { timeoutMs: 30_000, signal });
-  const lines = typeof said === "string" ? said.matchAll(/^(https-proxy|proxy)=(https?:\/\/\S+)$/gm) : [];
+  const output = await npm.run(["config", "get", "https-proxy", "proxy"], { timeoutMs: 30_000, signal });
+  const lines = typeof output === "string" ? output.matchAll(/^(https-proxy|proxy)=(https?:\/\/\S+)$/gm) : [];
   return new Map([...lines].map(([, name = "", address = ""]) => [name, address]));
 }
 
-/** Lets npm fetch the archive, which takes what its cache has. */
+/** Lets npm download the archive, which can use npm's cache. */
 async function pack(pinned: AddonPackage, folder: string, to: string, { npm, signal }: FetchOptions): Promise<AddProblem | null> {
   const spec = packageSpec(pinned);
   const destination = join(folder, "packed");
   await rm(destination, { recursive: true, force: true });
   await mkdir(destination, { recursive: true });
-  const said = await npm.run(["pack", spec, "--json", "--ignore-scripts", "--pack-destination", destination], {
+  const output = await npm.run(["pack", spec, "--json", "--ignore-scripts", "--pack-destination", destination], {
     timeoutMs: packMs,
     signal,
   });
-  if (typeof said !== "string") return said;
+  if (typeof output !== "string") return output;
   const [archive] = (await readdir(destination)).filter((name) => name.endsWith(".tgz"));
-  if (archive === undefined) return problem("unavailable", `npm fetched no archive of ${spec}.`);
+  if (archive === undefined) return problem("unavailable", `npm downloaded no archive of ${spec}.`);
   await rename(join(destination, archive), to);
   await rm(destination, { recursive: true, force: true });
   return null;

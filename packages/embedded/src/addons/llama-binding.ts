@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-/** What we use of the engine's native interface. It belongs to one pinned version, so it cannot change under us. */
+/** The part of the native interface that we use. It belongs to one pinned version, so that it cannot change. */
 export interface LlamaAddon {
   readonly AddonModel: new (path: string, options: object) => LlamaModel;
   readonly AddonContext: new (model: LlamaModel, options: object) => LlamaContext;
@@ -8,9 +8,9 @@ export interface LlamaAddon {
   markLoaded(): boolean;
   setLogger(write: (level: number, message: string) => void): void;
   setLoggerLogLevel(level: number): void;
-  /** Finds the library for this processor, in the given folder. */
+  /** Loads the library for this CPU from the given folder. */
   loadBackends(folder?: string): void;
-  /** `undefined` as long as there is no library to compute with. */
+  /** `undefined` until a backend is loaded. */
   getGpuType(): string | false | undefined;
   init(): Promise<void>;
 }
@@ -32,7 +32,7 @@ export interface LlamaContext {
   initBatch(tokens: number): void;
   addToBatch(sequence: number, position: number, tokens: Uint32Array, wantedScores: Uint32Array): Uint32Array;
   decodeBatch(): Promise<void>;
-  /** Below 0 when there is none. */
+  /** Negative if there is none. */
   sampleToken(scores: number, sampler: LlamaSampler): Promise<number>;
 }
 
@@ -43,7 +43,7 @@ export interface LlamaSampler {
 
 let loaded: Promise<LlamaAddon> | null = null;
 
-/** Once for a process: the library keeps what it knows of the machine for itself. */
+/** Once per process, because the library has global state. */
 export function loadAddon(require: NodeJS.Require, folder: string): Promise<LlamaAddon> {
   loaded ??= begin(require, folder).catch((error: unknown) => {
     loaded = null;
@@ -65,5 +65,5 @@ async function begin(require: NodeJS.Require, folder: string): Promise<LlamaAddo
   return addon;
 }
 
-/** Of the library's levels: what is worse than this is fatal. */
+/** A level of the library's log; lower levels are fatal errors. */
 const errorLevel = 2;

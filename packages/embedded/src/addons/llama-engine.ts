@@ -1,8 +1,8 @@
 import type { AddonFile, AddonPackage } from "./addon.ts";
 
 /**
- * The engine of language models: llama.cpp as node-llama-cpp builds it for Node's native interface, for processors only.
- * Of node-llama-cpp itself nothing is needed but these binaries, which saves its hundred packages and their scripts.
+ * The engine of language models: llama.cpp as a native Node addon, built by node-llama-cpp, for CPUs only. Only these binaries of
+ * node-llama-cpp are needed, without its hundred dependencies and their install scripts.
  */
 export const enginePackages: ReadonlyMap<string, AddonPackage> = new Map([
   [
@@ -25,7 +25,7 @@ export const enginePackages: ReadonlyMap<string, AddonPackage> = new Map([
   ],
 ]);
 
-/** In a folder of their own, side by side: the first of them finds the others there. */
+/** All in one folder, where the addon finds the libraries. */
 export function engineFiles(platform: string): readonly AddonFile[] {
   const from = enginePackages.get(platform);
   if (from === undefined) return [];
@@ -37,7 +37,7 @@ export function engineFiles(platform: string): readonly AddonFile[] {
   }));
 }
 
-/** Each processor generation has a library of its own, and the engine loads the one that fits. */
+/** There is a library for each CPU generation, and the engine loads the one that fits. */
 const binaries: Readonly<Record<string, readonly (readonly [entry: string, bytes: number, sha256: string])[]>> = {
   "linux-x64": [
     ["LICENSE", 1065, "c34e5ffca98ede216da5157cff6df2ee6762a48d3391797edb6593df24849501"],

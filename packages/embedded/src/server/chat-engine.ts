@@ -1,48 +1,47 @@
 import type { EmbeddedModel } from "../catalog.ts";
-import type { StoryWishes } from "../chat/stories.ts";
+import type { GenerationOptions } from "../chat/stories.ts";
 import { answerEvents, answerWhole, type AnswerHead } from "./chat-answer.ts";
-import { mannerOf, type ChatManner } from "./chat-manner.ts";
-import { chosenModel } from "./chosen-model.ts";
-import type { Engine, Order } from "./engine.ts";
-import { checkBoolean, checkInteger, checkNumber, firstRefusal, readFields, unsupported, type Fields } from "./fields.ts";
-import { oneLoaded } from "./one-loaded.ts";
-import { isRefusal, refusal, type Refusal } from "./refusal.ts";
-import type { ServedModels } from "./served-models.ts";
+import { backendOf, type ChatBackend } from "./chat-backend.ts";
+import { findModel, type ServedModels } from "./served-models.ts";
+import type { Engine, Job } from "./engine.ts";
+import { checkBoolean, checkInteger, checkNumber, firstError, readFields, unsupported, type Fields } from "./fields.ts";
+import { modelCache } from "./model-cache.ts";
+import { isRequestError, requestError, type RequestError } from "./request-error.ts";
 
 const stopsMax = 4;
 const stopCharactersMax = 1000;
 
-export function makeChatEngine(models: ServedModels, manner: (model: EmbeddedModel) => ChatManner = mannerOf): Engine {
-  const loaded = oneLoaded(
-    (model, directory) => manner(model).load(directory),
-    (talker) => talker.close(),
+export function makeChatEngine(models: ServedModels, backend: (model: EmbeddedModel) => ChatBackend = backendOf): Engine {
+  const load = modelCache(
+    (model, directory) => backend(model).load(directory),
+    (loadedModel) => loadedModel.close(),
   );
 
-  async function read(request: Request): Promise<Order | Refusal> {
+  async function read(request: Request): Promise<Job | RequestError> {
     const fields = await readFields(request);
-    if (isRefusal(fields)) return fields;
-    const model = chosenModel(models(), fields["model"]);
-    if (isRefusal(model)) return model;
-    const refused = firstRefusal([checkNumbers(fields), checkStop(fields["stop"]), checkStream(fields), checkAbilities(fields)]);
-    if (refused !== null) return refused;
-    const turns = manner(model).read(fields["messages"]);
-    if (isRefusal(turns)) return turns;
-    const wishes = wishesOf(fields, manner(model));
+    if (isRequestError(fields)) return fields;
+    const model = findModel(models(), fields["model"]);
+    if (isRequestError(model)) return model;
+    const error = firstError([checkNumbers(fields), checkStop(fields["stop"]), checkStream(fields), checkAbilities(fields)]);
+    if (error !== null) return error;
+    const turns = backend(model).read(fields["messages"]);
+    if (isRequestError(turns)) return turns;
+    const options = optionsOf(fields, backend(model));
     const streamed = fields["stream"] === true;
     const wantsUsage = (fields["stream_options"] as Fields | null | undefined)?.["include_usage"] === true;
 
     return async (signal, worked) => {
-      const talker = await loaded(model);
-      if (isRefusal(talker)) return talker;
-      const prompt = talker.prompt(turns);
-      if (prompt === null) return tooLong(model, talker.contextMax);
+      const loadedModel = await load(model);
+      if (isRequestError(loadedModel)) return loadedModel;
+      const prompt = loadedModel.prompt(turns);
+      if (prompt === null) return tooLong(model, loadedModel.contextMax);
       const head: AnswerHead = {
         id: `chatcmpl-${crypto.randomUUID().replaceAll("-", "")}`,
         created: Math.floor(Date.now() / 1000),
         model: model.upstream,
         promptTokens: prompt.length,
       };
-      const parts = talker.tell(prompt, wishes);
+      const parts = loadedModel.generate(prompt, options);
       if (streamed) return { type: "text/event-stream", body: answerEvents(head, parts, wantsUsage, signal) };
       return { type: "application/json", body: await answerWhole(head, parts, signal, worked) };
     };
@@ -51,7 +50,7 @@ export function makeChatEngine(models: ServedModels, manner: (model: EmbeddedMod
   return { models, routes: new Map([["/v1/chat/completions", read]]), requestBytesMax: 4 * 1024 * 1024 };
 }
 
-function wishesOf(fields: Fields, { temperatureDefault, topPDefault }: ChatManner): StoryWishes {
+function optionsOf(fields: Fields, { temperatureDefault, topPDefault }: ChatBackend): GenerationOptions {
   const stop = fields["stop"];
   return {
     temperature: Number(fields["temperature"] ?? temperatureDefault),
@@ -64,8 +63,8 @@ function wishesOf(fields: Fields, { temperatureDefault, topPDefault }: ChatManne
   };
 }
 
-function checkNumbers(fields: Fields): Refusal | null {
-  return firstRefusal([
+function checkNumbers(fields: Fields): RequestError | null {
+  return firstError([
     checkNumber(fields, "temperature", 0, 2),
     checkNumber(fields, "top_p", 0, 1),
     checkNumber(fields, "frequency_penalty", -2, 2),
@@ -77,46 +76,51 @@ function checkNumbers(fields: Fields): Refusal | null {
   ]);
 }
 
-function checkStop(stop: unknown): Refusal | null {
+function checkStop(stop: unknown): RequestError | null {
   if (stop == null) return null;
   const list: readonly unknown[] = Array.isArray(stop) ? stop : [stop];
-  const fine = list.length <= stopsMax && list.every((item) => typeof item === "string" && item !== "" && item.length <= stopCharactersMax);
-  if (fine) return null;
-  return refusal(400, `\`stop\` must be a string, or up to ${stopsMax} of them, none of them empty.`, {
+  const isValid =
+    list.length <= stopsMax && list.every((item) => typeof item === "string" && item !== "" && item.length <= stopCharactersMax);
+  if (isValid) return null;
+  return requestError(400, `\`stop\` must be a string, or up to ${stopsMax} of them, none of them empty.`, {
     param: "stop",
     code: "invalid_value",
   });
 }
 
-function checkStream(fields: Fields): Refusal | null {
+function checkStream(fields: Fields): RequestError | null {
   const options = fields["stream_options"];
   if (options == null) return checkBoolean(fields, "stream");
   if (typeof options !== "object")
-    return refusal(400, "`stream_options` must be an object.", { param: "stream_options", code: "invalid_type" });
+    return requestError(400, "`stream_options` must be an object.", { param: "stream_options", code: "invalid_type" });
   if (fields["stream"] === true) return checkBoolean(options as Fields, "include_usage");
-  return refusal(400, "`stream_options` is for streams only.", { param: "stream_options", code: "invalid_value" });
+  return requestError(400, "`stream_options` requires `stream: true`.", { param: "stream_options", code: "invalid_value" });
 }
 
-/** What the model cannot do is refused, never passed over: the client would take the answer for one that obeyed. */
-function checkAbilities(fields: Fields): Refusal | null {
+/** Parameters that the model cannot honour are rejected, not ignored: the client would believe that they had an effect. */
+function checkAbilities(fields: Fields): RequestError | null {
   const wanted: readonly (readonly [param: string, wanted: boolean, message: string])[] = [
-    ["tools", isFilled(fields["tools"]), "This model calls no tools."],
-    ["functions", isFilled(fields["functions"]), "This model calls no functions."],
-    ["tool_choice", isChosen(fields["tool_choice"]), "This model calls no tools."],
-    ["response_format", wantsForm(fields["response_format"]), "This model writes plain text and keeps to no format."],
-    ["n", fields["n"] != null && fields["n"] !== 1, "This model gives one answer at a time."],
-    ["logprobs", fields["logprobs"] != null && fields["logprobs"] !== false, "This model's probabilities are not given out."],
-    ["top_logprobs", isPositive(fields["top_logprobs"]), "This model's probabilities are not given out."],
-    ["logit_bias", isFilled(fields["logit_bias"]), "This model takes no bias."],
+    ["tools", isFilled(fields["tools"]), "This model does not support tool calls."],
+    ["functions", isFilled(fields["functions"]), "This model does not support function calls."],
+    ["tool_choice", isChosen(fields["tool_choice"]), "This model does not support tool calls."],
+    ["response_format", wantsForm(fields["response_format"]), "This model writes plain text only and does not support response formats."],
+    ["n", fields["n"] != null && fields["n"] !== 1, "This model returns one choice per request."],
+    ["logprobs", fields["logprobs"] != null && fields["logprobs"] !== false, "This model does not return log probabilities."],
+    ["top_logprobs", isPositive(fields["top_logprobs"]), "This model does not return log probabilities."],
+    ["logit_bias", isFilled(fields["logit_bias"]), "This model does not support `logit_bias`."],
     [
       "modalities",
       Array.isArray(fields["modalities"]) && fields["modalities"].some((item) => item !== "text"),
       "This model writes text only.",
     ],
     ["audio", fields["audio"] != null, "This model writes text only."],
-    ["prediction", fields["prediction"] != null, "This model takes no prediction."],
+    ["prediction", fields["prediction"] != null, "This model does not support predictions."],
     ["web_search_options", fields["web_search_options"] != null, "This model has no access to the web."],
-    ["reasoning_effort", fields["reasoning_effort"] != null && fields["reasoning_effort"] !== "none", "This model does not reason."],
+    [
+      "reasoning_effort",
+      fields["reasoning_effort"] != null && fields["reasoning_effort"] !== "none",
+      "This model does not support reasoning.",
+    ],
   ];
   const found = wanted.find(([, isWanted]) => isWanted);
   return found === undefined ? null : unsupported(found[0], found[2]);
@@ -138,7 +142,7 @@ function wantsForm(value: unknown): boolean {
   return value != null && (value as Fields)["type"] !== "text";
 }
 
-function tooLong(model: EmbeddedModel, contextMax: number): Refusal {
+function tooLong(model: EmbeddedModel, contextMax: number): RequestError {
   const message = `The prompt is too long: this model's maximum context length is ${contextMax} tokens, prompt and answer together.`;
-  return refusal(400, `${model.id}: ${message}`, { param: "messages", code: "context_length_exceeded" });
+  return requestError(400, `${model.id}: ${message}`, { param: "messages", code: "context_length_exceeded" });
 }

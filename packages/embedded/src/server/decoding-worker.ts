@@ -1,10 +1,10 @@
 import { decodeSamples } from "../codecs/decode-file.ts";
 import { UndecodableAudio } from "../codecs/codec.ts";
 
-/** Decodes one file into the given memory, says how that ended, and is then ended itself (decoding.ts). */
+/** A request to the worker: it decodes one file into shared memory, reports the outcome, and is then terminated (decoding.ts). */
 export interface Decoding {
   readonly file: ArrayBuffer;
-  /** Empty, and able to grow to what the longest file needs. How far it has grown shows how far the decoding is. */
+  /** Initially empty; it grows with the decoded samples, so that its size shows the progress. */
   readonly memory: SharedArrayBuffer;
   readonly sampleRate: number;
   readonly secondsMax: number | undefined;
@@ -12,23 +12,23 @@ export interface Decoding {
 
 export type DecodingOutcome =
   | { readonly type: "done"; readonly samples: number }
-  /** By the file's fault, and the message is fit to be shown. */
+  /** The file is to blame, and the message may be shown to the client. */
   | { readonly type: "undecodable"; readonly message: string }
   | { readonly type: "failed"; readonly message: string };
 
 declare const self: Worker;
 
-/** A call to the system for each few samples would be slow. */
+/** Growing takes a system call, so that it is done in large steps. */
 const growthBytes = 1024 * 1024;
-/** The collector waits for as much waste as there is memory in use, ours among it, which is a lot for a long file. */
+/** The garbage collector waits until there is as much garbage as memory in use, which is a lot for a long file. */
 const collectEverySamples = 1_000_000;
 
 self.addEventListener("message", ({ data }: MessageEvent<Decoding>) => {
   decode(data).then(
-    (samples) => tell({ type: "done", samples }),
+    (samples) => post({ type: "done", samples }),
     (error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
-      tell({ type: error instanceof UndecodableAudio ? "undecodable" : "failed", message });
+      post({ type: error instanceof UndecodableAudio ? "undecodable" : "failed", message });
     },
   );
 });
@@ -40,7 +40,7 @@ async function decode({ file, memory, sampleRate, secondsMax }: Decoding): Promi
   const options = secondsMax === undefined ? { sampleRate } : { sampleRate, secondsMax };
   await decodeSamples(new Uint8Array(file), options, ({ samples }) => {
     const neededBytes = (length + samples.length) * Float32Array.BYTES_PER_ELEMENT;
-    if (neededBytes > memory.maxByteLength) throw new UndecodableAudio("The audio is too long: it may last two hours.");
+    if (neededBytes > memory.maxByteLength) throw new UndecodableAudio("The audio is too long: the limit is two hours.");
     if (neededBytes > memory.byteLength) memory.grow(Math.min(memory.maxByteLength, neededBytes + growthBytes));
     all.set(samples, length);
     length += samples.length;
@@ -51,6 +51,6 @@ async function decode({ file, memory, sampleRate, secondsMax }: Decoding): Promi
   return length;
 }
 
-function tell(outcome: DecodingOutcome): void {
+function post(outcome: DecodingOutcome): void {
   self.postMessage(outcome, []);
 }

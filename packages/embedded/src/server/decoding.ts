@@ -5,31 +5,31 @@ import type { Decoding, DecodingOutcome } from "./decoding-worker.ts";
 
 export interface DecodingOptions {
   readonly sampleRate: number;
-  /** Stops the decoding at once; it then rejects with the signal's reason. */
+  /** Stops decoding at once; the promise rejects with the signal's reason. */
   readonly signal: AbortSignal;
-  /** How long the audio may last. */
+  /** The longest audio that is accepted. */
   readonly secondsMax?: number;
-  /** How long it may take, beside a tenth of what the audio lasts. Time without a processor does not count. */
-  readonly patienceMs?: number;
-  /** How much this process may grow meanwhile, beside what the samples take. */
+  /** The time limit, in addition to a tenth of the audio's duration. Time without a CPU does not count. */
+  readonly timeoutMs?: number;
+  /** How much memory this process may use in addition to the samples. */
   readonly growthBytesMax?: number;
 }
 
-const patienceMsDefault = 60_000;
-const patienceShare = 0.1;
-/** Decoders take some ten megabytes. A gibibyte is what a file takes that was made to break one. */
+const timeoutMsDefault = 60_000;
+const timeoutShare = 0.1;
+/** Decoders need some ten megabytes. A file that needs a gibibyte was made to break one. */
 const growthBytesMaxDefault = 1024 ** 3;
-const lookEveryMs = 100;
+const pollMs = 100;
 const sampleBytes = Float32Array.BYTES_PER_ELEMENT;
 
 /**
- * Decodes an upload in a thread of its own, which this one can end: a file may be made so that a decoder never comes back
- * from it, or takes all the memory there is. Takes the file's memory over. Throws `UndecodableAudio` as `decodeFile` does.
+ * Decodes an upload in a worker that can be terminated: a malicious file may make a decoder loop forever or use all memory. Transfers
+ * the file's buffer. Throws `UndecodableAudio` like `decodeFile`.
  */
-export async function decodeApart(file: ArrayBuffer, options: DecodingOptions): Promise<Float32Array> {
-  const { sampleRate, signal, secondsMax, patienceMs = patienceMsDefault, growthBytesMax = growthBytesMaxDefault } = options;
+export async function decodeInWorker(file: ArrayBuffer, options: DecodingOptions): Promise<Float32Array> {
+  const { sampleRate, signal, secondsMax, timeoutMs = timeoutMsDefault, growthBytesMax = growthBytesMaxDefault } = options;
   signal.throwIfAborted();
-  // It grows where it lies, so that neither a copy nor room for what a short file does not need is ever held.
+  // It grows in place, so that nothing is copied and a short file uses little memory.
   const memory = new SharedArrayBuffer(0, { maxByteLength: fileSecondsMax * sampleRate * sampleBytes });
   const worker = new Worker(new URL("./decoding-worker.ts", import.meta.url).href);
   const { promise, resolve, reject } = Promise.withResolvers<DecodingOutcome>();
@@ -45,19 +45,19 @@ export async function decodeApart(file: ArrayBuffer, options: DecodingOptions): 
   const workedMs = startWorkingTime();
   const leftMs = (): number => {
     const decodedMs = (memory.byteLength / sampleBytes / sampleRate) * 1000;
-    return patienceMs + decodedMs * patienceShare - workedMs();
+    return timeoutMs + decodedMs * timeoutShare - workedMs();
   };
-  const watch = (): void => {
-    if (leftMs() > 0) timer = setTimeout(watch, Math.max(lookEveryMs, leftMs()));
-    else reject(new UndecodableAudio("It takes too long, so it cannot be decoded."));
+  const checkTime = (): void => {
+    if (leftMs() > 0) timer = setTimeout(checkTime, Math.max(pollMs, leftMs()));
+    else reject(new UndecodableAudio("Decoding it takes too long."));
   };
-  let timer = setTimeout(watch, patienceMs);
-  // The first line are bounds on everything that a file counts; this is for what they do not think of.
-  const beganBytes = process.memoryUsage.rss();
+  let timer = setTimeout(checkTime, timeoutMs);
+  // The decoders bound all sizes that a file declares. This catches what they overlook.
+  const initialBytes = process.memoryUsage.rss();
   const memoryWatch = setInterval(() => {
-    if (process.memoryUsage.rss() - beganBytes - memory.byteLength <= growthBytesMax) return;
-    reject(new UndecodableAudio("It takes too much memory, so it cannot be decoded."));
-  }, lookEveryMs);
+    if (process.memoryUsage.rss() - initialBytes - memory.byteLength <= growthBytesMax) return;
+    reject(new UndecodableAudio("Decoding it needs too much memory."));
+  }, pollMs);
 
   try {
     worker.postMessage({ file, memory, sampleRate, secondsMax } satisfies Decoding, [file]);

@@ -1,25 +1,25 @@
-import type { Refusal } from "./refusal.ts";
+import type { RequestError } from "./request-error.ts";
 import type { ServedModels } from "./served-models.ts";
 
 /** What one engine process serves. */
 export interface Engine {
   readonly models: ServedModels;
-  /** By path; each is asked with POST. */
-  readonly routes: ReadonlyMap<string, ReadOrder>;
+  /** POST endpoints by path. */
+  readonly routes: ReadonlyMap<string, ReadJob>;
   readonly requestBytesMax: number;
 }
 
-/** Reads and checks a request. What it asks for is done later, when its turn comes. */
-export type ReadOrder = (request: Request) => Promise<Order | Refusal>;
+/** Reads and validates a request. The job that it returns runs later, when it is its turn. */
+export type ReadJob = (request: Request) => Promise<Job | RequestError>;
 
 /**
- * Does the work, and stops at once when the signal says that nobody waits for it. `worked` is told of each unit that is done;
- * the pieces of a stream need not be told.
+ * Does the work, and stops at once when the signal is aborted because the client left. `worked` is called after each unit of work;
+ * for a streamed body the server does that itself.
  */
-export type Order = (signal: AbortSignal, worked: () => void) => Promise<Answer | Refusal>;
+export type Job = (signal: AbortSignal, worked: () => void) => Promise<Answer | RequestError>;
 
 export interface Answer {
   readonly type: string;
-  /** A stream is asked for its first piece before the answer begins, so that a failure until then is told properly. */
+  /** The first piece of a stream is read before the response starts, so that an error until then gets a proper status. */
   readonly body: string | AsyncGenerator<string | Uint8Array, void>;
 }

@@ -1,19 +1,19 @@
 import { chmodSync, lstatSync, rmSync } from "node:fs";
-import type { Answer, Engine, Order } from "./engine.ts";
-import { isRefusal, refusal, refusalResponse, type Refusal } from "./refusal.ts";
-import { makeTurns, type EndTurn, type Place, type Turns } from "./turns.ts";
+import type { Answer, Engine, Job } from "./engine.ts";
+import { isRequestError, requestError, errorResponse, type RequestError } from "./request-error.ts";
+import { makeJobQueue, type EndJob, type JobSlot, type JobQueue } from "./job-queue.ts";
 
 export interface ServeOptions {
   readonly socket: string;
-  /** Without a request for so long, it calls `onIdle`. */
+  /** `onIdle` is called after this long without a request. */
   readonly idleMs: number;
   readonly onIdle: () => void;
   /**
-   * Signs of life: a beat every second while a request is open, and a rest when none is any more. Work that keeps the thread
-   * for longer is followed by a beat as soon as a unit of it is done.
+   * Heartbeats: a beat every second while a request is open, and a rest when none is left. After work that blocks the thread for longer,
+   * a beat follows as soon as the unit of work is done.
    */
-  readonly onSign?: (sign: "beat" | "rest") => void;
-  /** How long it takes until the next beat is due. */
+  readonly onHeartbeat?: (sign: "beat" | "rest") => void;
+  /** The heartbeat interval. */
   readonly beatMs?: number;
 }
 
@@ -23,35 +23,35 @@ export interface EngineServer {
 }
 
 /**
- * A long recording takes minutes before its first word, and a turn may be long in coming. The runtime's types do not
- * know this option for unix sockets, and its `server.timeout` does nothing there; without it ten seconds are the end.
+ * A long recording takes minutes before its first word, and a request may wait long for its turn. Bun's types do not have this option
+ * for unix sockets, and `server.timeout` has no effect there; the default is ten seconds.
  */
-const patience: object = { idleTimeout: 0 };
+const noIdleTimeout: object = { idleTimeout: 0 };
 const waitingMax = 8;
-/** Answers that are computed but not yet read by their clients count as well, since they are held in memory. */
+/** Includes answers that are computed but not read yet, because they are held in memory. */
 const requestsMax = 16;
-/** The longest text at the slowest speed: a slow reader never keeps the others waiting, as all it asked for can be held. */
+/** Fits the longest text at the slowest speed: the answer to a slow reader is held completely, so that it does not block others. */
 const aheadBytesMax = 64 * 1024 * 1024;
 
-/** Serves an engine on a unix socket, in the convention. The socket is its owner's only. */
+/** Serves an engine as an OpenAI-compatible API on a unix socket that only its owner can use. */
 export function serveEngine(engine: Engine, options: ServeOptions): EngineServer {
   removeSocket(options.socket);
-  const turns = makeTurns(waitingMax);
-  // The runtime counts a request until all of its answer was taken, or its client left; ours goes on until the work stopped.
+  const jobs = makeJobQueue(waitingMax);
+  // Bun counts a request until its answer was read or its client left; we count it until its work has stopped.
   const idle = makeIdleWatch(options, () => server.pendingRequests);
-  // The socket must not be open to others even for the moment before its mode is set.
+  // The umask applies until chmod, so that the socket is never accessible to others.
   const mask = process.umask(0o177);
   const server: Bun.Server<undefined> = Bun.serve({
-    ...patience,
+    ...noIdleTimeout,
     unix: options.socket,
     maxRequestBodySize: engine.requestBytesMax,
     fetch: (request) => {
-      // It is among those that are counted.
-      if (idle.open() > requestsMax) return refusalResponse(busy(turns.roomMs()));
+      // The new request is included in the count.
+      if (idle.open() > requestsMax) return errorResponse(busy(jobs.retryAfterMs()));
       const left = idle.entered();
-      return handle(engine, turns, request, { left, worked: idle.worked });
+      return handle(engine, jobs, request, { left, worked: idle.worked });
     },
-    error: (thrown) => refusalResponse(broken(thrown)),
+    error: (thrown) => errorResponse(engineFailed(thrown)),
   });
   process.umask(mask);
   chmodSync(options.socket, 0o600);
@@ -64,51 +64,51 @@ export function serveEngine(engine: Engine, options: ServeOptions): EngineServer
   };
 }
 
-/** What the watch is told of a request: that it is over, and that something was done for it. */
-interface Watching {
+/** Callbacks that report the end of a request, and each unit of work done for it. */
+interface RequestCallbacks {
   readonly left: () => void;
   readonly worked: () => void;
 }
 
-async function handle(engine: Engine, turns: Turns, request: Request, { left, worked }: Watching): Promise<Response> {
+async function handle(engine: Engine, jobs: JobQueue, request: Request, { left, worked }: RequestCallbacks): Promise<Response> {
   let streaming = false;
   const state = { end: left };
-  let place: Place | null = null;
+  let slot: JobSlot | null = null;
   try {
     const { pathname } = new URL(request.url);
     if (request.method === "GET" && pathname === "/v1/models") return Response.json(modelList(engine));
     const read = engine.routes.get(pathname);
-    if (read === undefined) return refusalResponse(refusal(404, `There is no ${request.method} ${pathname} here.`));
-    if (request.method !== "POST") return refusalResponse(refusal(405, `${pathname} is asked with POST.`));
-    // Before its body is read, which may be large.
-    place = turns.enter();
-    if (place === null) return refusalResponse(busy(turns.roomMs()));
-    const order = await read(request);
-    if (typeof order !== "function") return refusalResponse(order);
-    const endTurn = await place.turn(request.signal);
+    if (read === undefined) return errorResponse(requestError(404, `There is no ${request.method} ${pathname} here.`));
+    if (request.method !== "POST") return errorResponse(requestError(405, `Use POST for ${pathname}.`));
+    // A slot is reserved before the body is read, because the body may be large.
+    slot = jobs.reserve();
+    if (slot === null) return errorResponse(busy(jobs.retryAfterMs()));
+    const job = await read(request);
+    if (typeof job !== "function") return errorResponse(job);
+    const endJob = await slot.start(request.signal);
     state.end = () => {
-      endTurn();
+      endJob();
       left();
     };
-    const response = await answered(order, request.signal, state.end, worked);
+    const response = await respond(job, request.signal, state.end, worked);
     streaming = response.streaming;
     return response.response;
   } catch (thrown) {
-    return refusalResponse(request.signal.aborted ? gone : broken(thrown));
+    return errorResponse(request.signal.aborted ? clientLeft : engineFailed(thrown));
   } finally {
-    place?.leave();
+    slot?.release();
     if (!streaming) state.end();
   }
 }
 
-async function answered(
-  order: Order,
+async function respond(
+  job: Job,
   signal: AbortSignal,
-  end: EndTurn,
+  end: EndJob,
   worked: () => void,
 ): Promise<{ readonly response: Response; readonly streaming: boolean }> {
-  const answer = await order(signal, worked);
-  if (isRefusal(answer)) return { response: refusalResponse(answer), streaming: false };
+  const answer = await job(signal, worked);
+  if (isRequestError(answer)) return { response: errorResponse(answer), streaming: false };
   const headers = { "content-type": answer.type, "cache-control": "no-store" };
   if (typeof answer.body === "string") return { response: new Response(answer.body, { headers }), streaming: false };
   const first = await answer.body.next();
@@ -122,19 +122,19 @@ function stream(
   pieces: Pieces,
   first: IteratorResult<string | Uint8Array, void>,
   signal: AbortSignal,
-  end: EndTurn,
+  end: EndJob,
   worked: () => void,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let next: IteratorResult<string | Uint8Array, void> | null = first;
   let hasLeft = false;
-  // Whoever notices first that nobody listens any more ends the work; the turn is over once it really stopped.
+  // The client's departure may be noticed here or by the stream. The job ends only when its work has stopped.
   const leave = async (): Promise<void> => {
     hasLeft = true;
     try {
       await pieces.return();
     } catch {
-      // It was stopped in the middle of a piece, which is what was wanted.
+      // The generator was stopped in the middle of a piece, as intended.
     } finally {
       end();
     }
@@ -158,9 +158,9 @@ function stream(
           controller.enqueue(typeof piece.value === "string" ? encoder.encode(piece.value) : piece.value);
         } catch (thrown) {
           if (!hasLeft && !signal.aborted) report(thrown);
-          // Where it was stopped, it may be at work still.
+          // If the client left, the work may still be running.
           await leave();
-          // The connection is cut without a proper end, so that the reader does not take a part for the whole.
+          // Breaking the connection keeps the reader from taking a part for the whole answer.
           controller.error(thrown);
         }
       },
@@ -181,20 +181,20 @@ function modelList(engine: Engine): object {
   return { object: "list", data };
 }
 
-function busy(retryAfterMs: number): Refusal {
-  const message = "The engine is busy and enough requests wait already. Try again later.";
-  return refusal(429, message, { type: "rate_limit_error", code: "rate_limit_exceeded", retryAfterMs });
+function busy(retryAfterMs: number): RequestError {
+  const message = "The engine is busy and its queue is full. Try again later.";
+  return requestError(429, message, { type: "rate_limit_error", code: "rate_limit_exceeded", retryAfterMs });
 }
 
-const gone = refusal(499, "The client left before the answer was complete.");
+const clientLeft = requestError(499, "The client left before the answer was complete.");
 
-/** The gateway would ask the same engine again after a 500, which would only fail again; after a 504 it does not. */
-function broken(thrown: unknown): Refusal {
+/** 504, because after a 500 the gateway would ask the same engine again, which would fail again. */
+function engineFailed(thrown: unknown): RequestError {
   report(thrown);
-  return refusal(504, "The engine made a mistake. It has been logged.", { type: "server_error", code: "engine_failed" });
+  return requestError(504, "The engine failed. The error was logged.", { type: "server_error", code: "engine_failed" });
 }
 
-/** Standard error is the parent's log. What a message quotes may be a client's words, so it is left out. */
+/** Writes to stderr, which the gateway logs. Quoted text is removed, because it may contain a client's words. */
 function report(thrown: unknown): void {
   const { name, message, stack = "" } = thrown instanceof Error ? thrown : new Error(String(thrown));
   const frames = stack.split("\n").filter((line) => line.startsWith("    at "));
@@ -210,54 +210,54 @@ function withoutQuotes(text: string): string {
 }
 
 interface IdleWatch {
-  /** How many requests are open: at work, waiting, or with an answer that is not read yet. */
+  /** The number of open requests: running, waiting, or with an answer that is not read yet. */
   open(): number;
   entered(): () => void;
-  /** A unit of work is done. */
+  /** Reports a finished unit of work. */
   readonly worked: () => void;
   stop(): void;
 }
 
-const lookMs = 100;
+const pollMs = 100;
 const beatMsDefault = 1_000;
 
 function makeIdleWatch(options: ServeOptions, unanswered: () => number): IdleWatch {
-  const { idleMs, onIdle, onSign = () => {}, beatMs = beatMsDefault } = options;
+  const { idleMs, onIdle, onHeartbeat = () => {}, beatMs = beatMsDefault } = options;
   let atWork = 0;
   let beatAtMs = -Infinity;
   let idleTimer = setTimeout(onIdle, idleMs);
-  let looking: ReturnType<typeof setInterval> | null = null;
+  let polling: ReturnType<typeof setInterval> | null = null;
   const open = (): number => Math.max(atWork, unanswered());
 
-  // By the clock: how often a timer rings says nothing of how much time has passed where the thread is busy.
+  // By the clock, because timers are late while the thread is busy.
   const beat = (): void => {
     const nowMs = performance.now();
-    if (looking === null || nowMs - beatAtMs < beatMs) return;
+    if (polling === null || nowMs - beatAtMs < beatMs) return;
     beatAtMs = nowMs;
-    onSign("beat");
+    onHeartbeat("beat");
   };
-  // Nobody says when the last byte of an answer was taken, so that has to be looked for.
-  const look = (): void => {
+  // Bun does not report when the last byte of an answer was read, so that we poll.
+  const startPolling = (): void => {
     clearTimeout(idleTimer);
     beatAtMs = -Infinity;
-    looking = setInterval(() => {
+    polling = setInterval(() => {
       if (open() > 0) return beat();
-      stopLooking();
-      onSign("rest");
+      stopPolling();
+      onHeartbeat("rest");
       idleTimer = setTimeout(onIdle, idleMs);
-    }, lookMs);
+    }, pollMs);
     beat();
   };
-  const stopLooking = (): void => {
-    if (looking !== null) clearInterval(looking);
-    looking = null;
+  const stopPolling = (): void => {
+    if (polling !== null) clearInterval(polling);
+    polling = null;
   };
   return {
     open,
     worked: beat,
     entered() {
       atWork++;
-      if (looking === null) look();
+      if (polling === null) startPolling();
       let left = false;
       return () => {
         if (!left) atWork--;
@@ -266,15 +266,15 @@ function makeIdleWatch(options: ServeOptions, unanswered: () => number): IdleWat
     },
     stop() {
       clearTimeout(idleTimer);
-      stopLooking();
+      stopPolling();
     },
   };
 }
 
-/** One left behind by an engine that was killed would be in the way. Nothing else may be: listening would remove it. */
+/** Removes the socket of an engine that was killed. Anything else is an error, because listening would delete it. */
 function removeSocket(path: string): void {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return;
-  if (!found.isSocket()) throw new Error(`${path} exists and is no socket`);
+  if (!found.isSocket()) throw new Error(`${path} exists and is not a socket`);
   rmSync(path, { force: true });
 }

@@ -2,8 +2,8 @@ import { languages } from "../transcription/languages.ts";
 import type { WhisperResult as Transcript, WhisperSegment as Segment } from "../transcription/whisper.ts";
 import type { TranscriptionForm } from "./transcription-form.ts";
 
-/** Listens, and tells each segment as it is found. */
-export type Hear = (signal: AbortSignal, onSegment: (segment: Segment) => void) => Promise<Transcript>;
+/** Transcribes, and calls back with each segment as soon as it is final. */
+export type Transcribe = (signal: AbortSignal, onSegment: (segment: Segment) => void) => Promise<Transcript>;
 
 export function transcriptBody(transcript: Transcript, task: "transcribe" | "translate", form: TranscriptionForm): string {
   const usage = usageOf(transcript);
@@ -14,19 +14,19 @@ export function transcriptBody(transcript: Transcript, task: "transcribe" | "tra
     duration: transcript.duration,
     text: transcript.text,
     ...(form.wantsSegments ? { segments: transcript.segments } : {}),
-    ...(form.wishes.words ? { words: transcript.words } : {}),
+    ...(form.options.words ? { words: transcript.words } : {}),
     usage,
   });
 }
 
-/** One event for each segment, and one with the whole. Leaving the loop ends the listening. */
-export async function* transcriptEvents(hear: Hear, signal: AbortSignal): AsyncGenerator<string, void> {
-  const left = new AbortController();
+/** One event per segment, and one with the whole text. Leaving the loop stops the transcription. */
+export async function* transcriptEvents(transcribe: Transcribe, signal: AbortSignal): AsyncGenerator<string, void> {
+  const stopped = new AbortController();
   const found: Segment[] = [];
-  let begun = false;
+  let hasText = false;
   let wake = (): void => {};
   let outcome: { readonly transcript: Transcript } | { readonly thrown: unknown } | null = null;
-  const listening = hear(AbortSignal.any([signal, left.signal]), (segment) => {
+  const running = transcribe(AbortSignal.any([signal, stopped.signal]), (segment) => {
     found.push(segment);
     wake();
   }).then(
@@ -44,9 +44,9 @@ export async function* transcriptEvents(hear: Hear, signal: AbortSignal): AsyncG
     for (;;) {
       const segment = found.shift();
       if (segment !== undefined) {
-        // Segments begin with a blank, the whole text does not: together the deltas are the text.
-        yield event({ type: "transcript.text.delta", delta: begun ? segment.text : segment.text.trimStart() });
-        begun = true;
+        // Segments begin with a space, but the whole text does not. The deltas must add up to the text.
+        yield event({ type: "transcript.text.delta", delta: hasText ? segment.text : segment.text.trimStart() });
+        hasText = true;
         continue;
       }
       const ended = next();
@@ -62,9 +62,9 @@ export async function* transcriptEvents(hear: Hear, signal: AbortSignal): AsyncG
       return;
     }
   } finally {
-    left.abort();
-    // The next job must not begin beside this one.
-    await listening;
+    stopped.abort();
+    // The next job must not start while this one is running.
+    await running;
   }
 }
 

@@ -1,16 +1,16 @@
 import { languageCode } from "../transcription/languages.ts";
-import { checkNumber, firstRefusal, unsupported } from "./fields.ts";
-import { refusal, type Refusal } from "./refusal.ts";
+import { checkNumber, firstError, unsupported } from "./fields.ts";
+import { requestError, type RequestError } from "./request-error.ts";
 
-/** A request for a transcript, read from its form. */
+/** A transcription request, parsed from its form. */
 export interface TranscriptionForm {
   readonly file: Blob;
   readonly model: string | null;
   readonly stream: boolean;
   readonly verbose: boolean;
   readonly wantsSegments: boolean;
-  readonly wishes: {
-    /** `null`: to be detected. */
+  readonly options: {
+    /** `null` to detect it. */
     readonly language: string | null;
     readonly words: boolean;
     readonly prompt: string | null;
@@ -20,86 +20,86 @@ export interface TranscriptionForm {
 
 const granularities = ["word", "segment"];
 
-export async function readTranscriptionForm(request: Request): Promise<TranscriptionForm | Refusal> {
+export async function readTranscriptionForm(request: Request): Promise<TranscriptionForm | RequestError> {
   let form: FormData;
   try {
     form = await request.formData();
   } catch {
-    return refusal(400, "The body is not valid multipart/form-data.");
+    return requestError(400, "The body is not valid multipart/form-data.");
   }
   const file = form.get("file");
-  if (file === null) return refusal(400, "`file` is missing.", { param: "file", code: "missing_required_parameter" });
-  if (typeof file === "string") return refusal(400, "`file` must be a file.", { param: "file", code: "invalid_type" });
+  if (file === null) return requestError(400, "`file` is missing.", { param: "file", code: "missing_required_parameter" });
+  if (typeof file === "string") return requestError(400, "`file` must be a file.", { param: "file", code: "invalid_type" });
 
   const format = text(form, "response_format") ?? "json";
   const temperature = text(form, "temperature");
-  const wanted = ["timestamp_granularities[]", "timestamp_granularities"].flatMap((name) => form.getAll(name)).map(String);
+  const requested = ["timestamp_granularities[]", "timestamp_granularities"].flatMap((name) => form.getAll(name)).map(String);
   const language = languageOf(form);
   if (language !== null && typeof language !== "string") return language;
-  const refused = firstRefusal([
+  const error = firstError([
     checkNumber({ temperature: temperature === null ? null : Number(temperature) }, "temperature", 0, 1),
     checkFormat(format),
-    checkGranularities(wanted, format),
+    checkGranularities(requested, format),
     checkStream(text(form, "stream")),
     checkAbilities(form),
   ]);
-  if (refused !== null) return refused;
+  if (error !== null) return error;
   return {
     file,
     model: text(form, "model"),
     stream: text(form, "stream") === "true",
     verbose: format === "verbose_json",
-    wantsSegments: wanted.length === 0 || wanted.includes("segment"),
-    wishes: {
+    wantsSegments: requested.length === 0 || requested.includes("segment"),
+    options: {
       language,
-      words: wanted.includes("word"),
+      words: requested.includes("word"),
       prompt: text(form, "prompt"),
       temperature: Number(temperature ?? 0),
     },
   };
 }
 
-function languageOf(form: FormData): string | null | Refusal {
+function languageOf(form: FormData): string | null | RequestError {
   const asked = text(form, "language");
   if (asked === null) return null;
   const known = languageCode(asked);
-  return known ?? refusal(400, "This language is not among those the model knows.", { param: "language", code: "invalid_value" });
+  return known ?? requestError(400, "The model does not support this language.", { param: "language", code: "invalid_value" });
 }
 
-/** An empty field is as good as none. */
+/** An empty field counts as missing. */
 function text(form: FormData, name: string): string | null {
   const value = form.get(name);
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-function checkFormat(format: string): Refusal | null {
+function checkFormat(format: string): RequestError | null {
   if (format === "json" || format === "verbose_json") return null;
-  return refusal(400, "`response_format` must be json or verbose_json.", { param: "response_format", code: "unsupported_value" });
+  return requestError(400, "`response_format` must be json or verbose_json.", { param: "response_format", code: "unsupported_value" });
 }
 
-function checkGranularities(wanted: readonly string[], format: string): Refusal | null {
+function checkGranularities(requested: readonly string[], format: string): RequestError | null {
   const param = "timestamp_granularities";
-  if (wanted.some((item) => !granularities.includes(item))) {
-    return refusal(400, `\`${param}\` must be word or segment.`, { param, code: "invalid_value" });
+  if (requested.some((item) => !granularities.includes(item))) {
+    return requestError(400, `\`${param}\` must be word or segment.`, { param, code: "invalid_value" });
   }
-  if (wanted.length === 0 || format === "verbose_json") return null;
-  return refusal(400, `\`${param}\` needs the format verbose_json.`, { param, code: "invalid_value" });
+  if (requested.length === 0 || format === "verbose_json") return null;
+  return requestError(400, `\`${param}\` requires \`response_format: verbose_json\`.`, { param, code: "invalid_value" });
 }
 
-function checkStream(stream: string | null): Refusal | null {
+function checkStream(stream: string | null): RequestError | null {
   if (stream === null || stream === "true" || stream === "false") return null;
-  return refusal(400, "`stream` must be true or false.", { param: "stream", code: "invalid_type" });
+  return requestError(400, "`stream` must be true or false.", { param: "stream", code: "invalid_type" });
 }
 
-/** What the model cannot do is refused, never passed over: the client would take the transcript for one that obeyed. */
-function checkAbilities(form: FormData): Refusal | null {
+/** Parameters that the model cannot honour are rejected, not ignored: the client would believe that they had an effect. */
+function checkAbilities(form: FormData): RequestError | null {
   const names = [...new Set(form.keys())].filter((name) => form.getAll(name).some((value) => value !== ""));
   const asked = (param: string): readonly string[] => names.filter((name) => name === param || name.startsWith(`${param}[`));
-  if (asked("include").length > 0) return unsupported("include", "This model's probabilities are not given out.");
+  if (asked("include").length > 0) return unsupported("include", "This model does not return log probabilities.");
   const speakers = ["known_speaker_names", "known_speaker_references"].find((param) => asked(param).length > 0);
-  if (speakers !== undefined) return unsupported(speakers, "This model does not tell speakers apart.");
+  if (speakers !== undefined) return unsupported(speakers, "This model does not distinguish speakers.");
   const isAutomatic = asked("chunking_strategy").every((name) => isAuto(name, form.getAll(name)));
-  return isAutomatic ? null : unsupported("chunking_strategy", "This model cuts the audio by itself: `chunking_strategy` must be auto.");
+  return isAutomatic ? null : unsupported("chunking_strategy", "This model splits the audio itself: `chunking_strategy` must be auto.");
 }
 
 function isAuto(name: string, values: readonly unknown[]): boolean {

@@ -1,11 +1,11 @@
 import { join } from "node:path";
-import { fileHash } from "../addons/file-hash.ts";
+import { fileHash } from "../addons/files.ts";
 import { packageDirectory, type EmbeddedModel } from "../catalog.ts";
-import { refusal, type Refusal } from "./refusal.ts";
+import { requestError, type RequestError } from "./request-error.ts";
 import { isAdded } from "./served-models.ts";
 
-/** The folder that the paths of a model's files start from, once every one of them was found to be the one we know. */
-export async function verifiedWeights(model: EmbeddedModel): Promise<string | Refusal> {
+/** The folder of a model's files, after the hash of each of them was verified. */
+export async function verifiedWeights(model: EmbeddedModel): Promise<string | RequestError> {
   const directory = isAdded(model) ? model.directory : packageDirectory(model.package);
   if (directory === null) return unusable(model, `the package ${model.package} is not installed`);
   for (const { path, sha256 } of model.files) {
@@ -16,8 +16,8 @@ export async function verifiedWeights(model: EmbeddedModel): Promise<string | Re
   return directory;
 }
 
-function unusable(model: EmbeddedModel, why: string): Refusal {
-  const remedy = isAdded(model) ? ` Run sluice models remove ${model.upstream}, then sluice models add ${model.upstream}.` : "";
+function unusable(model: EmbeddedModel, why: string): RequestError {
+  const fix = isAdded(model) ? ` Run sluice models remove ${model.upstream}, then sluice models add ${model.upstream}.` : "";
   const facts = { type: "service_unavailable_error", code: "engine_unavailable" };
-  return refusal(503, `${model.id} cannot be loaded: ${why}.${remedy}`, facts);
+  return requestError(503, `${model.id} cannot be loaded: ${why}.${fix}`, facts);
 }

@@ -1,6 +1,6 @@
 /**
- * The small words of English, and plain words that another language writes alike ("comment", "met", "pour"): whatever
- * is here counts for English, so that it decides nothing where it counts for another language too.
+ * Common English words, and words that are spelled alike in another language ("comment", "met", "pour"). All of them count for English,
+ * so that they decide nothing if they count for another language as well.
  */
 export const englishWords: ReadonlySet<string> = new Set(
   `the a an and or but nor so yet if then else than that this these those there here where when why how what which who whom whose while as
@@ -29,7 +29,7 @@ export const englishWords: ReadonlySet<string> = new Set(
   ),
 );
 
-/** Words of other languages that are half of many a name: "Los Angeles", "da Vinci", "Das Boot". They prove nothing alone. */
+/** Foreign words that are part of many names: "Los Angeles", "da Vinci", "Das Boot". Alone they prove nothing. */
 export const nameWords: ReadonlySet<string> = new Set(
   `la le les el los las lo il gli de del della di da do dos das du des der die den dem van von zu zum zur ter ten het al
   san santa santo são saint herr frau señor señora signor signora signore monsieur madame senhor senhora dona pan pani pán mon mi mein casa una un une uno ein eine en y et e o och og i a na no os as um mis su se vive amigo amigos tres au bon non elle ja ole`.match(
@@ -37,7 +37,7 @@ export const nameWords: ReadonlySet<string> = new Set(
   ),
 );
 
-/** What people say without a verb or an article, and the words that hold every sentence together. */
+/** The most common words of each language, and phrases without a verb or an article. */
 export const foreignWords: readonly { readonly language: string; readonly words: readonly string[] }[] = [
   [
     "German",
@@ -259,3 +259,15 @@ export const foreignWords: readonly { readonly language: string; readonly words:
     mesedez agur maite zaitut`,
   ],
 ].map(([language = "", words = ""]) => ({ language, words: words.match(/\S+/g) ?? [] }));
+
+/** English words and names that are written with accents, in their base form. Names with a capital letter are not needed here. */
+export const loanWords: ReadonlySet<string> = new Set(
+  `à açaí adiós aïoli ångström appliqué apéritif appétit après attaché béarnaise béchamel blasé bête brûlé brûlée café canapé château cliché
+  communiqué consommé coöperate coöperation coöperative coördinate coördination cortège crème crêpe croûton décolletage
+  décor déclassé déjà dénouement détente doppelgänger éclair élan élite émigré entrée étude exposé façade fête fiancé fiancée flambé frappé
+  gruyère habañero hôtel ingénue jalapeño jäger léger macramé maître mañana maté matinée mâché mêlée naïf naïve naïvely naïveté née noël
+  olé pâté passé piña piñata pokémon précis protégé protégée purée résumé resumé reëlect risqué rôle rosé roué
+  sauté sautée séance señor señora señorita smörgåsbord soirée soufflé soupçon über tête tiramisù touché très voilà vicuña zoölogy
+  beyoncé björk brontë chloë citroën dvořák gödel göteborg häagen hermès josé köln kraków lancôme łódź málaga malmö mötley crüe müller
+  münchen nestlé oréal andré renée réunion são schrödinger škoda tromsø zoë zürich état`.match(/\S+/g),
+);

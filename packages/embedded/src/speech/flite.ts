@@ -1,22 +1,22 @@
 import { join } from "node:path";
 import { runProgram } from "./wasi-program.ts";
 
-/** Speech as numbers from -1 to 1. */
+/** Audio samples from -1 to 1. */
 export interface Sound {
   readonly samples: Float32Array;
   readonly sampleRate: number;
 }
 
 export interface Flite {
-  /** Speaks a piece of plain English. It computes for a few hundredths of the sound's length and lets nothing else run. */
+  /** Speaks a piece of plain English text. It blocks the thread for a few hundredths of the audio's duration. */
   speak(piece: string, voice: string, speed: number): Promise<Sound>;
 }
 
-/** Far more than the longest piece takes at the slowest speed; a program gone wrong stops here. */
+/** More than the longest piece at the slowest speed, as a limit in case of a bug. */
 const soundBytesMax = 32 * 1024 * 1024;
 const outputName = "speech.wav";
 
-/** Compiles the program in the package's folder once. Each piece is then spoken by an instance of its own. */
+/** Compiles the WebAssembly module once. Each piece is spoken by a new instance. */
 export async function loadFlite(directory: string): Promise<Flite> {
   const module = await WebAssembly.compile(await Bun.file(join(directory, "flite.wasm")).arrayBuffer());
   return {
@@ -32,7 +32,7 @@ export async function loadFlite(directory: string): Promise<Flite> {
   };
 }
 
-/** Flite's own WAV: 16 bit, mono, and a head of 44 bytes. */
+/** Reads the WAV of Flite: 16 bit, mono, with a header of 44 bytes. */
 function readWave(file: Uint8Array): Sound {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   if (file.length < 44 || view.getUint16(22, true) !== 1 || view.getUint16(34, true) !== 16) throw new Error("flite wrote no speech");

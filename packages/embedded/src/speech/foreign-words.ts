@@ -1,11 +1,9 @@
-import { englishWords, foreignWords, nameWords } from "./common-words.ts";
-import { loanWords } from "./loan-words.ts";
+import { englishWords, foreignWords, nameWords, loanWords } from "./common-words.ts";
 
 /**
- * The language of a text in Latin letters that is not English, or `null`. Each word that a language uses in every
- * sentence counts for it, and each that English could not spell counts against English. A refusal needs more of these
- * than there are English words, and a clear one among them: a quotation or a name in an English text is not enough, and
- * a text without evidence passes.
+ * The language of a text in Latin letters, if it is not English; otherwise `null`. Common words of a language count for it, and words
+ * that cannot be English count against English. A text is rejected only if these are more than its English words and at least one of
+ * them is unambiguous: a quotation or a name in an English text is not enough, and a text without evidence passes.
  */
 export function foreignLanguage(text: string): string | null {
   const found = evidenceOf(text);
@@ -19,9 +17,9 @@ export function foreignLanguage(text: string): string | null {
 interface Count {
   readonly language: string;
   words: number;
-  /** Those of the words that no English text has, not even in a name. */
+  /** Words that do not occur in English texts, not even in names. */
   clear: number;
-  /** Those of the words that were counted for their spelling already. */
+  /** Words that were also counted for their spelling. */
   strange: number;
 }
 
@@ -56,12 +54,12 @@ function evidenceOf(text: string): Evidence {
 }
 
 interface Word {
-  /** In small letters. */
+  /** In lower case. */
   readonly word: string;
   readonly isCapital: boolean;
-  /** There is the beginning of a sentence in front of it. */
+  /** The word begins a sentence. */
   readonly begins: boolean;
-  /** There is nothing but room in front of it. */
+  /** Only a space is before it. */
   readonly follows: boolean;
 }
 
@@ -74,23 +72,23 @@ function wordsOf(text: string): readonly Word[] {
   let end = 0;
   for (const match of text.matchAll(wordPattern)) {
     const gap = text.slice(end, Math.min(match.index, end + gapMax));
-    // Two capitals are an abbreviation wherever they stand.
+    // Two capitals are an abbreviation, wherever they stand.
     const begins = (words.length === 0 || /[.!?:;¡¿\n"“„«…]/.test(gap)) && !/^\p{Lu}{2}/u.test(match[0]);
     end = match.index + match[0].length;
     const isCapital = !isShouted && /^\p{Lu}/u.test(match[0]);
     const whole = match[0].toLowerCase().replaceAll("’", "'");
-    // English shortens behind the apostrophe, other languages in front of it: theirs are two words.
+    // English contracts after the apostrophe, other languages before it: there it separates two words.
     for (const word of contraction.test(whole) ? [whole] : whole.split("'")) words.push({ word, isCapital, begins, follows: gap === " " });
   }
   return words;
 }
 
-/** Between two words there is seldom more to see. */
+/** Punctuation between two words is rarely longer. */
 const gapMax = 16;
 
 /**
- * A capital inside a sentence makes a name. At its beginning every word has one: there it is a name unless some
- * language is known by the word, and a short one has to go on in small letters ("Che Guevara", "Nina, Pinta").
+ * A capital inside a sentence makes a name. At the beginning of a sentence every word has one: there it is a name unless the word is
+ * common in some language, and a short word must be followed by lower case ("Che Guevara", "Nina, Pinta").
  */
 function isName({ word, isCapital, begins }: Word, next: Word | undefined): boolean {
   if (!isCapital) return false;
@@ -100,7 +98,7 @@ function isName({ word, isCapital, begins }: Word, next: Word | undefined): bool
 
 const shortMax = 4;
 
-/** An article, or what is as short, proves nothing in front of a name; before a small letter it does, unless that word is English. */
+/** An article or a similarly short word proves nothing before a name. Before a lower-case word it does, unless that word is English. */
 function isTelling(word: string, next: Word | undefined): boolean {
   if (!nameWords.has(word) && (word.length >= tellingMin || /[^a-z]/.test(word))) return true;
   if (word.length === 1 || next === undefined || next.isCapital || !next.follows || next.word.length < tellingMin) return false;
@@ -114,7 +112,7 @@ const languagesOf: ReadonlyMap<string, readonly number[]> = foreignWords.reduce(
   return map;
 }, new Map<string, readonly number[]>());
 
-/** Letters that English does not use, or uses in another order. */
+/** Letters or letter combinations that English does not have. */
 function isSpelledStrangely(word: string): boolean {
   if (/[^a-z']/.test(word)) return !loanWords.has(word) && !loanWords.has(word.replace(/'s$|e?s$|e?d$|ing$/, ""));
   return strangeSpelling.test(word);

@@ -1,9 +1,9 @@
-/** More than this in one piece would let the listener, and other requests, wait. */
+/** With longer pieces, the listener and other requests would have to wait too long. */
 export const pieceCharactersMax = 240;
 
 /**
- * Cuts a text into pieces that can be spoken one after the other: sentences, and long sentences at a comma or, where
- * there is none, between words. Every word of the text is in one of the pieces, in its order.
+ * Splits a text into pieces that are spoken one after the other: sentences, and long sentences at a comma or, without one, between
+ * words. All words of the text are kept, in order.
  */
 export function sentences(text: string): readonly string[] {
   return text
@@ -13,7 +13,7 @@ export function sentences(text: string): readonly string[] {
     .filter((piece) => piece !== "");
 }
 
-/** A full stop after one of these, or after a single capital, does not end a sentence. */
+/** A dot after one of these, or after a single capital, does not end a sentence. */
 const abbreviations = new Set(
   "mr mrs ms dr prof st sr jr rev gen sgt capt lt col hon vs eg ie etc cf al no nos vol fig ca approx inc ltd co corp dept est jan feb mar apr jun jul aug sep sept oct nov dec".split(
     " ",
@@ -42,7 +42,7 @@ function shortened(sentence: string): readonly string[] {
     const window = rest.slice(0, pieceCharactersMax);
     const pause = Math.max(...[", ", "; ", ": ", " - "].map((mark) => window.lastIndexOf(mark))) + 1;
     const blank = window.lastIndexOf(" ") + 1;
-    // A comma near the beginning would leave a piece too short to sound like speech.
+    // A comma near the beginning would make a piece too short to sound natural.
     const cut = pause > pieceCharactersMax / 4 ? pause : blank > 0 ? blank : pieceCharactersMax;
     pieces.push(rest.slice(0, cut).trim());
     rest = rest.slice(cut).trim();

@@ -2,30 +2,30 @@ import { pcmRate } from "../codecs/pcm.ts";
 import { makeResampler, type Resampler } from "../codecs/resample.ts";
 import type { Flite } from "./flite.ts";
 
-export interface SpeakingWishes {
+export interface SpeechOptions {
   readonly voice: string;
   readonly speed: number;
 }
 
-/** Long enough to be heard as no click, too short to be heard at all. */
+/** Long enough to avoid a click, and too short to be heard. */
 const fadeMs = 4;
 
 /**
- * Speaks pieces of text one after the other, at the rate of bare audio. The first piece can be heard before the last
- * is computed. Leaving the loop ends the work, and so does the signal.
+ * Speaks pieces of text one after the other, at the sample rate of PCM answers. The first piece is sent before the last is computed.
+ * Leaving the loop, or aborting the signal, stops the work.
  */
 export async function* speak(
   flite: Flite,
   pieces: readonly string[],
-  { voice, speed }: SpeakingWishes,
+  { voice, speed }: SpeechOptions,
   signal: AbortSignal,
 ): AsyncGenerator<Float32Array, void> {
   let resampler: Resampler | null = null;
   for (const piece of pieces) {
-    await others();
+    await yieldToEventLoop();
     signal.throwIfAborted();
     const { samples, sampleRate } = await flite.speak(piece, voice, speed);
-    // One for the whole text: it fills the seams, where two would each begin and end with silence.
+    // One resampler for the whole text, because each new one would begin and end with silence.
     resampler ??= makeResampler(sampleRate, pcmRate);
     fade(samples, Math.round((sampleRate * fadeMs) / 1000));
     yield resampler.push(samples);
@@ -33,7 +33,7 @@ export async function* speak(
   if (resampler !== null) yield resampler.end();
 }
 
-/** Both ends of a piece come from zero and go to zero, so that pieces can be joined. */
+/** Fades both ends of a piece, so that pieces can be joined without a click. */
 function fade(samples: Float32Array, length: number): void {
   const faded = Math.min(length, samples.length >> 1);
   for (let index = 0; index < faded; index++) {
@@ -42,8 +42,8 @@ function fade(samples: Float32Array, length: number): void {
   }
 }
 
-/** A piece is a long computation: what happened meanwhile is seen between two of them. */
-function others(): Promise<void> {
+/** Yields to the event loop between two pieces, because computing one takes long. */
+function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });

@@ -1,15 +1,15 @@
 import { foreignLanguage } from "./foreign-words.ts";
 
-/** What an English voice can speak of a text, or why it cannot. */
+/** A text in letters that an English voice can speak, or why there is none. */
 export type SpokenText =
   | { readonly kind: "speakable"; readonly text: string }
   | { readonly kind: "foreign"; readonly what: string }
   | { readonly kind: "empty" };
 
 /**
- * Turns a text into the letters an English voice knows. Accents go, signs that have a name become words, emoji and other
- * pictures are passed over. Letters of other scripts and sentences of other languages are refused: read by English
- * rules they would be noise that sounds like success.
+ * Converts a text into the letters that an English voice knows. Accents are removed, symbols with a name become words, and emoji are
+ * skipped. Letters of other scripts and sentences in other languages are rejected: read by English rules, they would only be
+ * noise.
  */
 export function spokenText(source: string): SpokenText {
   const composed = source.normalize("NFKC");
@@ -37,7 +37,7 @@ function named(text: string): string {
       .replaceAll(/\s*[–—―]\s*/g, ", ")
       .replaceAll(/([€£¥])\s?(\d[\d.,]*\d|\d)/g, (_, sign: string, amount: string) => `${amount} ${signs[sign] ?? ""}`)
       .replaceAll(/[&@+=×÷°€£¥µ]/g, (sign) => ` ${signs[sign] ?? ""} `)
-      // A Greek letter that stands alone is a sign as well; two are a word.
+      // A single Greek letter is a symbol; two are a word.
       .replaceAll(/(?<!\p{L})\p{Script=Greek}(?!\p{L})/gu, (letter) => greek[letter.toLowerCase()] ?? letter)
   );
 }
@@ -62,7 +62,7 @@ const greek: Readonly<Record<string, string>> = Object.fromEntries(
   Array.from("αβγδεζηθικλμνξοπρστυφχψω").map((letter, index) => [letter, greekNames[index] ?? ""]),
 );
 
-/** Latin letters that are no English letter with an accent. */
+/** Latin letters that do not decompose into an English letter and an accent. */
 const letters: Readonly<Record<string, string>> = {
   ß: "ss",
   ẞ: "SS",

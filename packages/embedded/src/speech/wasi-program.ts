@@ -1,6 +1,6 @@
 /**
- * Runs a WASI program that reads its arguments and writes one file. The runtime's own WASI needs a folder on disk and
- * hands the program the world; this one gives it a clock, and one file that lives in memory.
+ * Runs a WASI program that reads its arguments and writes one file. The WASI implementation of the runtime needs a folder on disk and
+ * gives the program more access; this one provides only a clock, and one file in memory.
  */
 export async function runProgram(module: WebAssembly.Module, options: ProgramOptions): Promise<ProgramResult> {
   const program = makeHost(options);
@@ -17,9 +17,9 @@ export async function runProgram(module: WebAssembly.Module, options: ProgramOpt
 }
 
 export interface ProgramOptions {
-  /** The first is the program's name. No zero characters. */
+  /** The first is the program's name. No NUL characters. */
   readonly arguments: readonly string[];
-  /** The name of the one file it may create, without a folder. */
+  /** The name of the only file that it may create, without a folder. */
   readonly outputName: string;
   readonly outputBytesMax: number;
 }
@@ -43,7 +43,7 @@ const fileTooLarge = 22;
 const invalid = 28;
 const notFound = 44;
 
-/** Standard input, output and error are 0 to 2. */
+/** 0 to 2 are stdin, stdout and stderr. */
 const folderDescriptor = 3;
 const fileDescriptor = 4;
 const characterDevice = 2;
@@ -65,7 +65,7 @@ function makeHost(options: ProgramOptions): Host {
   let length = 0;
   let position = 0;
 
-  // The memory may grow, which takes its buffer away: views are made anew for each call.
+  // Growing the memory detaches its buffer, so that each call creates its views anew.
   const bytes = (): Uint8Array => new Uint8Array(attached().buffer);
   const view = (): DataView => new DataView(attached().buffer);
   const attached = (): WebAssembly.Memory => {
@@ -151,7 +151,7 @@ function makeHost(options: ProgramOptions): Host {
       for (let index = 0; index < count; index++) {
         const from = view().getUint32(piecesAt + index * 8, true);
         const size = view().getUint32(piecesAt + index * 8 + 4, true);
-        // What it prints is of no interest: its answer is the file.
+        // Its stdout and stderr are ignored: the result is the file.
         if (descriptor === fileDescriptor && !write(bytes().subarray(from, from + size))) return fileTooLarge;
         written += size;
       }

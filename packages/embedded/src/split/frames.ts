@@ -1,9 +1,9 @@
 /**
- * What comes out of the process: frames of four bytes (the length of the head, little-endian), the head as JSON, and as many
- * bytes of a WAV file as the head says.
+ * The output format of the process: the length of the header in four bytes (little-endian), the header as JSON, and as many bytes
+ * of a WAV file as the header says.
  */
 export type Head =
-  /** Times are seconds from the beginning of the recording. */
+  /** Times in seconds from the beginning of the recording. */
   | {
       readonly type: "part";
       readonly start: number;
@@ -13,7 +13,7 @@ export type Head =
       readonly bytes: number;
     }
   | { readonly type: "end" }
-  /** `undecodable`: by the file's fault, and the message is fit to be shown; `absent`: by a codec that is not installed. */
+  /** `undecodable`: the file is to blame, and the message may be shown; `absent`: a codec is not installed. */
   | { readonly type: "failed"; readonly reason: "undecodable" | "absent" | "broken"; readonly message: string };
 
 export function headFrame(head: Head): Uint8Array {

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 /**
- * Bytes of which any may be needed at any time, on the disk but to be read as if they were in memory. The file has no name
- * any more when the first byte is written, so that nothing of it stays, whatever becomes of this process.
+ * Writes bytes to a temporary file and maps it into memory, for random access without holding them. The file is unlinked before the
+ * first byte is written, so that nothing is left behind however this process ends.
  */
 export function mappedFile(chunks: Iterable<Uint8Array>, length: number): Uint8Array {
   const path = join(tmpdir(), `sluice-${randomUUID()}`);

@@ -1,27 +1,27 @@
-/** Where to cut, and whether it is in a silence. */
+/** Where to cut, and whether that is in a silence. */
 export interface Quietest {
   readonly at: number;
   readonly silent: boolean;
 }
 
-export interface Stretch {
+export interface CutRange {
   readonly samples: Int16Array;
   readonly sampleRate: number;
-  /** The cut falls between these two. */
+  /** The range of the cut. */
   readonly from: number;
   readonly to: number;
 }
 
 const frameSeconds = 0.02;
-/** A pause between sentences is longer than this, the gap within a word is not. */
+/** A pause between sentences is longer than this; a gap within a word is shorter. */
 const pauseFrames = 12;
-/** Below the voice by this factor (18 dB) nobody speaks. */
+/** Silence is 18 dB below the voice. */
 const silenceShare = 0.125;
-/** So quiet (-60 dB of full scale) that it counts as silence beside anything. */
+/** Below -60 dB of full scale, everything is silence. */
 const silenceFloor = 0.001;
 
-/** The middle of the longest of the quietest pauses in a stretch. What silence is, depends on how loud the rest before it is. */
-export function quietest({ samples, sampleRate, from, to }: Stretch): Quietest {
+/** The middle of the longest of the quietest pauses in a range. What counts as silence depends on how loud the recording is before it. */
+export function quietest({ samples, sampleRate, from, to }: CutRange): Quietest {
   const frame = Math.max(1, Math.round(sampleRate * frameSeconds));
   const levels = energies(samples.subarray(from, to), frame);
   const pauses = averages(levels, pauseFrames);
@@ -34,7 +34,7 @@ export function quietest({ samples, sampleRate, from, to }: Stretch): Quietest {
   return { at: Math.min(to, from + middle), silent: least <= threshold };
 }
 
-/** The mean of the squares, frame by frame; full scale is 1. */
+/** The mean square of each frame; full scale is 1. */
 function energies(samples: Int16Array, frame: number): Float64Array {
   const found = new Float64Array(Math.floor(samples.length / frame));
   for (let index = 0; index < found.length; index++) {
@@ -55,7 +55,7 @@ function averages(values: Float64Array, width: number): Float64Array {
   return found;
 }
 
-/** How loud the louder parts are: what only a tenth of all exceeds. */
+/** The 90th percentile of the levels. */
 function loudness(levels: Float64Array): number {
   return Math.sqrt(levels.toSorted()[Math.floor(levels.length * 0.9)] ?? 0);
 }

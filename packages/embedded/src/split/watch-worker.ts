@@ -2,49 +2,40 @@ import { writeSync } from "node:fs";
 import { workerData } from "node:worker_threads";
 import { startWorkingTime } from "../codecs/working-time.ts";
 import { headFrame } from "./frames.ts";
-import { stepsAt, waitingAt } from "./progress.ts";
+import { stepsAt, waitingAt, type WatchdogOptions } from "./progress.ts";
 
-export interface Watched {
-  readonly progress: Int32Array;
-  readonly stallMs: number;
-  /** How long the file is, which lies on the disk: what of it was read counts as our memory too. */
-  readonly fileBytes: number;
-  /** The process that started ours. */
-  readonly parent: number;
-}
-
-/** It holds a few minutes of sound: beyond this, the file was made to take all there is. */
+/** Splitting needs a few minutes of audio in memory. A file that needs more was made to use all of it. */
 const memoryBytesMax = 2 * 1024 ** 3;
 
-const { progress, stallMs, fileBytes, parent } = workerData as Watched;
+const { progress, stallMs, fileBytes, parent } = workerData as WatchdogOptions;
 let steps = -1;
 let workedMs = startWorkingTime();
 
-setInterval(look, Math.min(250, stallMs / 4));
+setInterval(check, Math.min(250, stallMs / 4));
 
-function look(): void {
-  if (process.ppid !== parent) end();
-  if (process.memoryUsage.rss() > memoryBytesMax + fileBytes) return giveUp("It takes too much memory, so it cannot be decoded.");
+function check(): void {
+  if (process.ppid !== parent) kill();
+  if (process.memoryUsage.rss() > memoryBytesMax + fileBytes) return fail("Decoding it needs too much memory.");
   const now = Atomics.load(progress, stepsAt);
   if (now !== steps || Atomics.load(progress, waitingAt) === 1) {
     steps = now;
     workedMs = startWorkingTime();
     return;
   }
-  if (workedMs() >= stallMs) giveUp("It takes too long, so it cannot be decoded.");
+  if (workedMs() >= stallMs) fail("Decoding it takes too long.");
 }
 
-function giveUp(message: string): void {
+function fail(message: string): void {
   try {
-    // Short enough to be written at once or not at all.
+    // Short enough that a pipe accepts all of it or nothing.
     writeSync(1, headFrame({ type: "failed", reason: "undecodable", message }));
   } catch {
     // Nobody reads it.
   }
-  end();
+  kill();
 }
 
-/** An exit from this thread would end this thread only. */
-function end(): void {
+/** `process.exit` in a worker would only end the worker. */
+function kill(): void {
   process.kill(process.pid, "SIGKILL");
 }

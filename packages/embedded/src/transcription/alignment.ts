@@ -4,12 +4,12 @@ import type { Network } from "./network.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 const medianWidth = 7;
-/** The encoder halves the frames: one position is 20 ms. */
+/** The encoder halves the number of frames: one position is 20 ms. */
 const positionsPerSecond = framesPerSecond / 2;
 
 /**
- * When each token begins, in seconds from the window's start, and last when all of it ends: some heads of the decoder look at the
- * sound they are writing down, and the cheapest monotonic path through their attention is the text's path through time.
+ * The start time of each token in seconds from the beginning of the window, and the end of the last one. Some attention heads of the
+ * decoder follow the audio, so that the cheapest monotonic path through their attention (dynamic time warping) aligns text and time.
  */
 export async function tokenTimes(
   network: Network,
@@ -24,12 +24,12 @@ export async function tokenTimes(
   const attentions = await network.attend(heard, tokens, layers);
   const positions = Math.max(1, Math.ceil(windowFrames / 2));
   const looks = vocabulary.alignmentHeads.map(([layer, head]) => look(attentions.get(layer)!, head, tokens.length, positions));
-  // The row of a token shows where the next one was heard.
+  // The row of a token shows where the next one is in the audio.
   const rows = Array.from({ length: text.length + 1 }, (_, at) => average(looks, (opening.length + at) * positions, positions));
   return firstPositions(rows).map((position) => position / positionsPerSecond);
 }
 
-/** One head's attention, as tokens by positions: what every token looks at does not count, and single spikes are smoothed away. */
+/** The attention of one head, as tokens by positions: normalised over the tokens, and median-filtered. */
 function look(attention: Tensor, head: number, tokens: number, positions: number): Float64Array {
   const weights = attention.data as Float32Array;
   const width = attention.dims[3]!;
@@ -79,7 +79,7 @@ function average(looks: readonly Float64Array[], start: number, length: number):
   return Float64Array.from({ length }, (_, at) => looks.reduce((sum, values) => sum + values[start + at]!, 0) / looks.length);
 }
 
-/** Dynamic time warping: the first position of each row on the path of the greatest sum from the first corner to the last. */
+/** Dynamic time warping: the first position of each row on the best path. */
 function firstPositions(rows: readonly Float64Array[]): Float64Array {
   const columns = rows[0]!.length;
   const stay = 0;

@@ -4,9 +4,9 @@ import type { Desk, Network, Reading } from "./network.ts";
 import { logSum, maximum, restrain } from "./rules.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** What the model made of one window. */
+/** The decoded text of one window. */
 export interface Utterance {
-  /** Text and times, without the token that ends them. */
+  /** Text and timestamp tokens, without the end-of-text token. */
   readonly tokens: readonly number[];
   readonly temperature: number;
   readonly averageLogProbability: number;
@@ -19,16 +19,16 @@ export interface Listener {
   readonly vocabulary: Vocabulary;
   readonly desk: Desk;
   readonly dice: () => number;
-  /** Throws when the work is no longer wanted. */
+  /** Throws if the work was cancelled. */
   readonly proceed: () => void;
 }
 
-/** Half the decoder's positions are for what it says, half for what it was told before. */
+/** Half of the decoder's positions are for the output, the other half for the prompt. */
 export const saidMax = 224;
 const positionsMax = 448;
 
 const compressionRatioMax = 2.4;
-/** A text that compresses so well that early goes round in circles: the rest of it is spared. */
+/** If the text so far compresses this well it is a loop, and decoding stops early. */
 const loopCompressionRatio = 3;
 const loopTokens = 32;
 const averageLogProbabilityMin = -1;
@@ -36,8 +36,8 @@ const noSpeechProbabilityMax = 0.6;
 const temperatureStep = 0.2;
 
 /**
- * Writes down what was heard. A text that repeats itself (it compresses too well) or that the model itself finds unlikely is tried
- * again with more and more chance in the choice of words; of failed tries the least bad one counts.
+ * Decodes a window. A text that repeats itself (a high compression ratio) or has a low probability is decoded again with a higher
+ * temperature. If all attempts fail, the best one is used.
  */
 export async function decode(listener: Listener, heard: Tensor, prompt: readonly number[], temperature: number): Promise<Utterance> {
   const reading = await listener.network.read(heard, prompt);
@@ -51,11 +51,11 @@ export async function decode(listener: Listener, heard: Tensor, prompt: readonly
     if (best === null || merit(attempt) > merit(best)) best = attempt;
     if (isGood(attempt) || isNoSpeech(attempt)) return attempt;
   }
-  // A temperature above 1 was asked for: it is used as it is.
+  // A temperature above 1 was requested, and is used as it is.
   return best ?? { ...(await say(listener, heard, reading, prompt.length, temperature)), noSpeechProbability };
 }
 
-/** Nobody speaks: the model says so, and what it wrote all the same is not what it believes. */
+/** Whether the window contains no speech: the model says so, and its text has a low probability. */
 export function isNoSpeech(utterance: Utterance): boolean {
   return utterance.noSpeechProbability > noSpeechProbabilityMax && utterance.averageLogProbability < averageLogProbabilityMin;
 }
@@ -64,7 +64,7 @@ function isGood(utterance: Utterance): boolean {
   return utterance.compressionRatio <= compressionRatioMax && utterance.averageLogProbability >= averageLogProbabilityMin;
 }
 
-/** A loop is worse than anything unlikely. */
+/** A loop is worse than an improbable text. */
 function merit(utterance: Utterance): number {
   return utterance.averageLogProbability - (utterance.compressionRatio > compressionRatioMax ? 1000 : 0);
 }
@@ -78,7 +78,7 @@ async function say(
 ): Promise<Omit<Utterance, "noSpeechProbability">> {
   const { network, vocabulary, desk, dice, proceed } = listener;
   const tokens: number[] = [];
-  // The first scores serve every try, so they are copied; the later ones are the desk's own.
+  // The first scores are used by all attempts, so that they are copied. Later ones belong to the desk.
   let scores: Float32Array = reading.scores(promptLength - 1).slice();
   let memory = reading.memory;
   let logProbability = 0;

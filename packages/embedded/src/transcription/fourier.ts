@@ -1,6 +1,6 @@
 /**
- * A Fourier transform of one fixed length, done in place of `real` and `imaginary`. It is Stockham's form: each stage writes in the
- * order the next one reads, so no bits are reversed, and a length such as 400 (Whisper's) needs no padding to a power of two.
+ * An in-place Fourier transform of a fixed length, by Stockham's algorithm: it needs no bit reversal, and lengths such as Whisper's 400
+ * need no padding to a power of two.
  */
 export interface Fourier {
   readonly length: number;

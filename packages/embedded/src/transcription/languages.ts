@@ -1,4 +1,4 @@
-/** The languages of the multilingual Whisper models: the code Whisper uses (`jw`, not `jv`, for Javanese) and the English name. */
+/** The languages of the multilingual Whisper models: Whisper's code (`jw`, not `jv`, for Javanese) and the English name. */
 export const languages: ReadonlyMap<string, string> = new Map(
   `en english, zh chinese, de german, es spanish, ru russian, ko korean, fr french, ja japanese, pt portuguese, tr turkish, pl polish,
   ca catalan, nl dutch, ar arabic, sv swedish, it italian, id indonesian, hi hindi, fi finnish, vi vietnamese, he hebrew, uk ukrainian,
@@ -37,7 +37,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
   ...[...languages].map(([code, name]) => [name, code] as const),
 ]);
 
-/** Whisper's code for a code, a regional tag (`pt-BR`) or an English name; null when Whisper does not know the language. */
+/** Whisper's code for a code, a regional tag (`pt-BR`) or an English name; null if Whisper does not support the language. */
 export function languageCode(asked: string): string | null {
   const wanted = asked.trim().toLowerCase();
   const base = wanted.split(/[-_]/, 1)[0]!;
@@ -48,5 +48,5 @@ export function languageCode(asked: string): string | null {
   return null;
 }
 
-/** These scripts put no spaces between words, so each character (or what the model wrote at once) counts as one. */
+/** Scripts without spaces between words: each character counts as a word. */
 export const withoutSpaces: ReadonlySet<string> = new Set(["zh", "ja", "th", "lo", "my", "km"]);

@@ -3,7 +3,7 @@ import { fourier } from "./fourier.ts";
 export const sampleRate = 16_000;
 export const hopSamples = 160;
 export const melBins = 80;
-/** One window of Whisper: 30 s in frames of 10 ms. */
+/** A window of Whisper: 30 s in frames of 10 ms. */
 export const windowFrames = 3000;
 export const framesPerSecond = sampleRate / hopSamples;
 
@@ -11,9 +11,9 @@ const spanSamples = 400;
 const spectrumBins = spanSamples / 2 + 1;
 
 export interface MelWindow {
-  /** Bins by frames, as the encoder takes them. */
+  /** Bins by frames, the input format of the encoder. */
   readonly features: Float32Array;
-  /** The loudest log10 power of this window and of `loudestBefore`: the next window's `loudestBefore`. */
+  /** The maximum of the log10 power of this window and `loudestBefore`, for the next window. */
   readonly loudest: number;
 }
 
@@ -22,9 +22,9 @@ export interface Mel {
 }
 
 /**
- * Whisper's picture of sound: the log power of 80 mel bands every 10 ms, with the quietest 80 dB below the loudest cut off. Whisper
- * takes the loudest of the whole recording; we take the loudest up to this window, so that an hour of sound need not be held as
- * features before the first word. Up to 30 s both are the same. A window that reaches beyond the end is filled with silence.
+ * The log-mel spectrogram of Whisper: the log power of 80 mel bands every 10 ms, limited to 80 dB below the maximum. Whisper uses the
+ * maximum of the whole recording; we use the maximum up to this window, so that an hour of audio need not be converted before the first
+ * word. Up to 30 s both are the same. A window beyond the end is padded with silence.
  */
 export function mel(): Mel {
   const transform = fourier(spanSamples);
@@ -35,7 +35,7 @@ export function mel(): Mel {
   function window(samples: Float32Array, firstFrame: number, loudestBefore: number): MelWindow {
     const features = new Float32Array(melBins * windowFrames);
     let loudest = loudestBefore;
-    // Two frames share one transform, one as the real and one as the imaginary part.
+    // Two frames share one transform, as its real and imaginary parts.
     for (let frame = 0; frame < windowFrames; frame += 2) {
       cut(samples, (firstFrame + frame) * hopSamples - spanSamples / 2, hann, transform.real);
       cut(samples, (firstFrame + frame + 1) * hopSamples - spanSamples / 2, hann, transform.imaginary);
@@ -53,7 +53,7 @@ export function mel(): Mel {
       const band = bands[bin]!;
       let energy = 0;
       for (let at = 0; at < band.weights.length; at++) energy += band.weights[at]! * power[band.first + at]!;
-      // The lower bound is Whisper's; the upper one keeps a sample that is no number from spoiling more than its own frames.
+      // The lower bound is Whisper's. The upper one limits the effect of a sample that is not a number.
       const level = Math.log10(energy > 1e-10 ? Math.min(energy, 1e10) : 1e-10);
       features[bin * windowFrames + frame] = level;
       loudest = Math.max(loudest, level);
@@ -64,12 +64,12 @@ export function mel(): Mel {
   return { window };
 }
 
-/** Before its start a recording is mirrored, after its end it is silent: so does Whisper. */
+/** Like Whisper, mirrors the recording before its start and pads it with silence after its end. */
 function cut(samples: Float32Array, start: number, hann: Float64Array, into: Float64Array): void {
   for (let at = 0; at < spanSamples; at++) into[at] = hann[at]! * (samples[Math.abs(start + at)] ?? 0);
 }
 
-/** The power spectra of two real signals out of the transform of their complex pair. */
+/** The power spectra of two real signals from the transform of their complex sum. */
 function part(real: Float64Array, imaginary: Float64Array, powers: readonly [Float64Array, Float64Array]): void {
   for (let bin = 0; bin < spectrumBins; bin++) {
     const mirror = (spanSamples - bin) % spanSamples;
@@ -87,7 +87,7 @@ export interface MelBand {
   readonly weights: Float64Array;
 }
 
-/** Triangles evenly spaced on Slaney's mel scale from 0 to 8000 Hz, each with the same area. */
+/** Triangular filters, evenly spaced on Slaney's mel scale from 0 to 8000 Hz, with equal areas. */
 export function melBands(): readonly MelBand[] {
   const top = hertzToMel(sampleRate / 2);
   const edges = Array.from({ length: melBins + 2 }, (_, at) => melToHertz((top * at) / (melBins + 1)));
@@ -104,11 +104,25 @@ export function melBands(): readonly MelBand[] {
   });
 }
 
-/** Slaney's scale is even up to 1000 Hz (15 mels of 66.7 Hz each) and then grows by a factor of 6.4 every 27 mels. */
+/** Slaney's scale is linear up to 1000 Hz (15 mels of 66.7 Hz each), then logarithmic with a factor of 6.4 per 27 mels. */
 function hertzToMel(hertz: number): number {
   return hertz < 1000 ? (hertz * 3) / 200 : 15 + (27 * Math.log(hertz / 1000)) / Math.log(6.4);
 }
 
 function melToHertz(mels: number): number {
   return mels < 15 ? (mels * 200) / 3 : 1000 * Math.exp(((mels - 15) * Math.log(6.4)) / 27);
+}
+
+/** About -70 dB of full scale: far below speech, and above the noise of a good recording. */
+const audibleLevel = 3e-4;
+
+/** The first audible frame of 10 ms from `frame` on; null if there is none. */
+export function nextAudible(samples: Float32Array, frame: number): number | null {
+  for (let at = frame; at * hopSamples < samples.length; at++) {
+    const end = Math.min(samples.length, (at + 1) * hopSamples);
+    let energy = 0;
+    for (let sample = at * hopSamples; sample < end; sample++) energy += samples[sample]! * samples[sample]!;
+    if (energy > audibleLevel * audibleLevel * (end - at * hopSamples)) return at;
+  }
+  return null;
 }

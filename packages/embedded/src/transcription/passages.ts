@@ -1,29 +1,29 @@
 import { framesPerSecond } from "./mel.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** A stretch of text between two times, in frames of 10 ms from the window's start. */
+/** Text between two timestamps, in frames of 10 ms from the start of the window. */
 export interface Passage {
   readonly startFrame: number;
   readonly endFrame: number;
-  /** With the times around them. */
+  /** With the timestamp tokens around them. */
   readonly tokens: readonly number[];
 }
 
 export interface Passages {
   readonly passages: readonly Passage[];
-  /** How far the next window begins after this one. */
+  /** Where the next window begins, relative to this one. */
   readonly advanceFrames: number;
 }
 
-/** A timestamp token stands for 20 ms. */
+/** The resolution of a timestamp token is 20 ms. */
 const framesPerTimestamp = 0.02 * framesPerSecond;
 
-/** Two windows never begin closer than this, so that the cost of a recording is bounded whatever the model says. */
+/** The least distance of two windows, so that the cost of a recording is bounded whatever the model outputs. */
 const advanceFramesMin = 50;
 
 /**
- * Cuts what was said at the pairs of times. The last pair shows where the model stopped being sure, so the next window begins there;
- * when there is only one time at the end, or none, the window is done.
+ * Splits the decoded tokens at pairs of timestamps. The last pair is the end of what the model is sure about, so that the next window
+ * begins there. With a single timestamp at the end, or none, the window is complete.
  */
 export function passages(tokens: readonly number[], windowFrames: number, vocabulary: Vocabulary): Passages {
   const isTime = (token: number | undefined): boolean => token !== undefined && token >= vocabulary.firstTimestamp;

@@ -1,11 +1,11 @@
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** Speech begins within the first second of a window, or the window would have begun later. */
+/** Speech begins within the first second of a window; otherwise the window would begin later. */
 const firstTimestampMax = 50;
 
 /**
- * Takes away, in place, what may not follow `said`: times come in pairs (a segment's end, then the next one's start), never go back,
- * a window begins with one, and when the times together are likelier than every word, a time it is.
+ * Removes, in place, the tokens that may not follow `said`: timestamps come in pairs (the end of a segment and the start of the next), never
+ * decrease, and begin a window. If all timestamps together are more likely than any word, only timestamps are allowed.
  */
 export function restrain(scores: Float32Array, said: readonly number[], vocabulary: Vocabulary): void {
   const { endOfText, firstTimestamp } = vocabulary;
@@ -22,7 +22,7 @@ export function restrain(scores: Float32Array, said: readonly number[], vocabula
   if (lastIsTime && !pairIsOpen) scores.fill(-Infinity, firstTimestamp);
   if (pairIsOpen) scores.fill(-Infinity, 0, endOfText);
   const latest = said.findLast(isTime);
-  // The start of a segment may be the end of the one before; its own end may not, or nothing would take no time for ever.
+  // A segment may start where the previous one ended, but may not end where it started: empty segments would never advance.
   if (latest !== undefined) scores.fill(-Infinity, firstTimestamp, pairIsOpen ? latest : latest + 1);
   if (logSum(scores, firstTimestamp, scores.length) > maximum(scores, 0, firstTimestamp)) scores.fill(-Infinity, 0, firstTimestamp);
 }
@@ -33,7 +33,7 @@ export function maximum(scores: Float32Array, from: number, to: number): number 
   return best;
 }
 
-/** The logarithm of the sum of the exponentials. */
+/** log-sum-exp. */
 export function logSum(scores: Float32Array, from: number, to: number): number {
   const best = maximum(scores, from, to);
   if (best === -Infinity) return best;

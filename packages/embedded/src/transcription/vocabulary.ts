@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** What the model's files say about its tokens. */
+/** The tokens of the model, from its files. */
 export interface Vocabulary {
   readonly endOfText: number;
   readonly startOfTranscript: number;
@@ -9,17 +9,17 @@ export interface Vocabulary {
   readonly noSpeech: number;
   readonly noTimestamps: number;
   readonly tasks: Readonly<Record<"transcribe" | "translate", number>>;
-  /** The first of 1501 timestamp tokens, one every 20 ms. They have no text and follow the last special token. */
+  /** The first of 1501 timestamp tokens, one per 20 ms. They have no text and follow the last special token. */
   readonly firstTimestamp: number;
   readonly languages: ReadonlyMap<string, number>;
-  /** Tokens that are no speech (music signs, brackets, special tokens): never chosen. */
+  /** Tokens that are not speech (music symbols, brackets, special tokens) and are never chosen. */
   readonly suppressed: readonly number[];
-  /** Tokens with which a transcript cannot begin. */
+  /** Tokens that cannot begin a transcript. */
   readonly suppressedFirst: readonly number[];
-  /** Layer and head of the cross attentions that follow the sound in time. */
+  /** Layer and head of the cross-attention heads that follow the audio in time. */
   readonly alignmentHeads: readonly (readonly [layer: number, head: number])[];
   bytes(token: number): Uint8Array;
-  /** The text of tokens as a whole, since a character's bytes may be spread over several. A character cut off at the end is left out. */
+  /** Decodes tokens together, because a character's bytes may be spread over several. An incomplete last character is left out. */
   text(tokens: readonly number[]): string;
   tokens(text: string): readonly number[];
 }
@@ -101,12 +101,12 @@ function vocabulary(tokenizer: TokenizerFile, generation: GenerationFile): Vocab
 }
 
 /**
- * Text is cut into words (with the space before them), numbers and signs before bytes are merged, as the model's own tokenizer did.
- * A word without end is cut as well, since merging takes the square of its length.
+ * Text is split into words (with the space before them), numbers and symbols before byte pairs are merged, as in the original tokenizer.
+ * Very long words are split as well, because merging is quadratic in their length.
  */
 const pieces = /'(?:[stmd]|re|ve|ll)| ?\p{L}{1,64}| ?\p{N}{1,64}| ?[^\s\p{L}\p{N}]{1,64}|\s{1,64}(?!\S)|\s{1,64}/gu;
 
-/** Joins the neighbours that were joined first in training until none of those left was. */
+/** Merges adjacent pairs in the order of their ranks (BPE). */
 function merged(letters: readonly string[], ranks: ReadonlyMap<string, number>): readonly string[] {
   const parts = [...letters];
   for (;;) {
@@ -121,7 +121,7 @@ function merged(letters: readonly string[], ranks: ReadonlyMap<string, number>):
   }
 }
 
-/** Byte-level vocabularies write every byte as a printable letter: itself where it is one, otherwise the next letter from U+0100 on. */
+/** Byte-level vocabularies map each byte to a printable character: itself if it is one, otherwise the next one from U+0100 on. */
 function byteAlphabet(): { readonly byteOf: ReadonlyMap<string, number>; readonly letterOf: readonly string[] } {
   let next = 0x100;
   const letterOf = Array.from({ length: 256 }, (_, byte) => {

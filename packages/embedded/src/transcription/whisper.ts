@@ -1,24 +1,23 @@
 import { tokenTimes } from "./alignment.ts";
 import { decode, isNoSpeech, type Listener, type Utterance } from "./decode.ts";
-import { framesPerSecond, hopSamples, mel, sampleRate, windowFrames } from "./mel.ts";
+import { framesPerSecond, hopSamples, mel, sampleRate, windowFrames, nextAudible } from "./mel.ts";
 import { loadNetwork } from "./network.ts";
 import { passages, type Passage } from "./passages.ts";
 import { logSum } from "./rules.ts";
-import { nextAudible } from "./silence.ts";
 import { loadVocabulary } from "./vocabulary.ts";
 import { timedWords, wordTokens, type WhisperWord } from "./words.ts";
 
 export { languageCode, languages } from "./languages.ts";
-export { defaultWeights } from "./weights.ts";
+export { defaultWeights } from "./network.ts";
 export type { WhisperWord } from "./words.ts";
 
-/** Speech to text. Samples are mono, 16 kHz, between -1 and 1, of any length. */
+/** Speech to text. Samples are mono, 16 kHz, from -1 to 1, of any length. */
 export interface Whisper {
-  /** Rejects with the signal's reason when it is aborted, and when the language is none of Whisper's. */
+  /** Rejects with the signal's reason when it is aborted, and if Whisper does not support the language. */
   transcribe(samples: Float32Array, options: TranscribeOptions): Promise<WhisperResult>;
-  /** Judged by the first window in which something can be heard; English with probability 0 when nothing can. */
+  /** Detected from the first audible window; English with probability 0 if there is none. */
   detectLanguage(samples: Float32Array): Promise<DetectedLanguage>;
-  /** Stops what is under way and frees the weights. */
+  /** Stops running transcriptions and frees the weights. */
   close(): Promise<void>;
 }
 
@@ -30,16 +29,16 @@ export interface DetectedLanguage {
 export interface TranscribeOptions {
   /** A code of `languages`; null to detect it. */
   readonly language: string | null;
-  /** `translate` writes English whatever was spoken. */
+  /** `translate` outputs English, whatever is spoken. */
   readonly task: "transcribe" | "translate";
   readonly words: boolean;
-  /** Text taken as if it stood before: names and spellings to expect. Only its end is used if it is long. */
+  /** Treated as preceding text: names and spellings to expect. Only its last tokens are used. */
   readonly prompt: string | null;
   readonly temperature: number;
   readonly signal?: AbortSignal;
-  /** Called as soon as a segment is final, in order. */
+  /** Called in order, as soon as a segment is final. */
   readonly onSegment?: (segment: WhisperSegment) => void;
-  /** Called after each step of the work, which is about a word. */
+  /** Called after each step, which is about a word. */
   readonly onStep?: () => void;
 }
 
@@ -48,7 +47,7 @@ export interface WhisperResult {
   readonly language: string;
   readonly duration: number;
   readonly segments: readonly WhisperSegment[];
-  /** Timed by the model's cross attention, never outside their segment; null when not asked for. */
+  /** Timed by cross-attention, always within their segment; null if not requested. */
   readonly words: readonly WhisperWord[] | null;
 }
 
@@ -67,13 +66,13 @@ export interface WhisperSegment {
 }
 
 const promptTokensMax = 223;
-/** No more of a prompt is tokenized: its last 223 tokens are never longer. */
+/** Only this much of a prompt is tokenized: its last 223 tokens are never longer. */
 const promptCharactersMax = 4000;
-/** Nothing is said in less than a tenth of a second. */
+/** Shorter windows contain no speech. */
 const framesMin = 10;
-/** What is left after the last words is often the end of a breath, and the model would rather invent than be silent. */
+/** What is left after the last word is often a breath, for which the model tends to invent text. */
 const tailFramesMin = 30;
-/** Silence before the first sound of a window is skipped, but for this. */
+/** How much of the silence before the first sound of a window is kept. */
 const leadFrames = 20;
 
 export async function loadWhisper(directory: string, options: { readonly threads?: number } = {}): Promise<Whisper> {
@@ -201,7 +200,7 @@ export async function loadWhisper(directory: string, options: { readonly threads
     return heardLanguage(await network.encode(picture.features));
   }
 
-  /** The weights must not go away under a graph that runs. */
+  /** The weights must not be freed while the model is running. */
   async function whileOpen<T>(work: Promise<T>): Promise<T> {
     running.add(work);
     try {

@@ -2,21 +2,21 @@ import { withoutSpaces } from "./languages.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 export interface WhisperWord {
-  /** With the signs that belong to it, without spaces around. */
+  /** With its punctuation, without spaces around it. */
   readonly word: string;
   readonly start: number;
   readonly end: number;
 }
 
-/** Tokens that are one word, and their text with the space before it. */
+/** The tokens of a word, and its text with the space before it. */
 export interface WordTokens {
   readonly text: string;
   readonly count: number;
 }
 
 /**
- * A word begins with a space where the language has spaces. Signs alone are no word: those that open something belong to what
- * follows, all others to what stands before them.
+ * Words begin with a space in languages that use spaces. Punctuation is not a word: opening punctuation belongs to the next word, all
+ * other to the previous one.
  */
 export function wordTokens(tokens: readonly number[], language: string, vocabulary: Vocabulary): readonly WordTokens[] {
   const words: { text: string; count: number }[] = [];
@@ -36,7 +36,7 @@ export function wordTokens(tokens: readonly number[], language: string, vocabula
 const isSpoken = (text: string): boolean => /[\p{L}\p{N}]/u.test(text);
 const opening = /^\s*[\p{Ps}\p{Pi}"'¿¡]+$/u;
 
-/** A character's bytes may be spread over tokens; those belong together. */
+/** Joins tokens that contain the bytes of one character. */
 function wholeCharacters(tokens: readonly number[], vocabulary: Vocabulary): readonly WordTokens[] {
   const pieces: WordTokens[] = [];
   const decoder = new TextDecoder();
@@ -52,12 +52,12 @@ function wholeCharacters(tokens: readonly number[], vocabulary: Vocabulary): rea
   return pieces;
 }
 
-/** Longer than twice the usual, a word at a sentence's edge has swallowed the pause beside it; a very long one has anywhere. */
+/** A word at the edge of a sentence that is longer than twice the usual contains the pause beside it. Very long words do anywhere. */
 const usualSecondsMax = 0.7;
 const wordSecondsMax = 1;
 const sentenceEnd = /[.!?。！？]$/u;
 
-/** Keeps the words of one segment in order and inside it, and gives pauses between sentences back to silence. */
+/** Keeps the words of a segment in order and within it, and removes pauses between sentences from them. */
 export function timedWords(words: readonly WhisperWord[], start: number, end: number): readonly WhisperWord[] {
   const lengths = words
     .map((word) => word.end - word.start)

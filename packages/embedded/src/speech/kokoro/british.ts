@@ -1,6 +1,6 @@
 /**
- * Turns American phonemes into those of southern England, by rule: `r` is heard only before a vowel, "lot" is rounded,
- * "bath" is long, and nothing is flapped. It goes by the spelling where the sounds of the two have merged.
+ * Converts American phonemes to southern British ones by rule: `r` is spoken only before a vowel, "lot" is rounded, "bath" is long, and
+ * `t` is not flapped. Where the American sounds have merged, the spelling decides.
  */
 export function british(phonemes: string, spelling: string): string {
   const word = spelling.toLowerCase();
@@ -12,7 +12,7 @@ export function british(phonemes: string, spelling: string): string {
       .replaceAll("ᵻ", "ɪ")
       .replaceAll("O", "Q")
       .replaceAll("æ", "a")
-      // Before a consonant or at the end `r` is not heard, but has left its mark on the vowel.
+      // Before a consonant and at the end, `r` is silent but has changed the vowel.
       .replaceAll(new RegExp(`ɜɹ(?=${vowelNext})`, "gu"), "ɜːɹ")
       .replaceAll("ɜɹ", "ɜː")
       .replaceAll(new RegExp(`əɹ(?!${vowelNext})`, "gu"), "ə")
@@ -33,7 +33,7 @@ export function british(phonemes: string, spelling: string): string {
 
 const vowelNext = "[ˈˌ]?[AIQOWYaiuæɑɒɔəɛɜɪʊʌᵊ]";
 
-/** "Lot" and "cloth", which Americans say with the vowels of "father" and "thought". */
+/** "Lot" and "cloth", which Americans speak with the vowels of "father" and "thought". */
 function roundedLot(phonemes: string, word: string): string {
   const lot = /^(?:father|calm|palm|spa|bra|drama|pasta)/.test(word)
     ? phonemes
@@ -43,7 +43,7 @@ function roundedLot(phonemes: string, word: string): string {
 
 const cloth = /off|oss|ost(?!e|s?$)|oth(?:$|s)|oft|ong|dog|gone|on$|cough|trough|moss|wash|want|watch|orr|ori|ora|oro|ore[ns]/;
 
-/** "New", "tune" and "due" keep a `y` in England; "noon", "two" and "do" never had one. */
+/** British English has a `y` sound in "new", "tune" and "due", but not in "noon", "two" and "do". */
 function isYod(all: string, at: number, word: string): boolean {
   return !all.slice(0, at).includes("j") && /(?:[tdn](?:u|ew|eu)|sui)/.test(word) && !/oo|ou/.test(word);
 }

@@ -1,11 +1,11 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
-/** Guesses how a word is spoken that is in no dictionary, and which of two ways is meant by its neighbours. */
+/** Guesses the pronunciation of words that are not in the dictionary, and of homographs by their context. */
 export interface Guesser {
-  /** In the international alphabet, American; `null` when it has no idea. */
+  /** In IPA, American English; `null` if there is no guess. */
   guess(word: string): string | null;
-  /** The same for a word that is spoken in two ways, as a verb and otherwise; `null` for any other word. */
+  /** For a word with two pronunciations, as a verb and otherwise; `null` for other words. */
   decide(word: string, before: string, after: string): string | null;
 }
 
@@ -14,7 +14,7 @@ interface Rules {
   tagWord(word: string, context: { readonly prev?: string; readonly next?: string }): { readonly pos: string };
 }
 
-/** Loads the rules of the add-on. They are plain functions of their input; their module for `import` does not load, this one does. */
+/** Loads the rules of the add-on. It uses `require`, because the package's ES module does not load. */
 export function loadGuesser(directory: string): Guesser {
   const load = createRequire(join(directory, "phonemize", "en-g2p.cjs"));
   const { EnglishG2P } = load("./en-g2p.cjs") as { readonly EnglishG2P: new () => Rules };

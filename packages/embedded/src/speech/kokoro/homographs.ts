@@ -1,6 +1,5 @@
 /**
- * The words spoken in two ways that are in every other text, by the words before and behind them. `null`: nothing is known
- * of the word here.
+ * Pronounces the most common homographs by the words before and after them. `null` if the word is not one of them.
  */
 export function byNeighbours(word: string, before: string, after: string): string | null {
   const isNoun = determiners.has(before) || after === "of";

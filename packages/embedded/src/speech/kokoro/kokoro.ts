@@ -4,29 +4,28 @@ import { join } from "node:path";
 import { pcmRate } from "../../codecs/pcm.ts";
 import type { Sound } from "../flite.ts";
 import { sentences } from "../sentences.ts";
-import type { SpeakingWishes } from "../speak.ts";
+import type { SpeechOptions } from "../speak.ts";
 import { loadGuesser } from "./guesser.ts";
-import { readLexicon } from "./lexicon.ts";
+import { readLexicon, makePronounce } from "./pronounce.ts";
 import { loadKokoroNetwork } from "./network.ts";
 import { withShortPauses } from "./pauses.ts";
-import { makePronounce } from "./pronounce.ts";
 import { spokenEnglish } from "./spoken-english.ts";
 import { cutPhonemes, phonemesMax, readVocabulary, tokensOf } from "./tokens.ts";
-import { accentOf, voicesFolder } from "./voices.ts";
+import { accentOf, voicesFolder } from "./kokoro-addon.ts";
 
 export interface Kokoro {
-  /** Turns a text into what is spoken at once, written in phonemes. */
-  pieces(text: string, wishes: SpeakingWishes): readonly string[];
-  /** Speaks one of these pieces, in the time it takes to listen to it, or more. */
+  /** Splits a text into pieces of phonemes that are spoken at once. */
+  pieces(text: string, wishes: SpeechOptions): readonly string[];
+  /** Speaks one of these pieces. It takes about as long as listening to it, or longer. */
   speak(phonemes: string, voice: string, speed: number): Promise<Sound>;
   close(): Promise<void>;
 }
 
 const styleWidth = 256;
-/** The machine has other work. */
+/** Leaves CPUs for other work. */
 const threadsMax = 4;
 
-/** From the add-on's folder, whose files must have been checked. */
+/** Loads the model from the add-on's folder, whose files must have been verified. */
 export async function loadKokoro(directory: string, options: { readonly threads?: number } = {}): Promise<Kokoro> {
   const text = (path: string): Promise<string> => readFile(join(directory, path), "utf8");
   const vocabulary = readVocabulary(await text("tokenizer.json"));
@@ -44,7 +43,7 @@ export async function loadKokoro(directory: string, options: { readonly threads?
       const style = styles.get(voice);
       if (style === undefined) throw new Error(`Kokoro has no voice ${voice}.`);
       const tokens = tokensOf(phonemes, vocabulary);
-      // A voice sounds a little different in a short sentence than in a long one.
+      // The style of a voice depends on the length of the sentence.
       const row = (tokens.length - 1) * styleWidth;
       const samples = await network.speak(tokens, style.slice(row, row + styleWidth), speed);
       return { samples: withShortPauses(samples, /[.!?…][”)]*$/.test(phonemes)), sampleRate: pcmRate };
@@ -53,7 +52,7 @@ export async function loadKokoro(directory: string, options: { readonly threads?
   };
 }
 
-/** All at once, as they are small and were checked just now. */
+/** Loads all voices at once, because they are small. */
 async function readStyles(folder: string): Promise<ReadonlyMap<string, Float32Array>> {
   const styles = new Map<string, Float32Array>();
   for (const name of await readdir(folder)) {
@@ -63,14 +62,14 @@ async function readStyles(folder: string): Promise<ReadonlyMap<string, Float32Ar
   return styles;
 }
 
-/** What is slow is long. */
+/** At a slow speed the same phonemes give longer audio. */
 function lengthMax(speed: number): number {
   return Math.round(phonemesMax * Math.min(1, Math.max(speed, speedMin)));
 }
 
 const speedMin = 0.25;
 
-/** The listener waits for the whole first piece, so a long one is cut at its first pause. */
+/** The listener waits for the whole first piece, so that a long one is split at its first pause. */
 function quickStart([first = "", ...rest]: readonly string[]): readonly string[] {
   const pause = first.length > firstCharactersMax ? first.slice(firstCharactersMin).search(/[,;:] /) : -1;
   const cut = firstCharactersMin + pause + 1;

@@ -1,14 +1,14 @@
 import { InferenceSession, Tensor } from "onnxruntime-node";
 
-/** Kokoro's graph: phonemes and a style to sound, at 24 kHz. */
+/** The ONNX model of Kokoro: from phonemes and a style to audio at 24 kHz. */
 export interface KokoroNetwork {
   speak(tokens: readonly number[], style: Float32Array, speed: number): Promise<Float32Array>;
   close(): Promise<void>;
 }
 
 /**
- * Unlike Whisper's graphs this one makes thousands of large allocations in a run: with the arena it is a third quicker and needs
- * half as much at its peak, and the process does not live long without work. Threads that wait sleep.
+ * Unlike the models of Whisper, this one makes thousands of large allocations per run: with the arena it is a third faster and uses half
+ * of the memory at its peak. The process exits when it is idle for long. Waiting threads sleep instead of spinning.
  */
 export async function loadKokoroNetwork(path: string, threads: number): Promise<KokoroNetwork> {
   const session = await InferenceSession.create(path, {
@@ -32,5 +32,5 @@ export async function loadKokoroNetwork(path: string, threads: number): Promise<
   };
 }
 
-/** Stands at both ends of what is spoken. */
+/** The token at both ends of a piece. */
 const boundary = 0;

@@ -1,4 +1,4 @@
-import type { Accent } from "./voices.ts";
+import type { Accent } from "./kokoro-addon.ts";
 
 const ones =
   "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(
@@ -6,10 +6,10 @@ const ones =
   );
 const tens = " ten twenty thirty forty fifty sixty seventy eighty ninety".split(" ");
 const thousands = ["", "thousand", "million", "billion", "trillion"];
-/** A longer number is not understood by anybody, and is read as what it is: a row of digits. */
+/** Longer numbers are read digit by digit. */
 const cardinalDigitsMax = thousands.length * 3;
 
-/** A whole number, given as its digits. */
+/** A whole number, given by its digits. */
 export function cardinal(digits: string, accent: Accent): string {
   const plain = digits.replace(/^0+(?=\d)/, "");
   if (plain.length > cardinalDigitsMax) return spelled(digits);
@@ -40,7 +40,7 @@ function belowHundred(value: number): string {
   return rest === 0 ? (tens[Math.floor(value / 10)] ?? "") : `${tens[Math.floor(value / 10)]} ${ones[rest]}`;
 }
 
-/** `1` is first. */
+/** For example, `1` is first. */
 export function ordinal(digits: string, accent: Accent): string {
   return ordinalOf(cardinal(digits, accent));
 }
@@ -60,7 +60,7 @@ const ordinals: Readonly<Record<string, string>> = {
   twelve: "twelfth",
 };
 
-/** Four digits as a year is said: nineteen eighty four, two thousand five, twenty ten. */
+/** A year of four digits: nineteen eighty four, two thousand five, twenty ten. */
 export function year(digits: string, accent: Accent): string {
   const high = Number(digits.slice(0, 2));
   const low = Number(digits.slice(2));
@@ -70,19 +70,19 @@ export function year(digits: string, accent: Accent): string {
   return `${belowHundred(high)} ${low < 10 ? `oh ${ones[low]}` : belowHundred(low)}`;
 }
 
-/** One after the other. */
+/** Digit by digit. */
 export function spelled(digits: string): string {
   return Array.from(digits, (digit) => ones[Number(digit)] ?? "").join(" ");
 }
 
-/** `twenty` is twenties. */
+/** For example, `twenty` becomes twenties. */
 export function plural(words: string): string {
   return words.replace(/\w+$/, (last) =>
     last.endsWith("y") ? `${last.slice(0, -1)}ies` : /(?:s|x)$/.test(last) ? `${last}es` : `${last}s`,
   );
 }
 
-/** With or without a fraction, with or without commas: `1,234.5`. */
+/** A number with or without decimals and commas: `1,234.5`. */
 export function numeral(source: string, accent: Accent): string {
   const [whole = "", fraction] = source.replaceAll(",", "").split(".");
   const words = /^0\d/.test(whole) ? spelled(whole) : cardinal(whole === "" ? "0" : whole, accent);

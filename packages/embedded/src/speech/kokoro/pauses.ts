@@ -1,12 +1,12 @@
 import { pcmRate } from "../../codecs/pcm.ts";
 
-/** Below this nothing is heard. */
+/** Quieter samples are silence. */
 const audible = 0.01;
 const leadMs = 100;
 const sentenceMs = 320;
 const clauseMs = 120;
 
-/** The model surrounds every piece with most of a second of silence. What is kept of it is what a speaker would pause. */
+/** The model surrounds each piece with most of a second of silence. It is shortened to a natural pause. */
 export function withShortPauses(samples: Float32Array, endsSentence: boolean): Float32Array {
   const first = samples.findIndex((sample) => Math.abs(sample) >= audible);
   if (first < 0) return samples;

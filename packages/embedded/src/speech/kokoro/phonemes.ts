@@ -1,10 +1,10 @@
 /**
- * The sounds of American English in Kokoro's own letters: diphthongs are single capitals, a mark of stress stands right
- * before its vowel, the flapped `t` of "water" is `T`, and a vowel that is hardly there is `ᵊ`.
+ * American English in Kokoro's phonemes: diphthongs are single capitals, a stress mark is right before its vowel, the flapped `t` of
+ * "water" is `T`, and a reduced vowel is `ᵊ`.
  */
 export const vowels = "AIOQWYaiuæɑɒɔəɛɜɪʊʌᵊᵻ";
 
-/** From the international alphabet as dictionaries write it, with marks of stress before the syllable. */
+/** Converts IPA as in dictionaries, with stress marks before the syllable. */
 export function fromIpa(ipa: string): string {
   const letters = ipa
     .normalize("NFD")
@@ -35,8 +35,8 @@ export function fromIpa(ipa: string): string {
 }
 
 /**
- * What a dictionary leaves to the reader: weak vowels, the flapped `t`, syllables without a vowel, and the endings of
- * plurals and pasts, which are known by how the word is written.
+ * Adds what dictionaries leave out: weak vowels, the flapped `t`, syllabic consonants, and the endings of plurals and past tenses,
+ * which are recognised by their spelling.
  */
 export function american(phonemes: string, spelling: string): string {
   return ending(phonemes, spelling)
@@ -52,17 +52,17 @@ function ending(phonemes: string, spelling: string): string {
   return phonemes;
 }
 
-/** A word that carries meaning has a stress: where none is marked it is on the first vowel. */
+/** A content word has a stress: if none is marked, it is on the first vowel. */
 export function stressed(phonemes: string): string {
   return /[ˈ]/.test(phonemes) ? phonemes : phonemes.replaceAll("ˌ", "").replace(new RegExp(`[${vowels}]`, "u"), "ˈ$&");
 }
 
-/** Whether a word begins with a vowel when it is said. */
+/** Whether the pronunciation begins with a vowel. */
 export function beginsWithVowel(phonemes: string): boolean {
   return new RegExp(`^[ˈˌ]?[${vowels}]`, "u").test(phonemes);
 }
 
-/** The ending `s` after a word's last sound. */
+/** Appends the ending `s`, which depends on the last sound. */
 export function withS(phonemes: string): string {
   if (/[szʃʒʤʧ]$/.test(phonemes)) return `${phonemes}ᵻz`;
   return `${phonemes}${/[ptkfθ]$/.test(phonemes) ? "s" : "z"}`;

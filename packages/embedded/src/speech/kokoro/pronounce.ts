@@ -1,19 +1,18 @@
 import { british } from "./british.ts";
 import type { Guesser } from "./guesser.ts";
 import { byNeighbours } from "./homographs.ts";
-import type { Lexicon } from "./lexicon.ts";
 import { american, beginsWithVowel, fromIpa, stressed, vowels, withS } from "./phonemes.ts";
-import type { Accent } from "./voices.ts";
+import type { Accent } from "./kokoro-addon.ts";
 import { alwaysWeak, letterNames, ownWords, weakWords } from "./weak-words.ts";
 
-/** Writes a piece of plain English in Kokoro's phonemes, words apart by blanks and marks behind their words. */
+/** Converts English text to Kokoro's phonemes, with spaces between words and punctuation after them. */
 export type Pronounce = (piece: string, accent: Accent) => string;
 
-/** A word of the text, or one mark. */
+/** A word, or one punctuation mark. */
 interface Item {
   readonly text: string;
   readonly isWord: boolean;
-  /** Whether a blank stands before it. */
+  /** Whether a space is before it. */
   readonly apart: boolean;
 }
 
@@ -46,7 +45,7 @@ export function makePronounce(lexicon: Lexicon, guesser: Guesser): Pronounce {
     const items = itemsOf(piece);
     const shouted = !/[a-z]/.test(piece);
     const said: string[] = [];
-    // From the end, as some words depend on the sound that follows.
+    // From the end, because some words depend on the sound that follows.
     for (const [index, item] of [...items.entries()].toReversed()) {
       if (!item.isWord) {
         said.unshift(item.text);
@@ -87,7 +86,7 @@ function beforeVowel(word: string, weak: string, isBefore: boolean): string {
   return word === "the" ? "ði" : word === "to" ? "tʊ" : weak;
 }
 
-/** Words that differ by more than their accent. */
+/** British pronunciations that no rule derives. */
 const britishWords: ReadonlyMap<string, string> = new Map([
   ["z", "zˈɛd"],
   ["schedule", "ʃˈɛdjuːl"],
@@ -108,7 +107,7 @@ const britishWords: ReadonlyMap<string, string> = new Map([
   ["been", "biːn"],
 ]);
 
-/** Capitals are spelled when they cannot be a word, or when the word they would be is hardly meant. */
+/** Upper-case words are spelled if they cannot be pronounced, or if the word of that spelling is rarely meant. */
 function isInitialism(word: string, shouted: boolean, isKnown: boolean): boolean {
   if (/^[A-Za-z]$/.test(word)) return true;
   if (/^[bcdfghjklmnpqrstvwxz]{2,}$/i.test(word)) return !isKnown;
@@ -118,7 +117,7 @@ function isInitialism(word: string, shouted: boolean, isKnown: boolean): boolean
 
 const notTheWord: ReadonlySet<string> = new Set("US IT AM PM WHO IP ID OS UN EU UK TV PC AI HR PR".split(" "));
 
-/** The last letter carries the stress. */
+/** The last letter is stressed. */
 function spelledOut(word: string): string {
   const letters = Array.from(word.toLowerCase()).flatMap((letter) => letterNames.get(letter) ?? []);
   return letters
@@ -126,14 +125,14 @@ function spelledOut(word: string): string {
     .join(letters.length > lettersTogetherMax ? " " : "");
 }
 
-/** More of them are better heard one by one. */
+/** More letters than this are spoken separately. */
 const lettersTogetherMax = 4;
 
 function itemsOf(piece: string): readonly Item[] {
   const found: Item[] = [];
   for (const { 0: text, index } of piece.replaceAll("...", "…").matchAll(/[A-Za-z]+(?:['-][A-Za-z]+)*'?|[.,;:!?"()…]/g)) {
     const isWord = /^[A-Za-z]/.test(text);
-    // What ends a quotation is no apostrophe.
+    // A closing quote is not an apostrophe.
     const word = isWord && text.endsWith("'") && !/s'$/i.test(text) ? text.slice(0, -1) : text;
     found.push({ text: isWord ? word : mark(text, piece, index), isWord, apart: index > 0 && /\s/.test(piece[index - 1] ?? "") });
   }
@@ -155,6 +154,20 @@ function joined(items: readonly Item[], said: readonly string[]): string {
     })
     .join("")
     .trim();
-  // A voice that does not know where a sentence ends lets it hang.
+  // Without a final mark, the voice does not lower its pitch at the end.
   return /[.!?…,;:][”)]*$/.test(text) || text === "" ? text : `${text}.`;
+}
+
+/** The pronunciations of English words, by their spelling in upper case. If there are several, the first. */
+export type Lexicon = ReadonlyMap<string, string>;
+
+/** Reads the CMU dictionary in Kokoro's phonemes: a word, and after a tab its pronunciations. Lines with `;;;` are comments. */
+export function readLexicon(source: string): Lexicon {
+  const words = new Map<string, string>();
+  for (const line of source.split("\n")) {
+    if (line.startsWith(";;;")) continue;
+    const [word = "", phonemes = ""] = line.split("\t", 2);
+    if (word !== "" && phonemes !== "") words.set(word, phonemes.trim());
+  }
+  return words;
 }

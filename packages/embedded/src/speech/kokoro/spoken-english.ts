@@ -1,10 +1,9 @@
 import { cardinal, numeral, ordinal, plural, spelled, year } from "./number-words.ts";
-import type { Accent } from "./voices.ts";
+import type { Accent } from "./kokoro-addon.ts";
 
 /**
- * Writes out what is read otherwise than it is written: numbers, dates, times, money, units, abbreviations and addresses.
- * What is left are letters, blanks and the marks that a voice makes pauses of. The order of the rules matters: each takes
- * away what the later ones would misread.
+ * Writes out everything that is not read as it is written: numbers, dates, times, money, units, abbreviations and URLs. What remains are
+ * letters, spaces and punctuation. The order of the rules matters: each removes what later ones would misread.
  */
 export function spokenEnglish(text: string, accent: Accent): string {
   const written = rules.reduce((rest, rule) => rule(rest, accent), text);
@@ -27,7 +26,7 @@ function monthName(start: string): string {
   return monthNames.find((name) => name.startsWith(start.slice(0, 3))) ?? start;
 }
 
-/** Addresses of the web and of mail, and names of files: their full stops are said. */
+/** URLs, email addresses and file names: their dots are spoken. */
 const addresses: Rule = (text) =>
   text
     .replaceAll(/\b[a-z]+:\/\/(?=\w)/gi, "")
@@ -89,7 +88,7 @@ const endings: Readonly<Record<string, string>> = {
 
 const abbreviations: Rule = (text) =>
   text
-    // A street stands behind a name, a saint before one.
+    // "St." after a name is a street, before one a saint.
     .replaceAll(/(?<=[A-Z]\w* )St\.(?=\s+[A-Z])/g, "Street.")
     .replaceAll(/\b(?:([A-Z][a-z]+)\.|(Dr|Mr|Mrs|Ms|Prof))(?=\s+[A-Z])/g, (whole, dotted?: string, bare?: string) => {
       const word = dotted ?? bare ?? "";
@@ -107,7 +106,7 @@ const abbreviations: Rule = (text) =>
       /\b([ap])\.\s?m\.?(?=\s*(\S?))/gi,
       (_, half: string, next: string) => `${half.toUpperCase()}M${/[A-Z]/.test(next) ? "." : ""}`,
     )
-    // Letters with full stops between them are spelled: U.S.A.
+    // Letters with dots between them are spelled: U.S.A.
     .replaceAll(/\b(?:[A-Za-z]\.){2,}/g, (letters) => letters.replaceAll(".", "").toUpperCase());
 
 const days: Readonly<Record<string, string>> = {
@@ -284,7 +283,7 @@ const measures: Rule = (text, accent) => {
 const groups: Rule = (text, accent) =>
   text
     .replaceAll(/\b(\d[\d,]*)(?:st|nd|rd|th)\b/gi, (_, digits: string) => ordinal(digits.replaceAll(",", ""), accent))
-    // Telephone numbers and addresses of machines.
+    // Telephone numbers and IP addresses.
     .replaceAll(/(?<![\w.])\(?(\d{3})\)?[ .-](\d{3})[.-](\d{4})(?![\w-])/g, (_, ...parts: string[]) =>
       parts.slice(0, 3).map(spelled).join(", "),
     )
@@ -303,7 +302,7 @@ const groups: Rule = (text, accent) =>
 
 const plainNumbers: Rule = (text, accent) =>
   text
-    // Without a comma, a number of these is far more often a year.
+    // Without a comma, such a number is usually a year.
     .replaceAll(/(?<![\w.,$])(1[1-9]\d\d|20\d\d)(?!\w|[.,]\d)/g, (digits) => year(digits, accent))
     .replaceAll(new RegExp(String.raw`(?<!\w)\.(\d+)`, "g"), (_, fraction: string) => `point ${spelled(fraction)}`)
     .replaceAll(new RegExp(number, "g"), (digits) => ` ${numeral(digits, accent)} `);
@@ -317,7 +316,7 @@ const signs: Rule = (text) =>
 const dots: Rule = (text) =>
   text
     .replaceAll(/(?<=[A-Za-z])\.(?=[A-Za-z])/g, " dot ")
-    // What began with a digit begins with a word now, and a sentence with a capital.
+    // A sentence that began with a digit now begins with a word, which needs a capital.
     .replaceAll(
       /(?<=[.!?]["')]*\s+)(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirt|fift|sixt|twent|fort|eight|ninet)/g,
       (word) => word.replace(/^./, (letter) => letter.toUpperCase()),

@@ -1,24 +1,24 @@
-/** The model's numbers for phonemes. */
+/** The token ids of phonemes. */
 export type Vocabulary = ReadonlyMap<string, number>;
 
-/** Reads the vocabulary out of the tokenizer's file. */
+/** Reads the vocabulary from the tokenizer file. */
 export function readVocabulary(source: string): Vocabulary {
   const { model } = JSON.parse(source) as { readonly model: { readonly vocab: Readonly<Record<string, number>> } };
   return new Map(Object.entries(model.vocab));
 }
 
-/** Without its beginning and its end, which are the same token. What the vocabulary lacks is left out. */
+/** Without the boundary tokens. Phonemes that are not in the vocabulary are left out. */
 export function tokensOf(phonemes: string, vocabulary: Vocabulary): readonly number[] {
   return Array.from(phonemes).flatMap((phoneme) => vocabulary.get(phoneme) ?? []);
 }
 
 /**
- * What is spoken at once. The model would read 510, but the memory it needs grows with the sound: so many are some fifteen
- * seconds of it and half a gigabyte.
+ * The longest piece that is spoken at once. The model accepts 510, but its memory use grows with the audio: this many phonemes are about
+ * fifteen seconds and need half a gigabyte.
  */
 export const phonemesMax = 240;
 
-/** Cuts what is too long for the model where a pause is least heard: behind a mark, else between words. */
+/** Splits phonemes that are too long for the model where a pause is least noticeable: after punctuation, otherwise between words. */
 export function cutPhonemes(phonemes: string, most: number): readonly string[] {
   const pieces: string[] = [];
   let rest = phonemes.trim();

@@ -1,6 +1,6 @@
 /**
- * The small words of American English as they are said between others: without stress, which dictionaries give them. The
- * ones that would sound cut off at the end of a clause are stressed there.
+ * Function words of American English without stress, as they are spoken between other words; dictionaries give the stressed forms. Those
+ * that would sound cut off at the end of a clause are stressed there.
  */
 export const weakWords: ReadonlyMap<string, string> = new Map([
   ["a", "ə"],
@@ -68,10 +68,10 @@ export const weakWords: ReadonlyMap<string, string> = new Map([
   ["we're", "wɪɹ"],
 ]);
 
-/** Said without stress even where a clause ends. */
+/** Unstressed even at the end of a clause. */
 export const alwaysWeak: ReadonlySet<string> = new Set("a an the it him us them her me you".split(" "));
 
-/** Words that the dictionary lacks, or gives in a way that is seldom meant. */
+/** Words that the dictionary does not have, or has with a rare pronunciation. */
 export const ownWords: ReadonlyMap<string, string> = new Map([
   ["putting", "pˈʊTɪŋ"],
   ["wednesday", "wˈɛnzdˌA"],

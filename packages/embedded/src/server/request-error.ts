@@ -1,27 +1,27 @@
-/** Why a request is not served, in the convention's words. An expected failure: a value, never an exception. */
-export interface Refusal {
+/** Why a request is not served, with the fields of an OpenAI API error. An expected failure is a value, not an exception. */
+export interface RequestError {
   readonly status: number;
   readonly message: string;
   readonly type: string;
   readonly param: string | null;
   readonly code: string | null;
-  /** When asking again has a chance, where it has one. */
+  /** When a retry may succeed; null if that is unknown. */
   readonly retryAfterMs: number | null;
 }
 
-type Facts = Partial<Pick<Refusal, "type" | "param" | "code" | "retryAfterMs">>;
+type Facts = Partial<Pick<RequestError, "type" | "param" | "code" | "retryAfterMs">>;
 
-/** The client's own mistake unless the facts say otherwise. */
-export function refusal(status: number, message: string, facts: Facts = {}): Refusal {
+/** An error of the client by default. */
+export function requestError(status: number, message: string, facts: Facts = {}): RequestError {
   const { type = "invalid_request_error", param = null, code = null, retryAfterMs = null } = facts;
   return { status, message, type, param, code, retryAfterMs };
 }
 
-export function isRefusal(value: object): value is Refusal {
+export function isRequestError(value: object): value is RequestError {
   return "status" in value && "message" in value && "param" in value;
 }
 
-export function refusalResponse({ status, message, type, param, code, retryAfterMs }: Refusal): Response {
+export function errorResponse({ status, message, type, param, code, retryAfterMs }: RequestError): Response {
   const headers: Record<string, string> =
     retryAfterMs === null
       ? {}

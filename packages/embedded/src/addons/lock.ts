@@ -1,25 +1,25 @@
 import { open, readFile, rm } from "node:fs/promises";
-import { problem, type AddProblem } from "./problem.ts";
+import { problem, type AddProblem } from "./progress.ts";
 
-/** Two that write the same files would spoil each other's work, so whoever is second is told. */
-export async function takeTurn(path: string): Promise<{ end(): Promise<void> } | AddProblem> {
+/** Locks the staging folder: two processes that write the same files would damage each other's work. */
+export async function acquireLock(path: string): Promise<{ release(): Promise<void> } | AddProblem> {
   for (let tries = 0; tries < 2; tries++) {
     try {
       const file = await open(path, "wx");
       await file.writeFile(String(process.pid));
       await file.close();
-      return { end: () => rm(path, { force: true }) };
+      return { release: () => rm(path, { force: true }) };
     } catch (error) {
       if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
     }
     const holder = Number(await readFile(path, "utf8").catch(() => ""));
     if (isAlive(holder)) {
-      return problem("busy", `It is being added already, by process ${holder}. If that is not so, delete ${path}.`);
+      return problem("busy", `Process ${holder} is already adding it. If that is not the case, delete ${path}.`);
     }
-    // It was left behind by one that was killed.
+    // The process that held the lock was killed.
     await rm(path, { force: true });
   }
-  return problem("busy", "It is being added already.");
+  return problem("busy", "Another process is already adding it.");
 }
 
 function isAlive(pid: number): boolean {
