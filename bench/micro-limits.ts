@@ -29,7 +29,7 @@ function keyWith(id: string, limits: Partial<Limits>): Key {
 /** A store with all the money in the world, which is never the one that is measured. */
 const richStore: BudgetStorage = {
   hold: ({ wish }) => Promise.resolve({ ok: true, nanos: wish, spentNanos: 0, leftNanos: Number.MAX_SAFE_INTEGER }),
-  keep: () => Promise.resolve(),
+  renew: () => Promise.resolve(),
   wanted: () => Promise.resolve([]),
   release: () => Promise.resolve(),
 };

@@ -41,7 +41,7 @@ export async function receiptCost(perSecond: number, seconds: number, keys: numb
       closes.push(performance.now() - beganMs);
       if (last) void kept.then(() => void waits.push(performance.now() - beganMs));
     });
-    const drain = startDrain({ journal, database, onTrouble: complain, onReport: complain });
+    const drain = startDrain({ journal, database, onError: complain, onReport: complain });
     const keep = (number: number): void => void journal.close(receiptOf(number));
     await cpuOf(perSecond, warmSeconds, perTick, keep);
     await drain.idle();
@@ -94,7 +94,7 @@ export async function receiptsDrained(store: string, receipts: number): Promise<
     }
     await journal.flush();
     const beganMs = performance.now();
-    const drain = startDrain({ journal, database, onTrouble: complain, onReport: complain });
+    const drain = startDrain({ journal, database, onError: complain, onReport: complain });
     await drain.idle();
     const seconds = (performance.now() - beganMs) / 1_000;
     await drain.stop();
@@ -111,7 +111,7 @@ function journalIn(folder: string): Journal {
   return openJournal({
     folder: join(folder, "journal"),
     holder: "bench",
-    onTrouble: (trouble) => complain(trouble?.message ?? null),
+    onError: (trouble) => complain(trouble?.message ?? null),
   });
 }
 

@@ -21,7 +21,7 @@ import { engineEnvironment } from "./engines/command.ts";
 import { listenOverrides, overridden } from "./config/overrides.ts";
 import { loadConfig, renderProblem, type Loaded, type Settings } from "./config/load.ts";
 import { nearest } from "./config/findings/nearest.ts";
-import { StorageTrouble } from "./gateway/storage.ts";
+import { StorageError } from "./gateway/storage.ts";
 import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
 import { Log, writeStdout } from "./telemetry/log.ts";
 import manifest from "../package.json" with { type: "json" };
@@ -197,7 +197,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
       console.error(error.message);
       process.exit(error.exitCode);
     }
-    if (error instanceof StorageTrouble) {
+    if (error instanceof StorageError) {
       console.error(error.message);
       process.exit(1);
     }

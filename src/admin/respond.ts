@@ -1,4 +1,4 @@
-import { StorageTrouble } from "../gateway/storage.ts";
+import { StorageError } from "../gateway/storage.ts";
 import { AdminError } from "./admin-error.ts";
 import { ResultWithHeaders, TextResult, type RouteResult } from "./route.ts";
 
@@ -38,7 +38,7 @@ function typeOf(status: number): string {
 
 /** An error of the store as an error of the API; null for a bug. */
 export function storageError(error: unknown): AdminError | null {
-  if (!(error instanceof StorageTrouble)) return null;
+  if (!(error instanceof StorageError)) return null;
   switch (error.kind) {
     case "unavailable":
       return new AdminError(

@@ -94,7 +94,7 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
   const candidates = routes.flatMap(([, { tiers }]) => tiers.flat().filter((one) => isOf(one, channel)));
   const nowMs = durable.clock.wallMs();
   const troubles = gateway.upstreams
-    .troubles(candidates)
+    .openBreakers(candidates)
     .map(({ scope, state, cause, forMs }) => ({ scope, state, cause, untilMs: nowMs + forMs }));
   const anyModel = channel.models.kind === "any";
   const open = candidates.some((candidate) => gateway.upstreams.admits(candidate));

@@ -2,7 +2,7 @@ import { tmpdir } from "node:os";
 import { openAdmin, type AdminServer } from "./admin-listener.ts";
 import { administration } from "./administration.ts";
 import { dialects } from "../dialects/index.ts";
-import { makeCutAudio } from "../engines/audio/split.ts";
+import { makeSplitAudio } from "../engines/audio/split.ts";
 import { makeTranscode } from "../engines/audio/transcode.ts";
 import { connectionsMaxOf, openFilesMax } from "../cli/process/open-files.ts";
 import type { Channel } from "../channels/channel.ts";
@@ -48,7 +48,7 @@ export class App {
   private readonly discovery: Discovery;
   private readonly engines: Engines;
   private readonly transcode: ReturnType<typeof makeTranscode>;
-  private readonly cutAudio: ReturnType<typeof makeCutAudio>;
+  private readonly splitAudio: ReturnType<typeof makeSplitAudio>;
   private readonly keyCache: KeyCache;
   private readonly follower: Follower;
   private readonly lastUsedTimes: LastUsedTimes;
@@ -120,7 +120,7 @@ export class App {
       onEvent: (event, fields) => log.info(event, fields),
     });
     this.transcode = makeTranscode();
-    this.cutAudio = makeCutAudio({ environment: engineEnvironment });
+    this.splitAudio = makeSplitAudio({ environment: engineEnvironment });
     const after = (ms: number, then: () => void): (() => void) => timers.after(ms, then);
     const redact = makeRedact((channel) => this.secretsOf(channel));
     const ports: Ports = {
@@ -136,7 +136,7 @@ export class App {
       after,
       timers,
       tools: { transcoder: this.transcode.make },
-      cutAudio: this.cutAudio,
+      splitAudio: this.splitAudio,
       progress: (fields) => log.info("part", { ...fields }),
     };
     const upstreams = new UpstreamState(ports, (event, fields) => {
@@ -174,7 +174,7 @@ export class App {
       after,
       onKeys: (keys) => this.cancelRevoked(this.keyCache.changed(keys)),
       // Calls in flight do not look their key up again, so their keys are checked for revocation first.
-      onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.unsure()],
+      onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.invalidate()],
       onRenewed: (keys) => this.cancelRevoked(this.keyCache.renewed(keys)),
       onChange: () => this.storeChanged(),
       onReach: (reached) => {
@@ -184,7 +184,7 @@ export class App {
       },
     });
     this.current = this.build();
-    upstreams.forgetStrangers(this.current.snapshot);
+    upstreams.forgetUnknown(this.current.snapshot);
   }
 
   private cancelRevoked(keyIds: readonly string[]): void {
@@ -321,7 +321,7 @@ export class App {
     if (this.gcTimer !== null) clearInterval(this.gcTimer);
     this.lastUsedTimes.stop();
     this.discovery.stop();
-    this.cutAudio.stop();
+    this.splitAudio.stop();
     this.transcode.stop();
   }
 
@@ -344,7 +344,7 @@ export class App {
 
   private rebuild(): void {
     this.current = this.build();
-    this.gateway.upstreams.forgetStrangers(this.current.snapshot);
+    this.gateway.upstreams.forgetUnknown(this.current.snapshot);
   }
 
   /** The channels of the file, and those of the store whose names the file does not use. */

@@ -9,7 +9,7 @@ import { CommandError, exitCodes } from "../cli/command-error.ts";
 import { userName } from "../cli/user-name.ts";
 import type { Settings } from "../config/settings.ts";
 import { openStore } from "./durable.ts";
-import { StorageTrouble } from "../gateway/storage.ts";
+import { StorageError } from "../gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import { backupStore } from "../store/backup/backup.ts";
 import { restoreStore } from "../store/backup/restore.ts";
@@ -72,7 +72,7 @@ async function caughtUp(journals: string, database: Database, terminal: Terminal
   try {
     return await catchUp({ folder: journals, database, report: (message) => terminal.say(`note: ${message}`) });
   } catch (error) {
-    if (error instanceof StorageTrouble) throw error;
+    if (error instanceof StorageError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     terminal.say(`note: the latest receipts may be missing here, because ${journals} cannot be read: ${reason}`);
     return 0;

@@ -56,7 +56,7 @@ export async function openStore(
     const { sealing, next } = masterKey;
     const channelSecrets = next === null ? makeChannelSecrets(sealing) : makeChannelSecrets(sealing, next);
     const clock = storeClock(database, { nowMs: () => performance.now(), wallMs: Date.now });
-    await clock.look();
+    await clock.sync();
     return {
       database,
       storage: makeStorage(database, { wallMs: clock.wallMs, newId, damaged, channelSecrets }),
@@ -118,7 +118,7 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
     folder: join(settings.dataDir, "journal"),
     holder,
     sync: settings.receipts.sync,
-    onTrouble: (trouble) => {
+    onError: (trouble) => {
       if (trouble === null) log.info("journal_recovered", {});
       else log.error("journal_trouble", { detail: trouble.message, lost: trouble.lost });
     },
@@ -126,7 +126,7 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   const drain = startDrain({
     journal,
     database: databaseOptions(settings, false),
-    onTrouble: (message) => {
+    onError: (message) => {
       if (message === null) log.info("drain_recovered", {});
       else log.warn("drain_trouble", { detail: message });
     },
@@ -276,7 +276,7 @@ function compareClocks(clock: StoreClock, after: StoreAfter): () => void {
   let stopped = false;
   let disarm: () => void = () => {};
   const later = (): void => {
-    if (!stopped) disarm = after(compareEveryMs, () => void clock.look().then(later));
+    if (!stopped) disarm = after(compareEveryMs, () => void clock.sync().then(later));
   };
   later();
   return () => {

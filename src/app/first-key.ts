@@ -1,5 +1,5 @@
 import type { Durable } from "./durable.ts";
-import { StorageTrouble } from "../gateway/storage.ts";
+import { StorageError } from "../gateway/storage.ts";
 import { defaultKey } from "../keys/stored-key.ts";
 import { makeToken } from "../keys/token.ts";
 
@@ -14,7 +14,7 @@ export async function firstKey({ storage, masterKey }: Durable): Promise<string 
     return token;
   } catch (error) {
     // Another replica started at the same time, and has created and shown the key.
-    if (error instanceof StorageTrouble && error.kind === "conflict") return null;
+    if (error instanceof StorageError && error.kind === "conflict") return null;
     throw error;
   }
 }

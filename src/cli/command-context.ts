@@ -12,7 +12,7 @@ export interface CommandContext {
   /** Null if the configuration comes from the environment. */
   readonly configFile: string | null;
   readonly maintenance: StoreMaintenance;
-  /** Rejects with a `StorageTrouble` or a `CommandError`. */
+  /** Rejects with a `StorageError` or a `CommandError`. */
   readonly open: () => Promise<OpenStore>;
 }
 

@@ -1,4 +1,4 @@
-import { StorageTrouble } from "../gateway/storage.ts";
+import { StorageError } from "../gateway/storage.ts";
 import { runAccounts } from "./accounts/command.ts";
 import { runAudit } from "./audit/command.ts";
 import { runBackup } from "./backup/command.ts";
@@ -49,7 +49,7 @@ async function withStore(context: CommandContext, work: (store: OpenStore) => Pr
 
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommandError) return error.exitCode;
-  if (!(error instanceof StorageTrouble)) return exitCodes.failure;
+  if (!(error instanceof StorageError)) return exitCodes.failure;
   switch (error.kind) {
     case "unavailable":
     case "full":

@@ -4,8 +4,8 @@ import type { Receipt } from "../usage/receipt.ts";
 import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
 
 /**
- * The durable half, whatever keeps it. Every change is one transaction that also writes the audit trail and raises the
- * revision, by which other processes notice. Methods reject with a `StorageTrouble` and with nothing else.
+ * The durable store, as an interface for its implementations. Each change is one transaction that also writes the audit log and
+ * increments the revision, by which other processes notice it. Methods reject only with a `StorageError`.
  */
 export interface Storage {
   readonly keys: KeyStorage;
@@ -15,62 +15,62 @@ export interface Storage {
   readonly budgets: BudgetStorage;
   readonly audit: AuditStorage;
   readonly accounts: AccountStorage;
-  /** Rises with every change of keys, channels and prices. */
+  /** Increases with each change of keys, channels or prices. */
   revision(): Promise<number>;
   close(): Promise<void>;
 }
 
 /**
- * Why the store did not do it. `unavailable`: it may later; `full`: no room; `conflict`: it does not go together with what is
- * there, such as a name that somebody has; `invalid`: it could never be kept or looked for.
+ * Why a request to the store failed. `unavailable`: a retry may succeed; `full`: the disk is full or read-only; `conflict`: the change
+ * contradicts existing data, such as a name that is taken; `invalid`: the value can never be stored or searched for.
  */
-export class StorageTrouble extends Error {
+export class StorageError extends Error {
   constructor(
     readonly kind: "unavailable" | "full" | "conflict" | "missing" | "damaged" | "invalid",
     message: string,
   ) {
     super(message);
-    this.name = "StorageTrouble";
+    this.name = "StorageError";
   }
 }
 
-/** Who did it, for the audit trail. */
+/** Who made a change, for the audit log. */
 export interface Actor {
   readonly kind: "cli" | "admin" | "gateway";
-  /** The name of an account or token, or of the system's user. */
+  /** The name of an account, a token or the operating system's user. */
   readonly name: string;
-  /** From where, where that is known. */
+  /** The IP address, if known. */
   readonly address?: string;
 }
 
 export interface KeyStorage {
-  /** `id` is the public part of the token, or a made-up one for an imported key. */
+  /** `id` is the public part of the token, or a generated one for an imported key. */
   create(id: string, key: NewKey, token: HashedToken, by: Actor): Promise<StoredKey>;
   get(id: string): Promise<StoredKey | null>;
-  /** The one whose id or name it is. */
+  /** Finds a key by id or by name. */
   find(idOrName: string): Promise<StoredKey | null>;
   list(query: KeyQuery): Promise<readonly StoredKey[]>;
-  /** How many there are, counted up to a thousand. */
+  /** The number of keys, counted up to a thousand. */
   count(): Promise<number>;
   change(id: string, change: KeyChange, by: Actor): Promise<StoredKey>;
-  /** The token replaces the others, which still open the key for a while. */
+  /** The new token replaces the others, which stay valid for `overlapMs`. */
   rotate(id: string, token: HashedToken, overlapMs: number, by: Actor): Promise<StoredKey>;
-  /** For good. Harmless when it already is. */
+  /** Cannot be undone. Revoking a revoked key changes nothing. */
   revoke(id: string, by: Actor): Promise<StoredKey>;
-  /** The key a token opens, also where it is revoked or expired, and until when this token does. */
+  /** The key of a token, also if it is revoked or expired, and when this token expires. */
   byDigest(digest: string): Promise<OpenedKey | null>;
-  /** What changed after a revision, of any age; more than `max` changes are reported as `all`. */
+  /** The keys that changed after a revision; `all` if there are more than `max`. */
   changedSince(revision: number, max: number): Promise<{ readonly revision: number; readonly keys: readonly ChangedKey[] | "all" }>;
-  /** How these keys are now, each of them. */
+  /** The current state of each of these keys. */
   current(ids: readonly string[]): Promise<readonly ChangedKey[]>;
-  /** When keys were last used, by id, in wall-clock milliseconds. Only ever moves forward. No audit. */
+  /** Records when keys were last used, by id, in wall-clock milliseconds. Times never move backwards. Not in the audit log. */
   used(lastMs: ReadonlyMap<string, number>): Promise<void>;
 }
 
-/** A key as it is now, and what opens it. */
+/** The current state of a key and its tokens. */
 export interface ChangedKey {
   readonly id: string;
-  /** Null where there is none, or none that can be read. */
+  /** Null if the key does not exist or cannot be read. */
   readonly key: StoredKey | null;
   readonly revoked: boolean;
   readonly tokens: readonly { readonly digest: string; readonly expiresMs: number | null }[];
@@ -82,21 +82,21 @@ export interface OpenedKey {
 }
 
 export interface KeyQuery {
-  /** Part of a name, an owner, a note or an id, in any case, taken literally. */
+  /** A part of a name, an owner, a note or an id. Case is ignored, and there are no wildcards. */
   readonly search: string | null;
   readonly revoked: boolean;
-  /** The id of the last one of the page before. */
+  /** The last id of the previous page. */
   readonly after: string | null;
   readonly limit: number;
 }
 
-/** A channel made at run time. `entry` is what the configuration file would say of it, without its secrets. */
+/** A channel that was created at run time. `entry` is what the configuration file would say about it, without its secrets. */
 export interface StoredChannel {
   readonly name: string;
   readonly entry: Readonly<Record<string, unknown>>;
-  /** What it is opened with upstream, encrypted; see the vault. */
+  /** The credentials for the upstream, encrypted by `ChannelSecrets`. */
   readonly sealed: string | null;
-  /** The ends of its secrets, to tell them apart. */
+  /** The last characters of each secret, to tell them apart. */
   readonly last4: readonly string[];
   readonly createdMs: number;
   readonly updatedMs: number;
@@ -107,14 +107,14 @@ export interface ChannelStorage {
   get(name: string): Promise<StoredChannel | null>;
   create(channel: Pick<StoredChannel, "name" | "entry" | "sealed" | "last4">, by: Actor): Promise<StoredChannel>;
   change(name: string, change: Partial<Pick<StoredChannel, "entry" | "sealed" | "last4">>, by: Actor): Promise<StoredChannel>;
-  /** A change decided by what the channel is at that moment: nobody else changes it in between. Null: it is left as it is. */
+  /** Changes a channel depending on its current state, which nobody else can change in between. `decide` returns null to leave it as it is. */
   revise(
     name: string,
     decide: (before: StoredChannel) => Promise<Partial<Pick<StoredChannel, "entry" | "sealed" | "last4">> | null>,
     by: Actor,
   ): Promise<StoredChannel | null>;
   remove(name: string, by: Actor): Promise<void>;
-  /** Replaces sealed secrets without a change anybody would notice: for a new master key. */
+  /** Replaces the encrypted secrets after a rotation of the master key. Not a change of the channel. */
   reseal(name: string, from: string, to: string): Promise<boolean>;
 }
 
@@ -126,15 +126,15 @@ export interface StoredPrice extends Price {
 
 export interface PriceStorage {
   list(): Promise<readonly StoredPrice[]>;
-  /** One for the same provider, model and day is replaced. */
+  /** Replaces an existing price for the same provider, model and day. */
   set(price: Price & { readonly note: string | null }, by: Actor): Promise<StoredPrice>;
   remove(id: string, by: Actor): Promise<void>;
 }
 
 export interface ReceiptStorage {
-  /** By its own id, by the request id that the gateway made for it, or the newest one whose client chose this request id. */
+  /** Finds a receipt by its id, by the request id that the gateway created, or the newest one for which the client sent this request id. */
   find(id: string): Promise<Receipt | null>;
-  /** The ids of other receipts whose clients chose the same request id, newest first. */
+  /** The ids of other receipts for which the client sent the same request id, newest first. */
   namesakes(receipt: Receipt): Promise<readonly string[]>;
   list(query: ReceiptQuery): Promise<readonly Receipt[]>;
   usage(query: UsageQuery): Promise<readonly UsageRow[]>;
@@ -147,75 +147,75 @@ export interface ReceiptQuery {
   readonly state: string | null;
   readonly sinceMs: number | null;
   readonly untilMs: number | null;
-  /** The id of the last one of the page before; newest first. */
+  /** The last id of the previous page; newest first. */
   readonly before: string | null;
   readonly limit: number;
 }
 
-/** Money held by a process for the calls of a key, out of what its budget leaves. */
+/** Holds: money that a process has set aside from a key's budget for its calls. */
 export interface BudgetStorage {
   /**
-   * Holds more for a key: at least `need`, or nothing; at most `wish`. What was spent in the period is known from receipts.
-   * A hold outlives its process by `lifeMs`, so that the receipts it left behind can still be counted first.
+   * Sets more money aside for a key: at least `need`, or nothing; at most `wish`. What was spent in the period is known from receipts.
+   * A hold outlives its process by `ttlMs`, so that the receipts that the process left behind can be counted first.
    */
-  hold(ask: BudgetAsk): Promise<BudgetAnswer>;
-  /** Gives back what this holder does not need, and prolongs the rest. */
-  keep(holder: string, kept: readonly KeptHold[], lifeMs: number): Promise<void>;
+  hold(request: BudgetHoldRequest): Promise<BudgetHoldResult>;
+  /** Returns what this holder does not need, and renews the rest. */
+  renew(holder: string, renewals: readonly HoldRenewal[], ttlMs: number): Promise<void>;
   /** The budgets of which this holder was asked to return what it does not need. */
   wanted(holder: string): Promise<readonly string[]>;
-  /** A process that has drained its journal of an earlier life starts with nothing. */
+  /** Deletes all holds of a process, after the journal of its previous run was drained. */
   release(holder: string): Promise<void>;
 }
 
-export interface BudgetAsk {
-  /** What the budget belongs to: a key's id, or a key's id and a pattern of models. */
+export interface BudgetHoldRequest {
+  /** What the budget belongs to: a key's id, or a key's id and a model pattern. */
   readonly budget: string;
   readonly keyId: string;
-  /** The pattern; null for all models. */
+  /** The model pattern; null for all models. */
   readonly models: string | null;
-  /** Patterns of the rules before this one: of what fits them, nothing counts here. */
+  /** Patterns of rules with precedence: models that match them do not count here. */
   readonly exceptModels?: readonly string[];
   readonly limitNanos: number;
-  /** The first moment of the period that is counted. */
+  /** The start of the budget period. */
   readonly sinceMs: number;
   readonly holder: string;
   readonly need: number;
   readonly wish: number;
-  readonly lifeMs: number;
-  /** What calls wait for: granted as far as it is there. */
+  readonly ttlMs: number;
+  /** The amount that calls are waiting for, which is granted as far as it is available. */
   readonly waiting?: number;
-  /** Beyond what calls wait for nobody gets more than what is left, divided by this: the others want some too. */
+  /** Beyond `waiting`, at most this fraction of what is left is granted, so that other processes get some too. */
   readonly sharers?: number;
-  /** Where there is too little, the other holders are asked to return what they do not need. */
-  readonly press?: boolean;
-  /** What the holder gives back of its own first: taken off once, and never again should the answer get lost. */
+  /** If too little is left, ask the other holders to return what they do not need. */
+  readonly recall?: boolean;
+  /** What the holder returns first. It is deducted once, and not again if the reply is lost. */
   readonly back?: number;
 }
 
-export interface KeptHold {
+export interface HoldRenewal {
   readonly budget: string;
   /** The most that is still held. */
   readonly nanos: number;
-  /** What is given back of it; it is taken off once, and never again should the answer get lost. */
+  /** What is returned. It is deducted once, and not again if the reply is lost. */
   readonly back?: number;
-  /** Whether this is the answer to having been asked to return what is not needed. */
+  /** Whether this answers a request to return what is not needed. */
   readonly answers?: boolean;
 }
 
-export type BudgetAnswer =
-  /** `leftNanos`: what is neither spent nor held by anybody after this. */
+export type BudgetHoldResult =
+  /** `leftNanos`: what is neither spent nor held after this. */
   | { readonly ok: true; readonly nanos: number; readonly spentNanos: number; readonly leftNanos: number }
   | ({ readonly ok: false; readonly spentNanos: number } & HeldMoney & {
-        /** How many other holders were asked to return what they do not need, and have not answered. */
+        /** How many other holders were asked to return what they do not need, and have not answered yet. */
         readonly awaited: number;
       });
 
-/** What is held of a budget, and by whom. */
+/** What is held of a budget. */
 export interface HeldMoney {
   readonly heldNanos: number;
-  /** Of that, by the one who asks. */
+  /** The part that the requesting process holds. */
   readonly ownNanos: number;
-  /** How many others hold the rest. */
+  /** How many other processes hold the rest. */
   readonly others: number;
 }
 
@@ -223,16 +223,16 @@ export interface AuditEntry {
   readonly id: string;
   readonly atMs: number;
   readonly actor: Actor;
-  /** Such as `key.create`. */
+  /** For example `key.create`. */
   readonly action: string;
   readonly subject: string;
-  /** What changed. Never a secret. */
+  /** What changed. Never contains a secret. */
   readonly detail: Readonly<Record<string, unknown>>;
 }
 
 export interface AuditStorage {
   list(query: AuditQuery): Promise<readonly AuditEntry[]>;
-  /** For what changes nothing in the store, such as a log-in. */
+  /** Records an event that changes nothing in the store, such as a login. */
   note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor): Promise<void>;
 }
 
@@ -267,7 +267,7 @@ export interface AccountStorage {
   count(): Promise<number>;
   list(): Promise<readonly Account[]>;
   create(account: { readonly name: string; readonly role: Role; readonly passwordHash: string }, by: Actor): Promise<Account>;
-  /** A changed password, role or state ends every session of the account. */
+  /** Changing the password, the role or the state ends all sessions of the account. */
   change(
     name: string,
     change: { readonly role?: Role; readonly passwordHash?: string; readonly disabled?: boolean },
@@ -277,22 +277,22 @@ export interface AccountStorage {
   passwordHash(name: string): Promise<{ readonly hash: string; readonly account: Account } | null>;
 
   openSession(session: Session): Promise<void>;
-  /** Only of an account that is not disabled. */
+  /** Null for an account that is disabled. */
   session(digest: string): Promise<Session | null>;
   seen(digest: string, atMs: number): Promise<void>;
   endSession(digest: string): Promise<void>;
-  /** Forgets what has not been seen since the one and not been opened since the other. */
+  /** Deletes sessions that were last seen, or opened, before these times. */
   sweepSessions(seenBeforeMs: number, openedBeforeMs: number): Promise<void>;
 
-  /** Tokens for machines, which stand for a role. */
+  /** Tokens for programs, with a role. */
   createToken(token: { readonly name: string; readonly role: Role; readonly mark: HashedToken }, by: Actor): Promise<AdminToken>;
   tokens(): Promise<readonly AdminToken[]>;
   token(digest: string): Promise<AdminToken | null>;
   revokeToken(name: string, by: Actor): Promise<void>;
 
-  /** A new one replaces the one before. */
+  /** Replaces the previous bootstrap token. */
   setBootstrap(digest: string, expiresMs: number): Promise<void>;
-  /** Creates the first account with it: true exactly once, and never after its time or when there are accounts. */
+  /** Creates the first account. Returns true only once, and never after the token has expired or when accounts exist. */
   useBootstrap(
     digest: string,
     nowMs: number,

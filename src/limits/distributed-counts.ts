@@ -38,7 +38,7 @@ export interface SlotLease {
   readonly limit: number;
   /** Names the slot. */
   readonly call: string;
-  readonly lifeMs: number;
+  readonly ttlMs: number;
   /** Further slots to take, as far as there is room. */
   readonly more?: readonly string[];
 }

@@ -11,7 +11,7 @@ export type ManageErrorCode =
   | "not_in_use";
 
 /**
- * An expected outcome, so actions return it instead of throwing. Errors of the store itself reject with a `StorageTrouble`. The message
+ * An expected outcome, so actions return it instead of throwing. Errors of the store itself reject with a `StorageError`. The message
  * must make sense in the admin API and on the command line.
  */
 export class ManageError {

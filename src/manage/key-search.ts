@@ -1,4 +1,4 @@
-import { StorageTrouble } from "../gateway/storage.ts";
+import { StorageError } from "../gateway/storage.ts";
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
 import type { ManageContext } from "./context.ts";
@@ -45,7 +45,7 @@ const concurrentLookups = 16;
 /** A damaged row must not hide the usage of all other keys, so its key has no name. */
 function readableKey({ reports }: ManageContext, id: string): Promise<StoredKey | null> {
   return reports.keys.get(id).catch((error: unknown) => {
-    if (error instanceof StorageTrouble && error.kind === "damaged") return null;
+    if (error instanceof StorageError && error.kind === "damaged") return null;
     throw error;
   });
 }

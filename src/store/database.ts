@@ -1,20 +1,23 @@
 import type { Sql, Value } from "./sql.ts";
 
-/** One database, whichever engine it is and wherever it runs. The same statements work on all; see the notes in sql.ts. */
+/** A SQLite or PostgreSQL database. The same statements work on both; sql.ts describes the common subset. */
 export interface Database {
   readonly engine: "sqlite" | "postgres";
   all<Row extends object>(query: Sql): Promise<Row[]>;
-  /** How many rows it changed. */
+  /** Returns the number of rows that the statement changed. */
   run(query: Sql): Promise<number>;
   /**
-   * The same statement once for each of many rows, whose values come in the place of its own, as `valuesOf` gives them. Says how
-   * many rows each of them changed. It is there where it is quicker than one after the other, and only in a transaction.
+   * Runs one prepared statement once for each row of values, and returns the number of rows that each run changed. The values
+   * must already have gone through `valuesOf`. Only inside a transaction, and only on engines where it is faster than `run`.
    */
   runEach?(query: Sql, rows: readonly (readonly Value[])[]): Promise<readonly number[]>;
   /**
-   * All of it or nothing. Writers of one SQLite file come one after the other; in PostgreSQL a conflict is tried again, so
-   * the work must not do anything beside the database that cannot be done twice.
+   * Commits all of the work or none of it. SQLite runs the writers of one file one after the other; on PostgreSQL a conflict is
+   * retried, so `work` must have no side effect outside the database that may not happen twice.
    */
   transaction<T>(work: (database: Database) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
+
+/** For statements that differ between the engines. */
+export type SqlByEngine = Readonly<Record<Database["engine"], Sql>>;

@@ -1,57 +1,57 @@
-import { StorageTrouble } from "../gateway/storage.ts";
+import { StorageError } from "../gateway/storage.ts";
 import type { Database } from "./database.ts";
 import { migrations as known, type Migration } from "./migrations/index.ts";
 import { sql, Sql } from "./sql.ts";
 
 export interface MigrateOptions {
   readonly migrations?: readonly Migration[];
-  /** Called before a step is taken on a store that has something in it, to keep a copy. It may run in several processes at once. */
-  readonly before?: (migration: Migration) => Promise<void>;
+  /** Called before each step on a store that already has data, to back it up. Several processes may call it at the same time. */
+  readonly beforeStep?: (migration: Migration) => Promise<void>;
   readonly nowMs?: () => number;
 }
 
 /**
- * Brings the store up to this program, one transaction for each step, and says which steps it took. Any number of processes
- * may do it at once: each step is taken by one of them. Rejects where the store is too new for this program.
+ * Applies the pending migrations, each in a transaction of its own, and returns those that this process applied. Several processes
+ * may migrate at the same time: each step is applied by one of them. Rejects if the store is too new for this version.
  */
 export async function migrate(
   database: Database,
-  { migrations = known, before = async () => {}, nowMs = Date.now }: MigrateOptions = {},
+  { migrations = known, beforeStep = async () => {}, nowMs = Date.now }: MigrateOptions = {},
 ): Promise<readonly Migration[]> {
   const taken: Migration[] = [];
-  // A new store has nothing to be kept.
-  const keeps = (await newestStep(database)) > 0;
+  // A new store has nothing to back up.
+  const hasData = (await newestStep(database)) > 0;
   for (const migration of await pending(database, migrations)) {
-    if (keeps) await before(migration);
+    if (hasData) await beforeStep(migration);
     if (await step(database, migration, migrations, nowMs)) taken.push(migration);
   }
   return taken;
 }
 
-/** The steps that this program knows and the store has not taken. Rejects where the store is too new for this program. */
+/** The migrations that this version knows and the store does not have yet. Rejects if the store is too new for this version. */
 export async function pending(database: Database, migrations: readonly Migration[] = known): Promise<readonly Migration[]> {
   const applied = await appliedSteps(database);
-  refuseTooNew(applied, migrations);
+  rejectTooNew(applied, migrations);
   const numbers = new Set(applied.map(({ number }) => number));
   return migrations.filter(({ number }) => !numbers.has(number));
 }
 
-/** The number of the last step that the store has taken; 0 for a new one, or for a database that is no store. */
+/** The number of the newest applied migration; 0 for a new store, and for a database that is not a store. */
 export async function newestStep(database: Database): Promise<number> {
   return Math.max(0, ...(await appliedSteps(database)).map(({ number }) => number));
 }
 
-/** False where another process was quicker. */
+/** Returns false if another process applied this step first. */
 async function step(database: Database, migration: Migration, migrations: readonly Migration[], nowMs: () => number): Promise<boolean> {
   const { number, name, reads, statements } = migration;
   return database.transaction(async (store) => {
-    // SQLite has one writer at a time in any case.
+    // SQLite needs no lock of its own: it allows one writer at a time.
     if (store.engine === "postgres") await store.all(sql`select pg_advisory_xact_lock(${lockId})`);
     await store.run(
       sql`create table if not exists migrations (number integer primary key, name text not null, at_ms bigint not null, reads integer not null)`,
     );
     const applied = await store.all<AppliedStep>(sql`select number, name, reads from migrations`);
-    refuseTooNew(applied, migrations);
+    rejectTooNew(applied, migrations);
     if (applied.some((one) => one.number === number)) return false;
     for (const statement of statements) await store.run(statement instanceof Sql ? statement : statement[store.engine]);
     await store.run(sql`insert into migrations (number, name, at_ms, reads) values (${number}, ${name}, ${nowMs()}, ${reads})`);
@@ -74,17 +74,17 @@ async function appliedSteps(database: Database): Promise<readonly AppliedStep[]>
   return database.all<AppliedStep>(sql`select number, name, reads from migrations`);
 }
 
-function refuseTooNew(applied: readonly AppliedStep[], migrations: readonly Migration[]): void {
+function rejectTooNew(applied: readonly AppliedStep[], migrations: readonly Migration[]): void {
   const own = migrations.at(-1)?.number ?? 0;
   const tooNew = applied.find(({ reads }) => reads > own);
   if (tooNew === undefined) return;
   const newest = Math.max(...applied.map(({ number }) => number));
-  throw new StorageTrouble(
+  throw new StorageError(
     "damaged",
     `The store was changed by a newer version of Sluice (its schema is ${newest}, this version knows ${own} and step ${tooNew.number}, ` +
       `"${tooNew.name}", needs ${tooNew.reads} or later). Run the newer version, or restore a backup from before the upgrade.`,
   );
 }
 
-/** An arbitrary number that no other program is likely to lock. */
+/** An arbitrary advisory lock id that no other program is likely to use. */
 const lockId = 7_305_518_231;

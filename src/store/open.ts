@@ -6,29 +6,29 @@ import { SqliteDatabase, storeFile } from "./sqlite/sqlite.ts";
 import { ThreadDatabase } from "./sqlite/thread-database.ts";
 
 export interface OpenOptions {
-  /** `sqlite`, or the address of a PostgreSQL database. */
+  /** `sqlite`, or the URL of a PostgreSQL database. */
   readonly store: string;
-  /** Holds the SQLite file; made where it is missing. */
+  /** The folder of the SQLite file. It is created if it does not exist. */
   readonly dataDir: string;
-  /** SQLite in a thread of its own, so that nothing on this one waits for the disk. PostgreSQL never makes it wait. */
+  /** Runs SQLite in a worker thread, so that the calling thread never waits for the disk. PostgreSQL needs none. */
   readonly threaded?: boolean;
-  /** SQLite on this thread, for who writes much at a time. */
-  readonly writesMuch?: boolean;
-  /** How long a statement may take on PostgreSQL. */
+  /** Tunes a SQLite connection for large write transactions. */
+  readonly bulkWrites?: boolean;
+  /** The statement timeout on PostgreSQL. */
   readonly statementMs?: number;
-  /** How many connections there may be to PostgreSQL. */
+  /** The size of the PostgreSQL connection pool. */
   readonly connectionsMax?: number;
-  /** The master key where the environment gives it, for the copy before a step of the schema. */
+  /** The master key, if the environment sets one. It encrypts the backup that is made before a migration. */
   readonly givenMasterKey?: string | null;
 }
 
 export { storeFile } from "./sqlite/sqlite.ts";
 
-/** The store, brought up to this version. */
+/** Opens the store and migrates it to this version. */
 export async function openDatabase(options: OpenOptions): Promise<Database> {
   const database = options.store === "sqlite" ? sqlite(options) : postgres(options);
   try {
-    if ((await pending(database)).length > 0) await migrated(database, options);
+    if ((await pending(database)).length > 0) await runMigrations(database, options);
     return database;
   } catch (error) {
     await database.close();
@@ -36,8 +36,8 @@ export async function openDatabase(options: OpenOptions): Promise<Database> {
   }
 }
 
-function sqlite({ dataDir, threaded = false, writesMuch = false }: OpenOptions): Database {
-  return threaded ? new ThreadDatabase(storeFile(dataDir)) : new SqliteDatabase(storeFile(dataDir), { writesMuch });
+function sqlite({ dataDir, threaded = false, bulkWrites = false }: OpenOptions): Database {
+  return threaded ? new ThreadDatabase(storeFile(dataDir)) : new SqliteDatabase(storeFile(dataDir), { bulkWrites });
 }
 
 function postgres({ store, statementMs, connectionsMax }: OpenOptions): Database {
@@ -47,17 +47,19 @@ function postgres({ store, statementMs, connectionsMax }: OpenOptions): Database
   });
 }
 
-async function migrated(database: Database, { store, dataDir, givenMasterKey = null }: OpenOptions): Promise<void> {
+async function runMigrations(database: Database, { store, dataDir, givenMasterKey = null }: OpenOptions): Promise<void> {
   if (database.engine === "sqlite") {
-    await migrate(database, { before: async ({ number }) => backupBeforeMigration(database, storeFile(dataDir), number, givenMasterKey) });
+    await migrate(database, {
+      beforeStep: async ({ number }) => backupBeforeMigration(database, storeFile(dataDir), number, givenMasterKey),
+    });
     return;
   }
-  // A step may have to rewrite a large table, which the deadline of an ordinary statement would forbid.
-  const patient = new PostgresDatabase(store, { statementMs: migrationMs, connectionsMax: 1 });
+  // A migration may rewrite a large table, which takes longer than the usual statement timeout.
+  const migrating = new PostgresDatabase(store, { statementMs: migrationMs, connectionsMax: 1 });
   try {
-    await migrate(patient);
+    await migrate(migrating);
   } finally {
-    await patient.close();
+    await migrating.close();
   }
 }
 

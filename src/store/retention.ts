@@ -3,9 +3,9 @@ import { idAt } from "./receipts/receipt-conditions.ts";
 import { sql } from "./sql.ts";
 
 export interface Retention {
-  /** How long receipts are kept; null: for ever. */
+  /** How long receipts are kept; null keeps them forever. */
   readonly receiptsMs: number | null;
-  /** How long hourly sums are kept. Daily ones stay. */
+  /** How long hourly sums are kept; null keeps them forever. Daily sums are never deleted. */
   readonly hoursMs: number | null;
   readonly wallMs: number;
 }
@@ -15,16 +15,16 @@ export interface RetentionResult {
   readonly hours: number;
 }
 
-/** Deletes what is too old, a little at a time, so that writers hardly wait. */
+/** Deletes expired rows in small batches, so that other writers do not have to wait long. */
 export async function retain(database: Database, { receiptsMs, hoursMs, wallMs }: Retention): Promise<RetentionResult> {
   const receipts = receiptsMs === null ? 0 : await inBatches(async () => deleteReceipts(database, idAt(wallMs - receiptsMs)));
-  // They lead nowhere now, and are so few that it is done at once.
+  // These index the receipts that were just deleted. They are few, so that one statement is enough.
   if (receipts > 0) await database.run(sql`delete from stray_receipts where id < ${idAt(wallMs - receiptsMs!)}`);
   const hours = hoursMs === null ? 0 : await inBatches(async () => deleteHours(database, Math.trunc(wallMs - hoursMs)));
   return { receipts, hours };
 }
 
-/** Until a step finds less than it could take; at least half of the time belongs to others. */
+/** Repeats a step until it deletes less than a full batch. It pauses at least as long as it worked, so that other writers get their turn. */
 async function inBatches(step: () => Promise<number>): Promise<number> {
   let total = 0;
   for (;;) {

@@ -1,8 +1,8 @@
-import { StorageTrouble } from "../gateway/storage.ts";
+import { StorageError } from "../gateway/storage.ts";
 
 /**
- * A statement and its values, which never become part of its text: `sql` is the only way to make one. The text is what SQLite
- * and PostgreSQL both understand: only TEXT, BIGINT and INTEGER, times as milliseconds, JSON as text, money as integers.
+ * A statement and its parameters, made only by the `sql` tag, so that no value becomes part of the text. The text uses the
+ * subset that SQLite and PostgreSQL share: TEXT, BIGINT and INTEGER; times in milliseconds, JSON as text, money as integers.
  */
 export class Sql {
   constructor(
@@ -13,7 +13,7 @@ export class Sql {
 
 export type Value = string | number | bigint | null;
 
-/** `sql`select * from keys where id = ${id}``. A value that is itself an `Sql` is put in as a part of the statement. */
+/** `sql`select * from keys where id = ${id}``. A value that is itself an `Sql` is inserted as a part of the statement. */
 export function sql(texts: TemplateStringsArray, ...values: readonly (Value | Sql)[]): Sql {
   if (!values.some(isPart)) return new Sql(texts, values as readonly Value[]);
   const parts: string[] = [texts[0]!];
@@ -30,7 +30,7 @@ export function sql(texts: TemplateStringsArray, ...values: readonly (Value | Sq
   return new Sql(parts, plain);
 }
 
-/** Parts of a statement with something between them, such as a list of conditions. */
+/** Joins parts of a statement with a separator, such as conditions with `and`. */
 export function joinSql(parts: readonly Sql[], between: Sql): Sql {
   const texts: string[] = [""];
   const values: Value[] = [];
@@ -53,15 +53,15 @@ function isPart(value: Value | Sql): value is Sql {
   return value instanceof Sql;
 }
 
-/** The name of a table or a column of ours. */
+/** A table or column name as a part of a statement. Only names from our own code are allowed. */
 export function nameSql(name: string): Sql {
-  if (!/^[a-z_]+$/.test(name)) throw new StorageTrouble("invalid", `${name} is no name of a table or a column.`);
+  if (!/^[a-z_]+$/.test(name)) throw new StorageError("invalid", `"${name}" is not a table or column name.`);
   return new Sql([name], []);
 }
 
-/** With `?1` or `$1` in the places of the values. */
+/** The statement's text with `?1` or `$1` as placeholders. */
 export function textOf({ texts }: Sql, mark: "?" | "$"): string {
-  // A template without parts is the same list whenever it is used.
+  // A template literal always has the same strings array, so that its text can be cached by that array.
   const isTemplate = "raw" in texts;
   const known = isTemplate ? templates[mark].get(texts) : undefined;
   if (known !== undefined) return known;
@@ -74,8 +74,8 @@ export function textOf({ texts }: Sql, mark: "?" | "$"): string {
 const templates = { "?": new WeakMap<readonly string[], string>(), $: new WeakMap<readonly string[], string>() };
 
 /**
- * The values as every engine can keep them. PostgreSQL has no NUL in its texts, so that no engine gets one: what a client
- * made up must not be what a whole batch of rows fails on.
+ * The parameters in a form that both engines can store. PostgreSQL rejects NUL in text, so that NUL is replaced for both: one
+ * name that a client made up must not make a whole batch of rows fail.
  */
 export function valuesOf({ values }: Pick<Sql, "values">): readonly Value[] {
   for (const value of values) if (!isPlain(value)) return values.map(storable);
@@ -90,16 +90,15 @@ function isPlain(value: Value): boolean {
 function storable(value: Value): Value {
   if (isPlain(value)) return value;
   if (typeof value === "string") return value.replaceAll("\0", "\uFFFD");
-  throw new StorageTrouble("damaged", "A number that is not whole, or too large to be exact, cannot be stored.");
+  throw new StorageError("damaged", "Only integers up to 2^53 - 1 can be stored.");
 }
 
-/** Rows in one statement. */
+/** The most rows in one statement. */
 const batchRowsMax = 256;
 
 /**
- * Rows or values for a list in a statement, in handfuls of a few fixed sizes: every length would be a statement of its own,
- * and the engines keep those they have seen. The last handful is filled up with what it already has, so only a statement that
- * does not mind a row that comes twice can use it.
+ * Splits rows or values into lists whose lengths are powers of two, because each length is another statement text to prepare and
+ * cache. The last list is padded by repeating its first row, so that only statements that tolerate duplicate rows can use it.
  */
 export function* batches<T>(items: readonly T[], row: (item: T) => Sql): Generator<Sql> {
   for (let at = 0; at < items.length; at += batchRowsMax) {

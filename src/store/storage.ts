@@ -9,7 +9,7 @@ import { KeyTable } from "./tables/key-table.ts";
 import { PriceTable } from "./tables/price-table.ts";
 import { makeReceiptStorage } from "./receipts/receipt-table.ts";
 
-/** The durable half over one database, which it closes when it is closed. */
+/** The tables of one database behind the `Storage` interface. Closing the storage closes the database. */
 export function makeStorage(database: Database, context: TableContext): Storage {
   return {
     keys: new KeyTable(database, context),
@@ -24,7 +24,7 @@ export function makeStorage(database: Database, context: TableContext): Storage 
   };
 }
 
-/** Ids that sort by the time they were made at. */
+/** UUIDv7: ids that sort by the time of their creation. */
 export function newId(): string {
   return Bun.randomUUIDv7();
 }

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from "../operations/json.ts";
 
-/** `undefined` where the text is no JSON at all. */
+/** `undefined` if the text is not valid JSON. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -15,10 +15,10 @@ export function parsedObject(text: string): JsonObject | null {
 }
 
 /**
- * The old text with new members in it. What another version wrote and this one does not know stays, also inside of members;
- * a damaged text counts as empty.
+ * Merges new members into the stored JSON, at every depth, so that members that only another version knows are preserved.
+ * Text that is not a JSON object counts as empty.
  */
-export function overlaid(text: string, members: JsonObject): string {
+export function mergedJson(text: string, members: JsonObject): string {
   return JSON.stringify(over(parsedObject(text) ?? {}, members));
 }
 
@@ -30,7 +30,7 @@ function over(old: unknown, fresh: unknown): unknown {
   return fresh;
 }
 
-/** Members of a list are told apart by their pattern, where they have one. */
+/** Elements of a list are matched by their `pattern`, if they have one. */
 function sameIn(old: readonly unknown[], item: unknown): unknown {
   if (!isJsonObject(item) || typeof item["pattern"] !== "string") return undefined;
   return old.find((other) => isJsonObject(other) && other["pattern"] === item["pattern"]);

@@ -1,14 +1,14 @@
-import { StorageTrouble } from "../gateway/storage.ts";
+import { StorageError } from "../gateway/storage.ts";
 import type { Database } from "./database.ts";
 import type { Sql, Value } from "./sql.ts";
 
 /**
- * The database as the work of a transaction sees it. The first statement that fails spoils the transaction on every engine,
- * as it does on PostgreSQL: on a full disk SQLite ends it by itself, and what came after would stand alone.
+ * The database as it is passed to the work of a transaction. After the first failed statement all others fail too, on both engines:
+ * PostgreSQL does that by itself, but SQLite ends a transaction on a full disk and would run the rest outside of it.
  */
 export class TransactionScope implements Database {
-  /** What the first failed statement met. */
-  trouble: Error | null = null;
+  /** The error of the first failed statement. */
+  firstError: Error | null = null;
   readonly runEach?: NonNullable<Database["runEach"]>;
   private ended = false;
 
@@ -16,44 +16,42 @@ export class TransactionScope implements Database {
     readonly engine: Database["engine"],
     private readonly connection: StatementRunner,
   ) {
-    if (connection.runEach !== undefined) this.runEach = async (query, rows) => this.watched(() => connection.runEach!(query, rows));
+    if (connection.runEach !== undefined) this.runEach = async (query, rows) => this.track(() => connection.runEach!(query, rows));
   }
 
   async all<Row extends object>(query: Sql): Promise<Row[]> {
-    return this.watched(() => this.connection.all<Row>(query));
+    return this.track(() => this.connection.all<Row>(query));
   }
 
   async run(query: Sql): Promise<number> {
-    return this.watched(() => this.connection.run(query));
+    return this.track(() => this.connection.run(query));
   }
 
   transaction<T>(): Promise<T> {
-    return Promise.reject(
-      new StorageTrouble("unavailable", "A transaction inside of a transaction is not supported: use the one at hand."),
-    );
+    return Promise.reject(new StorageError("unavailable", "Nested transactions are not supported: use the current one."));
   }
 
   close(): Promise<void> {
-    return Promise.reject(new StorageTrouble("unavailable", "A transaction's database is closed by the end of the transaction."));
+    return Promise.reject(new StorageError("unavailable", "The database of a transaction cannot be closed: it ends with the transaction."));
   }
 
-  /** Nothing can be added any more. Throws what a statement of it met, also where the work went on as if it had not. */
+  /** Ends the scope before the commit. Throws the error of a failed statement even if the work caught and ignored it. */
   end(): void {
     this.abandon();
-    if (this.trouble !== null) throw this.trouble;
+    if (this.firstError !== null) throw this.firstError;
   }
 
   abandon(): void {
     this.ended = true;
   }
 
-  private async watched<T>(work: () => T | Promise<T>): Promise<T> {
-    if (this.ended) throw new StorageTrouble("unavailable", "The transaction is over: its work must await all of its statements.");
-    if (this.trouble !== null) throw this.trouble;
+  private async track<T>(work: () => T | Promise<T>): Promise<T> {
+    if (this.ended) throw new StorageError("unavailable", "The transaction is over: its work must await all of its statements.");
+    if (this.firstError !== null) throw this.firstError;
     try {
       return await work();
     } catch (error) {
-      this.trouble ??= error instanceof Error ? error : new Error(String(error));
+      this.firstError ??= error instanceof Error ? error : new Error(String(error));
       throw error;
     }
   }
@@ -62,6 +60,6 @@ export class TransactionScope implements Database {
 export interface StatementRunner {
   all<Row extends object>(query: Sql): Row[] | Promise<Row[]>;
   run(query: Sql): number | Promise<number>;
-  /** Only where it is quicker than one after the other. */
+  /** Only if it is faster than single runs. */
   runEach?(query: Sql, rows: readonly (readonly Value[])[]): readonly number[];
 }

@@ -6,7 +6,7 @@ import { bindingProblem } from "../../src/admin/binding.ts";
 import { makeHostCheck } from "../../src/admin/host.ts";
 import { bodyBytesMax } from "../../src/admin/json-body.ts";
 import { ResultWithHeaders, route, TextResult } from "../../src/admin/route.ts";
-import { StorageTrouble } from "../../src/gateway/storage.ts";
+import { StorageError } from "../../src/gateway/storage.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { codeOf, startAdmin, type AdminWorld, type ErrorBody } from "../support/admin.ts";
 import { rawRequest } from "../support/client.ts";
@@ -40,7 +40,7 @@ const routes = [
     ...base,
     method: "GET",
     path: "/test/trouble/{kind}",
-    handle: ({ params }) => raise(new StorageTrouble(params.kind as (typeof troubles)[number], "in the store's words")),
+    handle: ({ params }) => raise(new StorageError(params.kind as (typeof troubles)[number], "in the store's words")),
   }),
 ];
 

@@ -6,7 +6,7 @@ import { bootstrapLifeMs, prepareBootstrap } from "../../src/admin/login/bootstr
 import { operatorTokenProblem } from "../../src/admin/login/operator-token.ts";
 import { LoginGuard } from "../../src/admin/login/login-guard.ts";
 import { passwordProblem } from "../../src/manage/accounts.ts";
-import { StorageTrouble } from "../../src/gateway/storage.ts";
+import { StorageError } from "../../src/gateway/storage.ts";
 import { codeOf, goodPassword, startAdmin, tester, type AdminWorld, type Called } from "../support/admin.ts";
 import { freshDataDir } from "../support/databases.ts";
 
@@ -116,7 +116,7 @@ describe("a log-in", () => {
         ...real,
         accounts: new Proxy(real.accounts, {
           get: (target, name) => {
-            if (down) return () => Promise.reject(new StorageTrouble("unavailable", "10.0.0.1 refused"));
+            if (down) return () => Promise.reject(new StorageError("unavailable", "10.0.0.1 refused"));
             const value: unknown = Reflect.get(target, name);
             return typeof value === "function" ? (value.bind(target) as unknown) : value;
           },
@@ -234,7 +234,7 @@ describe("S49: a session", () => {
   });
 
   test("stays valid while the store is read-only", async () => {
-    const full = (): Promise<never> => Promise.reject(new StorageTrouble("full", "no room"));
+    const full = (): Promise<never> => Promise.reject(new StorageError("full", "no room"));
     let broken = false;
     const world = await startAdmin({
       storage: (real) => ({

@@ -77,7 +77,7 @@ test("a backup that cannot be opened says what to do, and nothing is changed", a
     return err;
   };
   expect(await said(phrased)).toContain("--passphrase-file");
-  expect(await said(phrased, "--passphrase-file", others)).toContain("does not open");
+  expect(await said(phrased, "--passphrase-file", others)).toContain("does not decrypt");
   expect(await said(phrased, "--passphrase-file", join(cli.folder, "nowhere"))).toContain("cannot be read");
   expect(await cli.here(["backup", `${file}2`, "--passphrase-file", words, "--plain"])).toMatchObject({ code: 64 });
   writeFileSync(words, "two\nlines");
@@ -89,7 +89,7 @@ test("a backup that cannot be opened says what to do, and nothing is changed", a
   });
   const whole = readFileSync(file);
   writeFileSync(file, whole.subarray(0, -10));
-  expect(await said(file)).toContain("was cut off");
+  expect(await said(file)).toContain("is truncated");
   whole[whole.length - 100]! ^= 1;
   writeFileSync(file, whole);
   expect(await said(file)).toContain("is damaged");

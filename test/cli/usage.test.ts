@@ -21,7 +21,7 @@ afterEach(async () => {
 
 /** As a gateway that lives until the journal is stopped, and drains nothing. */
 function journalOf(cli: CommandLine): Journal {
-  const journal = openJournal({ folder: join(cli.dataDir, "journal"), holder: "holder", onTrouble: () => {} });
+  const journal = openJournal({ folder: join(cli.dataDir, "journal"), holder: "holder", onError: () => {} });
   open.push(journal);
   return journal;
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Follower } from "../../src/gateway/follower.ts";
 import { KeyCache } from "../../src/gateway/admission/key-cache.ts";
-import { StorageTrouble, type ChangedKey, type OpenedKey, type Storage } from "../../src/gateway/storage.ts";
+import { StorageError, type ChangedKey, type OpenedKey, type Storage } from "../../src/gateway/storage.ts";
 import { KeyRing } from "../../src/http/authenticate.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import type { StoredKey } from "../../src/keys/stored-key.ts";
@@ -49,7 +49,7 @@ function cacheWorld() {
     asked,
     usedIds,
     hold: false,
-    trouble: null as StorageTrouble | null,
+    trouble: null as StorageError | null,
     /** Lets every answer go that was held back. */
     letGo: () => {
       for (const go of held.splice(0)) go();
@@ -103,7 +103,7 @@ describe("the keys that calls have named", () => {
     expect(await world.cache.find("d")).toMatchObject({ name: "one" });
     const renamed = storedKey("one", { name: "renamed" });
     world.cache.changed([changedKey(renamed, { digest: "d", expiresMs: 1_000_500 }, "rotated")]);
-    world.trouble = new StorageTrouble("unavailable", "away");
+    world.trouble = new StorageError("unavailable", "away");
     for (const digest of ["d", "rotated"]) expect(world.cache.find(digest)).toMatchObject({ name: "renamed" });
     world.clock.wallMs = 1_000_500;
     expect([world.cache.find("d"), world.cache.find("rotated")]).toMatchObject([null, { name: "renamed" }]);
@@ -119,11 +119,11 @@ describe("the keys that calls have named", () => {
     const keys = Array.from({ length: 5_000 }, (_, at) => storedKey(`key ${at}`));
     for (const key of keys) world.put(`digest of ${key.id}`, key);
     for (const key of keys) await world.cache.find(`digest of ${key.id}`);
-    const ids = world.cache.unsure();
+    const ids = world.cache.invalidate();
     expect(new Set(ids)).toEqual(new Set(keys.map(({ id }) => id)));
     const first = keys.slice(0, 1_000).map((key, at) => ({ ...key, name: "new", revokedMs: at === 7 ? 1 : null }));
     expect(world.cache.renewed(first.map((key) => changedKey(key, `digest of ${key.id}`)))).toEqual(["key 7"]);
-    world.trouble = new StorageTrouble("unavailable", "away");
+    world.trouble = new StorageError("unavailable", "away");
     const found = await Promise.all(keys.map(async ({ id }) => world.cache.find(`digest of ${id}`)));
     expect(found.filter((key) => key === "unavailable" || key === null)).toHaveLength(1);
     expect(found.filter((key) => key !== null && typeof key === "object" && "name" in key && key.name === "new")).toHaveLength(999);
@@ -176,7 +176,7 @@ describe("the keys that calls have named", () => {
     const world = cacheWorld();
     world.put("d", storedKey("one"));
     await world.cache.find("d");
-    world.trouble = new StorageTrouble("unavailable", "away");
+    world.trouble = new StorageError("unavailable", "away");
     world.clock.nowMs = 15 * 60_000;
     expect(world.cache.find("d")).toMatchObject({ id: "one" });
     world.clock.nowMs += 1;
@@ -188,7 +188,7 @@ describe("the keys that calls have named", () => {
   test("that are not known while the store is away are neither right nor wrong, and are asked for again", async () => {
     const world = cacheWorld();
     world.put("d", storedKey("one"));
-    world.trouble = new StorageTrouble("unavailable", "away");
+    world.trouble = new StorageError("unavailable", "away");
     expect(await world.cache.find("d")).toBe("unavailable");
     world.trouble = null;
     expect(await world.cache.find("d")).toMatchObject({ id: "one" });
@@ -196,7 +196,7 @@ describe("the keys that calls have named", () => {
 
   test("F60: that cannot be read are told from those that do not exist", async () => {
     const world = cacheWorld();
-    world.trouble = new StorageTrouble("damaged", "The limits of key one cannot be read.");
+    world.trouble = new StorageError("damaged", "The limits of key one cannot be read.");
     expect(await world.cache.find("d")).toEqual({ damaged: "The limits of key one cannot be read." });
   });
 
@@ -220,7 +220,7 @@ describe("the keys that calls have named", () => {
             put(digest, { ...before, revokedMs: 1 });
             expect(cache.changed([changedKey({ ...before, revokedMs: 1 }, digest)])).toEqual([digest]);
           } else if (what === "all") {
-            for (const id of cache.unsure()) cache.renewed([changedKey(rows.get(id)!.key, id)]);
+            for (const id of cache.invalidate()) cache.renewed([changedKey(rows.get(id)!.key, id)]);
           }
           const found = await cache.find(digest);
           const key = rows.get(digest)?.key;
@@ -283,7 +283,7 @@ describe("who guesses", () => {
     });
     for (const token of revoked) await ring.find(token);
     for (const [at, digest] of looked.entries()) put(digest, storedKey(`key ${at}`, { revokedMs: 1 }));
-    cache.unsure();
+    cache.invalidate();
     for (const token of [...revoked, ...unknown, ...wrongSecret]) expect(await ring.find(token)).toBeNull();
     const find = (token: string): unknown => ring.find(token);
     // A machine that does other things too can make any two samples differ once; a leak would differ every time.
@@ -359,7 +359,7 @@ function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {})
     changes: 0,
     asked: [] as number[],
     answer: async (): Promise<{ revision: number; keys: readonly ChangedKey[] | "all" }> => ({ revision: 1, keys: [] }),
-    keys: new Map<string, ChangedKey | StorageTrouble>(),
+    keys: new Map<string, ChangedKey | StorageError>(),
     timers: [] as (() => void)[],
     follower: null as unknown as Follower,
   };
@@ -371,7 +371,7 @@ function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {})
     current: async (ids: readonly string[]) =>
       ids.map((id): ChangedKey => {
         const key = world.keys.get(id) ?? { id, key: null, revoked: false, tokens: [] };
-        if (key instanceof StorageTrouble) throw key;
+        if (key instanceof StorageError) throw key;
         return key;
       }),
   } as unknown as Storage["keys"];
@@ -425,7 +425,7 @@ describe("whoever follows the store", () => {
     const world = followed({
       onChange: () => {
         rounds += 1;
-        if (rounds === 1) throw new StorageTrouble("unavailable", "away");
+        if (rounds === 1) throw new StorageError("unavailable", "away");
       },
     });
     await world.follower.start();
@@ -439,7 +439,7 @@ describe("whoever follows the store", () => {
   test("says once that the store is away and once that it is back, and begins where it was", async () => {
     const world = followed();
     await world.follower.start();
-    world.answer = () => Promise.reject(new StorageTrouble("unavailable", "away"));
+    world.answer = () => Promise.reject(new StorageError("unavailable", "away"));
     await world.follower.look();
     await world.follower.look();
     world.answer = async () => ({ revision: 4, keys: [] });
@@ -466,7 +466,7 @@ describe("whoever follows the store", () => {
   test("looks at them again where the store went away in the middle of that", async () => {
     const world = followed({ onUnsure: () => ["one"] });
     await world.follower.start();
-    world.keys.set("one", new StorageTrouble("unavailable", "away"));
+    world.keys.set("one", new StorageError("unavailable", "away"));
     world.answer = async () => ({ revision: 5_000, keys: "all" });
     await world.follower.look();
     expect(world.told).toEqual([]);

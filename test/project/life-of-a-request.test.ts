@@ -11,7 +11,7 @@ const walk = [...page.matchAll(/^(\d+)\. `(src\/[\w./-]+\.ts)` \S.*$/gm)].map(([
   path,
 }));
 const steps = ["Read", "Authenticate", "Admit", "Plan", "Attempt", "Judge", "Relay", "Settle"];
-const filesMax = 45;
+const filesMax = 50;
 
 test("the walk goes through the steps of a call in their order, and its files are numbered from one", () => {
   const headings = [...page.matchAll(/^\*\*(\w+)\*\*$/gm)].map(([, name = ""]) => name);

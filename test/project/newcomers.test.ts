@@ -162,7 +162,7 @@ describe("a start that fails says what to do", () => {
     for (const place of ["a-file", "a-file/below"]) {
       const { code, said } = startWith(`listen: 127.0.0.1:0\nadmin: off\ndata_dir: ${place}\n`);
       expect(code).toBe(1);
-      expect(said).toMatch(/is a file, or inside of one\. Set data_dir to a folder/);
+      expect(said).toMatch(/is a file, or is inside one\. Set data_dir to a folder/);
       expect(said).toContain("The gateway was not started.");
     }
   });

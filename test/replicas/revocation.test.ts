@@ -157,7 +157,7 @@ describe.skipIf(missing !== "")(`a start${missing}`, () => {
     await expect(startGateway({ config, env: { SLUICE_MASTER_KEY: "0b".repeat(15) + masterKey.slice(30) } })).rejects.toThrow(
       /ended with 1[\s\S]*another master key than SLUICE_MASTER_KEY[\s\S]*The gateway was not started/,
     );
-    await expect(startGateway({ config })).rejects.toThrow(/ended with 1[\s\S]*begun with a master key, and there is none here/);
+    await expect(startGateway({ config })).rejects.toThrow(/ended with 1[\s\S]*created with a master key, and there is none here/);
   });
 
   test("of the first two at once on an empty database is fine for both", async () => {

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { z } from "zod";
 import type { AdminRoute } from "../../src/admin/route.ts";
-import { StorageTrouble, type Storage } from "../../src/gateway/storage.ts";
+import { StorageError, type Storage } from "../../src/gateway/storage.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import type { Database } from "../../src/store/database.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
@@ -177,7 +177,7 @@ function watched(database: Database): { readonly database: Database; readonly te
   };
   const noted = async <T>(work: Promise<T>): Promise<T> =>
     work.catch((error: unknown) => {
-      const expected = error instanceof StorageTrouble && ["conflict", "missing", "invalid"].includes(error.kind);
+      const expected = error instanceof StorageError && ["conflict", "missing", "invalid"].includes(error.kind);
       if (!expected) troubles.push(String(error));
       throw error;
     });

@@ -69,7 +69,7 @@ async function lookUp(): Promise<LookUp> {
     const key = { ...newKey, id: `key ${at}`, tokens: [], createdMs: 0, lastUsedMs: null, revokedMs: 1, revision: 1 };
     stored.set(digested, kind === "revoked" ? { key, tokenExpiresMs: null } : null);
   }
-  cache.unsure();
+  cache.invalidate();
   for (const { kind, token } of shuffled(made)) if (kind !== "fresh") expect(await ring.find(token)).toBeNull();
   const of = (kind: Kind): readonly string[] => made.filter((one) => one.kind === kind).map(({ token }) => token);
   const tokens = Object.fromEntries(kinds.map((kind) => [kind, of(kind)])) as LookUp["tokens"];

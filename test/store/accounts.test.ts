@@ -3,22 +3,22 @@ import { describe, expect, test } from "bun:test";
 import type { Session } from "../../src/gateway/storage.ts";
 import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
-import { ada as by, storageWorld, trouble } from "../support/storage-world.ts";
+import { ada as by, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const grace = { name: "grace", role: "admin", passwordHash: "$hash$1" } as const;
 const session: Session = { digest: "s1", account: "grace", role: "admin", csrf: "c", createdMs: 1_000, seenMs: 1_000 };
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`accounts in ${engine.name}`, () => {
-    test("are made, changed and removed, and names are unique", async () => {
+    test("can be created, changed and removed, and have unique names", async () => {
       await using world = await storageWorld(engine);
       const { accounts } = world.storage;
       expect(await accounts.count()).toBe(0);
       const made = await accounts.create(grace, by);
       expect(made).toEqual({ name: "grace", role: "admin", createdMs: 1_000_000, disabledMs: null });
-      expect(await trouble(accounts.create(grace, by))).toBe("conflict");
-      expect(await trouble(accounts.create({ ...grace, name: "" }, by))).toBe("invalid");
-      expect(await trouble(accounts.create({ ...grace, name: "x", role: "root" as "admin" }, by))).toBe("invalid");
+      expect(await errorKind(accounts.create(grace, by))).toBe("conflict");
+      expect(await errorKind(accounts.create({ ...grace, name: "" }, by))).toBe("invalid");
+      expect(await errorKind(accounts.create({ ...grace, name: "x", role: "root" as "admin" }, by))).toBe("invalid");
       await accounts.create({ ...grace, name: "viewer", role: "viewer" }, by);
       expect((await accounts.list()).map(({ name, role }) => `${name} ${role}`)).toEqual(["grace admin", "viewer viewer"]);
       expect(await accounts.passwordHash("grace")).toEqual({ hash: "$hash$1", account: made });
@@ -27,28 +27,28 @@ for (const engine of engines) {
       expect((await accounts.passwordHash("viewer"))?.hash).toBe("$hash$2");
       expect((await accounts.change("viewer", { disabled: false }, by)).disabledMs).toBeNull();
       await accounts.remove("viewer", by);
-      expect(await trouble(accounts.remove("viewer", by))).toBe("missing");
-      expect(await trouble(accounts.change("viewer", {}, by))).toBe("missing");
+      expect(await errorKind(accounts.remove("viewer", by))).toBe("missing");
+      expect(await errorKind(accounts.change("viewer", {}, by))).toBe("missing");
     });
 
-    test("always have somebody who may make others", async () => {
+    test("always include an active administrator", async () => {
       await using world = await storageWorld(engine);
       const { accounts } = world.storage;
       await accounts.create(grace, by);
-      expect(await trouble(accounts.remove("grace", by))).toBe("conflict");
-      expect(await trouble(accounts.change("grace", { disabled: true }, by))).toBe("conflict");
-      expect(await trouble(accounts.change("grace", { role: "viewer" }, by))).toBe("conflict");
-      expect(await trouble(accounts.change("grace", { passwordHash: "$hash$3" }, by))).toBe("none");
+      expect(await errorKind(accounts.remove("grace", by))).toBe("conflict");
+      expect(await errorKind(accounts.change("grace", { disabled: true }, by))).toBe("conflict");
+      expect(await errorKind(accounts.change("grace", { role: "viewer" }, by))).toBe("conflict");
+      expect(await errorKind(accounts.change("grace", { passwordHash: "$hash$3" }, by))).toBe("none");
       await accounts.create({ ...grace, name: "second" }, by);
       // Two who remove each other at the same time leave one.
       const outcomes = await Promise.all([
-        trouble(accounts.remove("grace", by)),
-        trouble(accounts.change("second", { role: "viewer" }, by)),
+        errorKind(accounts.remove("grace", by)),
+        errorKind(accounts.change("second", { role: "viewer" }, by)),
       ]);
       expect(outcomes.toSorted()).toEqual(["conflict", "none"]);
     });
 
-    test("lose every session when their password, role or state changes, and only then", async () => {
+    test("lose all sessions when their password, role or state changes, and only then", async () => {
       await using world = await storageWorld(engine);
       const { accounts } = world.storage;
       await accounts.create(grace, by);
@@ -73,7 +73,7 @@ for (const engine of engines) {
       expect(await accounts.session("s1")).toBeNull();
     });
 
-    test("have sessions that move with use, end on demand, and are forgotten when idle or old", async () => {
+    test("have sessions that are renewed by use, can be ended, and expire when idle or old", async () => {
       await using world = await storageWorld(engine);
       const { accounts } = world.storage;
       await accounts.create(grace, by);
@@ -108,17 +108,17 @@ for (const engine of engines) {
       expect(await accounts.session("many59")).toBeNull();
     });
 
-    test("for machines are tokens that stand for a role until they are revoked", async () => {
+    test("for programs are tokens with a role, valid until they are revoked", async () => {
       await using world = await storageWorld(engine);
       const { accounts } = world.storage;
       const token = await accounts.createToken({ name: "ci", role: "viewer", mark: { digest: "digest 1", last4: "wxyz" } }, by);
       expect(token).toEqual({ name: "ci", role: "viewer", last4: "wxyz", createdMs: 1_000_000, revokedMs: null });
       expect(await accounts.token("digest 1")).toEqual(token);
       expect(await accounts.token("d2")).toBeNull();
-      expect(await trouble(accounts.createToken({ name: "ci", role: "admin", mark: { digest: "d2", last4: "0000" } }, by))).toBe(
+      expect(await errorKind(accounts.createToken({ name: "ci", role: "admin", mark: { digest: "d2", last4: "0000" } }, by))).toBe(
         "conflict",
       );
-      expect(await trouble(accounts.createToken({ name: "cd", role: "admin", mark: { digest: "digest 1", last4: "0000" } }, by))).toBe(
+      expect(await errorKind(accounts.createToken({ name: "cd", role: "admin", mark: { digest: "digest 1", last4: "0000" } }, by))).toBe(
         "conflict",
       );
       await accounts.revokeToken("ci", by);
@@ -127,13 +127,13 @@ for (const engine of engines) {
       expect((await accounts.tokens()).map(({ name, revokedMs }) => [name, revokedMs])).toEqual([["ci", 1_000_000]]);
       await accounts.createToken({ name: "ci", role: "admin", mark: { digest: "d2", last4: "0000" } }, by);
       expect((await accounts.token("d2"))?.role).toBe("admin");
-      expect(await trouble(accounts.revokeToken("nobody", by))).toBe("missing");
+      expect(await errorKind(accounts.revokeToken("nobody", by))).toBe("missing");
       const trail = await world.storage.audit.list({ action: null, subject: "ci", actor: null, sinceMs: null, before: null, limit: 9 });
       expect(trail.map(({ action }) => action)).toEqual(["token.create", "token.revoke", "token.create"]);
       expect(JSON.stringify(trail)).not.toContain("digest");
     });
 
-    test("that are damaged are nobody's and take nobody down", async () => {
+    test("that are damaged cannot log in and do not affect others", async () => {
       await using world = await storageWorld(engine);
       const { accounts } = world.storage;
       await accounts.create(grace, by);
@@ -148,7 +148,7 @@ for (const engine of engines) {
       expect(world.damaged.map(({ table, id }) => `${table} ${id}`)).toEqual(["accounts broken", "admin_tokens t"]);
     });
 
-    test("begin with a bootstrap token that works exactly once, however many use it at once", async () => {
+    test("begin with a bootstrap token that works exactly once, even if it is used concurrently", async () => {
       await using world = await storageWorld(engine, 1_000_000, true);
       const second = await world.another();
       const stores = [world.storage, second.storage];

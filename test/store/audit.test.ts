@@ -5,7 +5,7 @@ import type { NewKey } from "../../src/keys/stored-key.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
-import { ada, storageWorld, trouble } from "../support/storage-world.ts";
+import { ada, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const everything: AuditQuery = { action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 200 };
 const key: NewKey = {
@@ -22,7 +22,7 @@ const key: NewKey = {
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`the audit trail in ${engine.name}`, () => {
-    test("says who did what to which key, with the old and the new, and no secret", async () => {
+    test("records who changed which key, with old and new values and without secrets", async () => {
       await using world = await storageWorld(engine);
       const { keys, audit } = world.storage;
       const admin = { kind: "admin", name: "grace", address: "10.0.0.1" } as const;
@@ -49,21 +49,21 @@ for (const engine of engines) {
       expect(JSON.stringify(trail)).not.toMatch(/feedface|deadbeef|secret|do not tell/);
     });
 
-    test("is kept exactly where the change is", async () => {
+    test("is written if and only if the change is committed", async () => {
       await using world = await storageWorld(engine);
       const { keys, audit } = world.storage;
       await keys.create("k", key, { digest: "d", last4: "abcd" }, ada);
-      expect(await trouble(keys.create("k", key, { digest: "d", last4: "abcd" }, ada))).toBe("conflict");
-      expect(await trouble(keys.change("nobody", { name: "x" }, ada))).toBe("missing");
+      expect(await errorKind(keys.create("k", key, { digest: "d", last4: "abcd" }, ada))).toBe("conflict");
+      expect(await errorKind(keys.change("nobody", { name: "x" }, ada))).toBe("missing");
       expect((await audit.list(everything)).length).toBe(1);
       // Without its line in the trail, a change does not happen.
       await world.database.run(sql`alter table audit rename to hidden`);
-      expect(await trouble(keys.change("k", { name: "y" }, ada))).not.toBe("none");
+      expect(await errorKind(keys.change("k", { name: "y" }, ada))).not.toBe("none");
       expect((await keys.get("k"))?.name).toBe("app");
       expect(await world.storage.revision()).toBe(1);
     });
 
-    test("is read in pages, newest first, and by action, subject, actor and time", async () => {
+    test("is listed in pages, newest first, and filtered by action, subject, actor and time", async () => {
       await using world = await storageWorld(engine);
       const { audit } = world.storage;
       for (let at = 0; at < 25; at++) {
@@ -86,7 +86,7 @@ for (const engine of engines) {
       expect(await count({ limit: 1_000_000 })).toBe(25);
     });
 
-    test("takes whatever a stranger makes up, within bounds, and shows damaged lines as such", async () => {
+    test("accepts any text from outside, within limits, and marks damaged entries", async () => {
       await using world = await storageWorld(engine);
       const { audit } = world.storage;
       const stranger = { kind: "admin", name: `\0${"n".repeat(10_000)}`, address: "\ud800" } as const;

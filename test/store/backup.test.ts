@@ -3,7 +3,7 @@ import { Database as BunDatabase } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { copyFileSync, existsSync, openSync, readdirSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { StorageTrouble } from "../../src/gateway/storage.ts";
+import { StorageError } from "../../src/gateway/storage.ts";
 import { restoreStore, type StoreBackupSource } from "../../src/store/backup/restore.ts";
 import { backupStore, type BackupProgress, type StoreBackupTarget } from "../../src/store/backup/backup.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -14,7 +14,7 @@ import { sql } from "../../src/store/sql.ts";
 import { freshDataDir } from "../support/databases.ts";
 
 describe("a backup", () => {
-  test("is whole and of one moment, while others write", async () => {
+  test("is complete and consistent while others write", async () => {
     const { dataDir, database } = await filled(400);
     let writing = true;
     // Every transaction adds to both sides: a copy taken in the middle of one would show it.
@@ -50,7 +50,7 @@ describe("a backup", () => {
     copy.close();
   });
 
-  test("leaves nothing but itself, and no part of itself when it fails", async () => {
+  test("leaves no other files behind, and none at all when it fails", async () => {
     const { dataDir, database } = await filled(10);
     const folder = freshDataDir();
     await backupStore({ dataDir, to: plain(join(folder, "copy.db")) });
@@ -64,7 +64,7 @@ describe("a backup", () => {
     await database.close();
   });
 
-  test("of a damaged store is not made", async () => {
+  test("of a damaged store is refused", async () => {
     const { dataDir, database } = await filled(400);
     await database.close();
     damage(storeFile(dataDir));
@@ -73,7 +73,7 @@ describe("a backup", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("of PostgreSQL is left to its own tools, and the address is not repeated", async () => {
+  test("of PostgreSQL is left to its own tools, and the message does not repeat the address", async () => {
     const store = "postgres://me:hidden@db/sluice";
     for (const attempt of [
       backupStore({ store, dataDir: "x", to: plain("y") }),
@@ -90,7 +90,7 @@ describe("a backup", () => {
 });
 
 describe("a restore", () => {
-  test("brings back what was, and keeps what it replaced", async () => {
+  test("restores the store, and keeps the one that it replaced", async () => {
     const { dataDir, database } = await filled(30);
     const from = join(freshDataDir(), "copy.db");
     await backupStore({ dataDir, to: plain(from) });
@@ -107,7 +107,7 @@ describe("a restore", () => {
     expect(existsSync(from)).toBe(true);
   });
 
-  test("works where there is no store yet", async () => {
+  test("works if there is no store yet", async () => {
     const { dataDir, database } = await filled(5);
     const from = join(freshDataDir(), "copy.db");
     await backupStore({ dataDir, to: plain(from) });
@@ -153,7 +153,7 @@ describe("a restore", () => {
     expect(await kindOf(restoreStore({ from: source(from), dataDir }))).toBe("none");
   });
 
-  test("of what is damaged, cut, foreign, too new or no file at all changes nothing", async () => {
+  test("of a file that is damaged, truncated, foreign, too new or missing changes nothing", async () => {
     const { dataDir, database } = await filled(400);
     const folder = freshDataDir();
     const good = join(folder, "good.db");
@@ -188,7 +188,7 @@ describe("a restore", () => {
     await still.close();
   });
 
-  test("replaces a store that is damaged beyond opening", async () => {
+  test("replaces a store that is too damaged to be opened", async () => {
     const { dataDir, database } = await filled(5);
     const from = join(freshDataDir(), "copy.db");
     await backupStore({ dataDir, to: plain(from) });
@@ -230,6 +230,6 @@ function damage(file: string): void {
 async function kindOf(promise: Promise<unknown>): Promise<string> {
   return promise.then(
     () => "none",
-    (error: unknown) => (error instanceof StorageTrouble ? error.kind : String(error)),
+    (error: unknown) => (error instanceof StorageError ? error.kind : String(error)),
   );
 }

@@ -1,7 +1,7 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { StorageTrouble, type BudgetAsk, type BudgetStorage } from "../../src/gateway/storage.ts";
+import { StorageError, type BudgetHoldRequest, type BudgetStorage } from "../../src/gateway/storage.ts";
 import { matchesPattern } from "../../src/keys/allow.ts";
 import type { BudgetLimit } from "../../src/state/budgets/budget-account.ts";
 import { BudgetLedger } from "../../src/state/budgets/budget-ledger.ts";
@@ -10,12 +10,12 @@ import type { Database } from "../../src/store/database.ts";
 import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
-import { storageWorld, trouble } from "../support/storage-world.ts";
+import { storageWorld, errorKind } from "../support/storage-world.ts";
 
 const dayMs = 86_400_000;
 const today = 20_000 * dayMs;
 const longMs = 600_000;
-const ask: BudgetAsk = {
+const ask: BudgetHoldRequest = {
   budget: "key",
   keyId: "key",
   models: null,
@@ -24,7 +24,7 @@ const ask: BudgetAsk = {
   holder: "p1",
   need: 1,
   wish: 10,
-  lifeMs: longMs,
+  ttlMs: longMs,
 };
 
 /** As the drain does it: the sums and the holds in one transaction. */
@@ -53,7 +53,7 @@ async function add(database: Database, table: "days" | "hours", keyId: string, a
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`budgets in ${engine.name}`, () => {
-    test("grant what is left and no more, and say what stands in the way", async () => {
+    test("grant at most what is left, and report what is spent and held", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       expect(await budgets.hold(ask)).toMatchObject({ ok: true, nanos: 10, spentNanos: 0 });
@@ -69,14 +69,14 @@ for (const engine of engines) {
       expect(await budgets.hold({ ...ask, budget: "other", keyId: "other" })).toMatchObject({ ok: true, nanos: 10 });
     });
 
-    test("refuse amounts that are none", async () => {
+    test("reject invalid amounts", async () => {
       await using world = await storageWorld(engine, today);
-      const bad: readonly Partial<BudgetAsk>[] = [{ need: -1 }, { wish: Number.NaN }, { limitNanos: 0.5 }, { limitNanos: 1e300 }];
-      for (const one of bad) expect(await trouble(world.storage.budgets.hold({ ...ask, ...one }))).toBe("invalid");
-      expect(await trouble(world.storage.budgets.keep("p1", [{ budget: "key", nanos: -5 }], longMs))).toBe("invalid");
+      const bad: readonly Partial<BudgetHoldRequest>[] = [{ need: -1 }, { wish: Number.NaN }, { limitNanos: 0.5 }, { limitNanos: 1e300 }];
+      for (const one of bad) expect(await errorKind(world.storage.budgets.hold({ ...ask, ...one }))).toBe("invalid");
+      expect(await errorKind(world.storage.budgets.renew("p1", [{ budget: "key", nanos: -5 }], longMs))).toBe("invalid");
     });
 
-    test("count days from a midnight on, hours from any other time, and forget the holds of a period that is over", async () => {
+    test("count days from midnight, hours from any other time, and drop the holds of past periods", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       const atMs = today + 5 * 3_600_000 + 1;
@@ -102,7 +102,7 @@ for (const engine of engines) {
       });
     });
 
-    test("for some models count exactly the models that fit the pattern", async () => {
+    test("for some models count exactly the models that match the pattern", async () => {
       await using world = await storageWorld(engine, today);
       const names = ["big", "BIG", "big-1", "Big-1", "xbig-1", "big-1-mini", "b%g", "b_g", "a*b", "ab", "aXb", "äöü-1", "😀-1", "1", "aba"];
       await spend(
@@ -149,7 +149,7 @@ for (const engine of engines) {
       );
     });
 
-    test("for some models count nothing of models that an earlier rule is for, spent or held", async () => {
+    test("for some models count nothing of models that an earlier rule matches, spent or held", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       const names = ["big", "BIG", "big-1", "big-1-mini", "small", "small-mini", "b%g", "😀-mini", "mini"];
@@ -187,7 +187,7 @@ for (const engine of engines) {
       await fc.assert(fc.asyncProperty(fc.uniqueArray(pattern, { minLength: 1, maxLength: 4 }), holds), { numRuns: 25 });
     });
 
-    test("for some models follow a change of the rules before them, and are not stopped by a damaged row", async () => {
+    test("for some models follow a change of the earlier rules, and are not affected by a damaged row", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       const big = { ...ask, budget: "key big*", models: "big*", wish: 20 };
@@ -209,20 +209,20 @@ for (const engine of engines) {
       expect(await rowNanos()).toBe(50);
     });
 
-    test("are not spent by a process that the store has not heard of for so long that others may have its money", async () => {
+    test("are not spent by a process that could not reach the store for so long that its hold may have expired", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       const clock = new Clock(today);
       let cut = false;
       let inFlight = 0;
       const reached = async <T>(work: () => Promise<T>): Promise<T> => {
-        if (cut) throw new StorageTrouble("unavailable", "cut off");
+        if (cut) throw new StorageError("unavailable", "cut off");
         inFlight += 1;
         return work().finally(() => (inFlight -= 1));
       };
-      const far: Pick<BudgetStorage, "hold" | "keep" | "wanted"> = {
+      const far: Pick<BudgetStorage, "hold" | "renew" | "wanted"> = {
         hold: (wanted) => reached(() => budgets.hold(wanted)),
-        keep: (holder, kept, lifeMs) => reached(() => budgets.keep(holder, kept, lifeMs)),
+        renew: (holder, kept, ttlMs) => reached(() => budgets.renew(holder, kept, ttlMs)),
         wanted: (holder) => reached(() => budgets.wanted(holder)),
       };
       const times = { nowMs: () => clock.nowMs, wallMs: () => clock.nowMs, after: clock.after, drainedMs: () => 0 };
@@ -260,7 +260,7 @@ for (const engine of engines) {
       expect(await spendAll(cutOff)).toEqual([0, "spent"]);
     });
 
-    test("take a cost off every hold it was paid from: the key's, and that of its models", async () => {
+    test("deduct a cost from each hold that paid for it: the key's, and that of its models", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       await budgets.hold({ ...ask, wish: 50 });
@@ -287,12 +287,12 @@ for (const engine of engines) {
       ]);
     });
 
-    test("get back what a holder does not need, and nothing it never had", async () => {
+    test("get back what a holder does not need, and nothing that it never held", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       await budgets.hold({ ...ask, wish: 60 });
       await budgets.hold({ ...ask, wish: 40, holder: "p2" });
-      await budgets.keep(
+      await budgets.renew(
         "p1",
         [
           { budget: "key", nanos: 25 },
@@ -301,68 +301,68 @@ for (const engine of engines) {
         longMs,
       );
       expect(await budgets.hold({ ...ask, holder: "p3", need: 36, wish: 36 })).toMatchObject({ ok: false, heldNanos: 65 });
-      await budgets.keep("p1", [{ budget: "key", nanos: 90 }], longMs);
-      await budgets.keep("p1", [], longMs);
+      await budgets.renew("p1", [{ budget: "key", nanos: 90 }], longMs);
+      await budgets.renew("p1", [], longMs);
       expect(await budgets.hold({ ...ask, holder: "p3", need: 35, wish: 99 })).toMatchObject({ ok: true, nanos: 35 });
       await budgets.release("p1");
       expect(await budgets.hold({ ...ask, holder: "p3", need: 25, wish: 99 })).toMatchObject({ ok: true, nanos: 25 });
     });
 
-    test("ask the holders that are there to return what they do not need, say what is held and where, and forget the mark when they answer", async () => {
+    test("ask live holders to return what they do not need, report what is held by whom, and clear the request when they answer", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       await budgets.hold({ ...ask, wish: 60 });
       await budgets.hold({ ...ask, wish: 30, holder: "p2" });
       // One that has not been heard of for long would not answer.
-      await budgets.hold({ ...ask, wish: 10, holder: "gone", lifeMs: longMs - 60_000 });
+      await budgets.hold({ ...ask, wish: 10, holder: "gone", ttlMs: longMs - 60_000 });
       const short = { ...ask, holder: "p3", need: 20, wish: 20 };
       const held = { heldNanos: 100, ownNanos: 0, others: 3 };
       expect(await budgets.hold(short)).toEqual({ ok: false, spentNanos: 0, ...held, awaited: 0 });
       expect([await budgets.wanted("p1"), await budgets.wanted("p2")]).toEqual([[], []]);
-      expect(await budgets.hold({ ...short, press: true })).toEqual({ ok: false, spentNanos: 0, ...held, awaited: 2 });
+      expect(await budgets.hold({ ...short, recall: true })).toEqual({ ok: false, spentNanos: 0, ...held, awaited: 2 });
       expect([await budgets.wanted("p1"), await budgets.wanted("p2"), await budgets.wanted("gone")]).toEqual([["key"], ["key"], []]);
       // What is prolonged is no answer.
-      await budgets.keep("p1", [{ budget: "key", nanos: 60 }], longMs);
-      await budgets.keep("p2", [{ budget: "key", nanos: 30, back: 15, answers: true }], longMs);
+      await budgets.renew("p1", [{ budget: "key", nanos: 60 }], longMs);
+      await budgets.renew("p2", [{ budget: "key", nanos: 30, back: 15, answers: true }], longMs);
       expect(await budgets.hold(short)).toMatchObject({ ok: false, heldNanos: 85, awaited: 1 });
-      await budgets.keep("p1", [{ budget: "key", nanos: 60, back: 55, answers: true }], longMs);
+      await budgets.renew("p1", [{ budget: "key", nanos: 60, back: 55, answers: true }], longMs);
       expect(await budgets.wanted("p1")).toEqual([]);
       expect(await budgets.hold({ ...short, wish: 60, sharers: 4 })).toEqual({ ok: true, nanos: 20, spentNanos: 0, leftNanos: 50 });
       expect(await budgets.hold({ ...short, need: 5, waiting: 12, wish: 60, sharers: 40 })).toMatchObject({ ok: true, nanos: 12 });
       expect(await budgets.hold({ ...short, back: 32, need: 71, wish: 71 })).toMatchObject({ ok: false, ownNanos: 0, heldNanos: 30 });
     });
 
-    test("get back what a holder gives up though it does not know how much of what it spent has been taken off", async () => {
+    test("get back what a holder returns even if it does not know how much of its spending has been deducted", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       await budgets.hold({ ...ask, wish: 100 });
       await spend(world.database, "p1", [{ keyId: "key", model: "m", nanos: 60, atMs: today }]);
       // It still holds 40, all of them free; that the 60 are counted it has not heard.
-      await budgets.keep("p1", [{ budget: "key", nanos: 60, back: 40 }], longMs);
+      await budgets.renew("p1", [{ budget: "key", nanos: 60, back: 40 }], longMs);
       expect(await budgets.hold({ ...ask, holder: "p2", need: 40, wish: 40 })).toMatchObject({ ok: true, nanos: 40, leftNanos: 0 });
     });
 
-    test("get back what a dead holder held when its life is over, and not before; a living one prolongs it", async () => {
+    test("get back the hold of a dead process when it expires, and not before; a live one renews it", async () => {
       await using world = await storageWorld(engine, today);
       const { budgets } = world.storage;
       // The time of a shared server is its own, so this test waits on it.
-      const lifeMs = engine.name === "sqlite" ? 10_000 : 300;
-      await budgets.hold({ ...ask, wish: 60, lifeMs: longMs });
-      await budgets.hold({ ...ask, wish: 40, holder: "dead", lifeMs });
-      expect(await budgets.hold({ ...ask, holder: "p3", lifeMs })).toMatchObject({ ok: false, spentNanos: 0, heldNanos: 100 });
+      const ttlMs = engine.name === "sqlite" ? 10_000 : 300;
+      await budgets.hold({ ...ask, wish: 60, ttlMs: longMs });
+      await budgets.hold({ ...ask, wish: 40, holder: "dead", ttlMs });
+      expect(await budgets.hold({ ...ask, holder: "p3", ttlMs })).toMatchObject({ ok: false, spentNanos: 0, heldNanos: 100 });
       if (engine.name === "sqlite") {
-        world.clock.nowMs += lifeMs - 1;
+        world.clock.nowMs += ttlMs - 1;
         expect(await budgets.hold({ ...ask, holder: "p3" })).toMatchObject({ ok: false });
         world.clock.nowMs += 1;
       }
       await eventually("the dead one's money is back", async () => (await budgets.hold({ ...ask, holder: "p3", need: 40, wish: 40 })).ok);
       expect(await budgets.hold({ ...ask, holder: "p4" })).toMatchObject({ ok: false, spentNanos: 0, heldNanos: 100 });
-      await budgets.keep("p1", [{ budget: "key", nanos: 60 }], 1);
+      await budgets.renew("p1", [{ budget: "key", nanos: 60 }], 1);
       if (engine.name === "sqlite") world.clock.nowMs += 1;
       await eventually("a life that was cut short ends", async () => (await budgets.hold({ ...ask, holder: "p4", need: 60, wish: 60 })).ok);
     });
 
-    test("for ten are granted to exactly ten of many who ask at once", async () => {
+    test("for ten calls are granted to exactly ten of many concurrent requests", async () => {
       await using world = await storageWorld(engine, today, true);
       const stores = [world.storage, (await world.another()).storage];
       for (const keyId of ["k1", "k2", "k3"]) {
@@ -378,7 +378,7 @@ for (const engine of engines) {
       }
     });
 
-    test("leave nothing to grant while what is held becomes what is spent", async () => {
+    test("grant nothing extra while held money becomes spent money", async () => {
       await using world = await storageWorld(engine, today, true);
       const second = await world.another();
       await world.storage.budgets.hold({ ...ask, wish: 100 });
@@ -396,7 +396,7 @@ for (const engine of engines) {
       expect(await second.storage.budgets.hold({ ...ask, holder: "p2" })).toMatchObject({ ok: false, spentNanos: 100, heldNanos: 0 });
     });
 
-    test("are never overspent, whatever many processes hold, spend, give back and leave behind when they die", async () => {
+    test("are never overspent, whatever processes hold, spend, return and leave behind when they die", async () => {
       const runs = engine.name === "sqlite" ? 6 : 3;
       await fc.assert(
         fc.asyncProperty(
@@ -511,7 +511,7 @@ class Process {
         const waiting = (big: boolean): number =>
           this.journal.reduce((sum, { model, nanos }) => sum + (!big || model === "big-1" ? nanos : 0), 0);
         this.held = kept;
-        return budgets.keep(
+        return budgets.renew(
           this.holder,
           [
             { budget: "key", nanos: kept.all + waiting(false) },

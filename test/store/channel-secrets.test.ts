@@ -15,7 +15,7 @@ import { makeStorage } from "../../src/store/storage.ts";
 import type { DamagedRow } from "../../src/store/tables/change.ts";
 import { makeChannelSecrets } from "../../src/store/secrets/channel-secrets.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
-import { ada, storageWorld, trouble } from "../support/storage-world.ts";
+import { ada, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const hexKey = (seed: string): string => new Bun.CryptoHasher("sha256").update(seed).digest("hex");
 const sealing = (seed: string): ReturnType<typeof encryptionKeyOf> => encryptionKeyOf(parsedMasterKey(hexKey(seed))!);
@@ -27,10 +27,10 @@ async function refusal(work: Promise<unknown>): Promise<string> {
   );
 }
 
-describe("a sealed secret", () => {
+describe("an encrypted secret", () => {
   const channelSecrets = makeChannelSecrets(sealing("one"));
 
-  test("opens for its channel with its key, whatever it is", () => {
+  test("can be decrypted for its channel with its key, whatever it contains", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 40 }), fc.array(fc.string({ unit: "grapheme" })), (channel, secrets) => {
         expect(channelSecrets.decrypt(channel, channelSecrets.encrypt(channel, secrets))).toEqual(secrets);
@@ -38,14 +38,14 @@ describe("a sealed secret", () => {
     );
   });
 
-  test("S52: is never sealed twice in the same way, and shows nothing of itself", () => {
+  test("S52: has another ciphertext each time, which reveals nothing", () => {
     const sealed = Array.from({ length: 50 }, () => channelSecrets.encrypt("main", ["sk-canary-secret"]));
     expect(new Set(sealed).size).toBe(50);
     expect(new Set(sealed.map((text) => text.split(".")[3]!.slice(0, 16))).size).toBe(50);
     for (const text of sealed) expect(Buffer.from(text.split(".")[3]!, "base64url").toString("latin1")).not.toContain("canary");
   });
 
-  test("S52: does not open in another row, nor as another field, nor with another master key", () => {
+  test("S52: cannot be decrypted in another row, as another field, or with another master key", () => {
     const sealed = channelSecrets.encrypt("main", ["s"]);
     expect(channelSecrets.decrypt("other", sealed)).toMatchObject({ kind: "decryption_error", because: "damaged" });
     expect(channelSecrets.decrypt("main|sealed", sealed)).toMatchObject({ because: "damaged" });
@@ -62,7 +62,7 @@ describe("a sealed secret", () => {
     });
   });
 
-  test("S52: does not open once a single character was changed, cut off or added", () => {
+  test("S52: cannot be decrypted after a single character was changed, removed or added", () => {
     const sealed = channelSecrets.encrypt("main", ["secret"]);
     for (let at = 0; at < sealed.length; at++) {
       const swapped = sealed[at] === "A" ? "B" : "A";
@@ -77,7 +77,7 @@ describe("a sealed secret", () => {
     fc.assert(fc.property(fc.string(), (text) => expect(channelSecrets.decrypt("main", text)).toHaveProperty("kind", "decryption_error")));
   });
 
-  test("S52: has a tag of full length: a shorter one opens nothing", () => {
+  test("S52: has an authentication tag of full length: a shorter one is rejected", () => {
     const place = { table: "t", row: "r", field: "f", version: "1" };
     const { bytes } = sealing("one");
     const sealed = Buffer.from(encryptBytes(bytes, new Uint8Array([1, 2, 3]), place), "base64url");
@@ -85,7 +85,7 @@ describe("a sealed secret", () => {
     expect(decryptBytes(bytes, sealed.toString("base64url"), place)).toEqual(Buffer.from([1, 2, 3]));
   });
 
-  test("S52: moves to another master key by its wrapping alone", () => {
+  test("S52: is moved to another master key by rewrapping its data key only", () => {
     const moving = makeChannelSecrets(sealing("two"), sealing("one"));
     const sealed = channelSecrets.encrypt("main", ["secret"]);
     expect(moving.decrypt("main", sealed)).toEqual(["secret"]);
@@ -99,10 +99,10 @@ describe("a sealed secret", () => {
   });
 });
 
-describe("S52: sealed headers", () => {
+describe("S52: encrypted headers", () => {
   const channelSecrets = makeChannelSecrets(sealing("one"));
 
-  test("open for their channel with their key, and neither as secrets nor the other way round", () => {
+  test("can be decrypted for their channel with their key, and not as secrets or vice versa", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 40 }), fc.dictionary(fc.string(), fc.string()), (channel, headers) => {
         const sealed = channelSecrets.encryptHeaders(channel, headers);
@@ -117,7 +117,7 @@ describe("S52: sealed headers", () => {
     );
   });
 
-  test("do not open when cut, changed, or of another master key, and move to the next by their wrapping alone", () => {
+  test("cannot be decrypted when truncated, changed or of another master key, and are moved to the next key by rewrapping only", () => {
     const sealed = channelSecrets.encryptHeaders("main", { "x-key": "secret" });
     for (let at = 0; at < sealed.length; at++) {
       const turned = sealed.slice(0, at) + (sealed[at] === "A" ? "B" : "A") + sealed.slice(at + 1);
@@ -133,7 +133,7 @@ describe("S52: sealed headers", () => {
 });
 
 describe("a master key", () => {
-  test("is 32 bytes in hexadecimal or base64, and not one that somebody typed", () => {
+  test("is 32 bytes in hexadecimal or base64, and not a typed placeholder", () => {
     const bytes = Buffer.from(hexKey("a"), "hex");
     for (const text of [
       hexKey("a"),
@@ -157,7 +157,7 @@ describe("a master key", () => {
     }
   });
 
-  test("in a file is for its owner only, also where a copy was not, and is never replaced", () => {
+  test("in a file is readable by its owner only, even if a copy was not, and is never replaced", () => {
     const dataDir = join(freshDataDir(), "new", "folder");
     const file = masterKeyFile(dataDir);
     const made = makeKeyFile(dataDir, file);
@@ -174,7 +174,7 @@ describe("a master key", () => {
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`the master key of a store in ${engine.name}`, () => {
-    test("is drawn at the first start and found again at the next, with the same digests", async () => {
+    test("is generated on the first start and found on the next, with the same digests", async () => {
       await using world = await storageWorld(engine);
       const { dataDir, database } = world;
       const first = await openMasterKey({ dataDir, given: null, database });
@@ -192,7 +192,7 @@ for (const engine of engines) {
       expect(existsSync(masterKeyFile(other.dataDir))).toBe(false);
     });
 
-    test("S53: that is wrong, missing or no key is refused, with the mend and without the key", async () => {
+    test("S53: that is wrong, missing or invalid is rejected, with instructions and without the key", async () => {
       await using world = await storageWorld(engine);
       const { database } = world;
       const dataDir = freshDataDir();
@@ -213,7 +213,7 @@ for (const engine of engines) {
       expect(await refusal(openMasterKey({ dataDir, given: null, database }))).toContain("Restore a backup");
     });
 
-    test("S53: cannot be begun anew in a store that has keys or secrets", async () => {
+    test("S53: cannot be created anew in a store that contains keys or secrets", async () => {
       await using world = await storageWorld(engine);
       const { storage, database } = world;
       const dataDir = freshDataDir();
@@ -228,7 +228,7 @@ for (const engine of engines) {
       expect(readdirSync(dataDir)).toEqual([]);
     });
 
-    test("is one, however many start at once for the first time", async () => {
+    test("is a single one, even if many processes start for the first time at once", async () => {
       await using world = await storageWorld(engine, 0, true);
       const second = await world.another();
       const dataDir = freshDataDir();
@@ -238,7 +238,7 @@ for (const engine of engines) {
       expect(readdirSync(dataDir)).toEqual(["master-key"]);
     });
 
-    test("drawn by two machines at once is that of one of them; the other is refused and keeps nothing", async () => {
+    test("that two machines generate at once is that of one of them; the other is rejected and keeps nothing", async () => {
       await using world = await storageWorld(engine, 0, true);
       const second = await world.another();
       const folders = [freshDataDir(), freshDataDir()];
@@ -253,7 +253,7 @@ for (const engine of engines) {
       expect(await refusal(openMasterKey({ dataDir: folders[1 - winner]!, given, database: world.database }))).toBe("");
     });
 
-    test("is replaced with everything sealed and nothing else changed, and keys keep working", async () => {
+    test("is rotated with all secrets and nothing else changed, and keys keep working", async () => {
       await using world = await storageWorld(engine);
       const { storage, database } = world;
       const dataDir = freshDataDir();
@@ -279,7 +279,7 @@ for (const engine of engines) {
       }
     });
 
-    test("S53: can be replaced after a crash at any step of replacing it", async () => {
+    test("S53: can be rotated after a crash at any step of the rotation", async () => {
       await using world = await storageWorld(engine);
       const { storage, database } = world;
       const dataDir = freshDataDir();
@@ -320,7 +320,7 @@ for (const engine of engines) {
       expect((await readMasterKeyRecord(database))?.version).toBe(mended.sealing.version);
     });
 
-    test("S53: is replaced for headers, too, also for those that were never sealed, and after a crash at any step", async () => {
+    test("S53: is rotated for headers too, including plain ones, and after a crash at any step", async () => {
       await using world = await storageWorld(engine);
       const { storage, database } = world;
       const dataDir = freshDataDir();
@@ -350,12 +350,12 @@ for (const engine of engines) {
       expect(JSON.stringify(rows)).not.toContain("header-canary");
       const { sealing: last } = await openMasterKey({ dataDir, given: null, database });
       expect((await makeStorage(database, { ...needs, channelSecrets: makeChannelSecrets(last) }).channels.list()).length).toBe(3);
-      expect(await trouble(makeStorage(database, { ...needs, channelSecrets: makeChannelSecrets(first.sealing) }).channels.get("a"))).toBe(
-        "damaged",
-      );
+      expect(
+        await errorKind(makeStorage(database, { ...needs, channelSecrets: makeChannelSecrets(first.sealing) }).channels.get("a")),
+      ).toBe("damaged");
     });
 
-    test("S52: fails closed for a row that holds what was sealed for another, and the others go on", async () => {
+    test("S52: rejects a row that contains the ciphertext of another, and the others keep working", async () => {
       await using world = await storageWorld(engine);
       const { database, damaged } = world;
       const channelSecrets = makeChannelSecrets(sealing("one"));
@@ -376,14 +376,14 @@ for (const engine of engines) {
         sealed = (select sealed from channels where name = 'b') where name = 'a'`);
       expect((await channels.list()).map(({ name }) => name)).toEqual(["b", "c"]);
       expect(damaged).toEqual([{ table: "channels", id: "a", column: "headers" }]);
-      expect(await trouble(channels.get("a"))).toBe("damaged");
+      expect(await errorKind(channels.get("a"))).toBe("damaged");
       const [row] = await database.all<{ readonly sealed: string }>(sql`select sealed from channels where name = 'a'`);
       expect(channelSecrets.decrypt("a", row!.sealed)).toMatchObject({ because: "damaged" });
       // It is mended by setting it anew.
       expect((await channels.change("a", { entry: { headers: { "x-key": "new" } } }, ada)).entry).toEqual({ headers: { "x-key": "new" } });
     });
 
-    test("of a store with nothing but sealed headers cannot be begun anew either", async () => {
+    test("of a store with only encrypted headers cannot be created anew either", async () => {
       await using world = await storageWorld(engine);
       const { database } = world;
       const channelSecrets = makeChannelSecrets(sealing("one"));
@@ -392,7 +392,7 @@ for (const engine of engines) {
       expect(await refusal(openMasterKey({ dataDir: freshDataDir(), given: null, database }))).toContain("Restore a backup");
     });
 
-    test("stays out of the way of changes: channels that many revise at once lose none of it", async () => {
+    test("does not lose concurrent changes of channels during a rotation", async () => {
       await using world = await storageWorld(engine, 0, true);
       const second = await world.another();
       const needs = { wallMs: () => 5, newId: () => Bun.randomUUIDv7() };
@@ -408,10 +408,10 @@ for (const engine of engines) {
       const { entry } = (await world.storage.channels.get("main"))!;
       expect(Object.keys(entry).toSorted()).toEqual(["start", ...[0, 1, 2, 4, 5, 6, 8, 9, 10].map((at) => `field${at}`)].toSorted());
       expect(await world.storage.revision()).toBe(revision + 9);
-      expect(await trouble(tables[0]!.revise("nobody", async () => ({}), ada))).toBe("missing");
+      expect(await errorKind(tables[0]!.revise("nobody", async () => ({}), ada))).toBe("missing");
     });
 
-    test("S53: stays as it is when something would not open with it, or when it is not the one", async () => {
+    test("S53: is not changed if a secret cannot be decrypted with it, or if it is the wrong one", async () => {
       await using world = await storageWorld(engine);
       const { storage, database } = world;
       const dataDir = freshDataDir();
@@ -433,7 +433,7 @@ for (const engine of engines) {
   });
 }
 
-test("S51: no secret or token is found in the files of a SQLite store, which are for its owner only", async () => {
+test("S51: no secret or token can be found in the files of a SQLite store, which only its owner can read", async () => {
   await using world = await storageWorld(engines[0]!);
   const { storage, database, dataDir } = world;
   const { digest, adminDigest, sealing: key } = await openMasterKey({ dataDir, given: null, database });

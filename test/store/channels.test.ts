@@ -2,14 +2,14 @@
 import { describe, expect, test } from "bun:test";
 import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
-import { ada as by, storageWorld, trouble } from "../support/storage-world.ts";
+import { ada as by, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const dayMs = 86_400_000;
 const channel = { name: "main", entry: { provider: "x", models: ["a"], nested: { deep: [1, null] } }, sealed: "v1.s", last4: ["abcd"] };
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`channels in ${engine.name}`, () => {
-    test("come back as they were made, changed and removed, each time with a new revision", async () => {
+    test("are read back as they were created, changed and removed, each time with a new revision", async () => {
       await using world = await storageWorld(engine);
       const { storage, clock } = world;
       const { channels } = storage;
@@ -17,9 +17,9 @@ for (const engine of engines) {
       expect(made).toEqual({ ...channel, createdMs: 1_000_000, updatedMs: 1_000_000 });
       expect(await channels.get("main")).toEqual(made);
       expect(await channels.get("nobody")).toBeNull();
-      expect(await trouble(channels.create(channel, by))).toBe("conflict");
-      expect(await trouble(channels.create({ ...channel, name: "" }, by))).toBe("invalid");
-      expect(await trouble(channels.create({ ...channel, name: "big", entry: { text: "x".repeat(1_000_001) } }, by))).toBe("invalid");
+      expect(await errorKind(channels.create(channel, by))).toBe("conflict");
+      expect(await errorKind(channels.create({ ...channel, name: "" }, by))).toBe("invalid");
+      expect(await errorKind(channels.create({ ...channel, name: "big", entry: { text: "x".repeat(1_000_001) } }, by))).toBe("invalid");
       expect(await storage.revision()).toBe(1);
       clock.nowMs += 1;
       const changed = await channels.change("main", { entry: { provider: "y", models: ["a"] }, sealed: null, last4: [] }, by);
@@ -33,13 +33,13 @@ for (const engine of engines) {
       });
       expect(await channels.list()).toEqual([changed]);
       await channels.remove("main", by);
-      expect(await trouble(channels.remove("main", by))).toBe("missing");
-      expect(await trouble(channels.change("main", {}, by))).toBe("missing");
+      expect(await errorKind(channels.remove("main", by))).toBe("missing");
+      expect(await errorKind(channels.change("main", {}, by))).toBe("missing");
       expect(await channels.list()).toEqual([]);
       expect(await storage.revision()).toBe(3);
     });
 
-    test("leave a trail that names what changed, and never what it was opened with", async () => {
+    test("leave audit entries that name what changed, and never their secrets", async () => {
       await using world = await storageWorld(engine);
       const { channels, audit } = world.storage;
       await channels.create({ ...channel, entry: { ...channel.entry, base_url: "https://user:hunter2@upstream.example" } }, by);
@@ -55,7 +55,7 @@ for (const engine of engines) {
       expect(JSON.stringify(trail)).not.toMatch(/hunter2|v1\./);
     });
 
-    test("are resealed without a revision or a trail, and only from what they were", async () => {
+    test("are rewrapped without a new revision or an audit entry, and only if they did not change meanwhile", async () => {
       await using world = await storageWorld(engine);
       const { channels } = world.storage;
       await channels.create(channel, by);
@@ -66,7 +66,7 @@ for (const engine of engines) {
       expect(await world.storage.revision()).toBe(1);
     });
 
-    test("that are damaged take nobody else down, and can be mended or removed", async () => {
+    test("that are damaged do not affect others, and can be repaired or removed", async () => {
       await using world = await storageWorld(engine);
       const { storage, database, damaged } = world;
       for (const name of ["a", "b", "c"]) await storage.channels.create({ ...channel, name }, by);
@@ -77,7 +77,7 @@ for (const engine of engines) {
         { table: "channels", id: "a", column: "entry" },
         { table: "channels", id: "b", column: "last4" },
       ]);
-      expect(await trouble(storage.channels.get("a"))).toBe("damaged");
+      expect(await errorKind(storage.channels.get("a"))).toBe("damaged");
       expect((await storage.channels.change("a", { entry: { provider: "z" } }, by)).entry).toEqual({ provider: "z" });
       await storage.channels.remove("b", by);
       expect((await storage.channels.list()).map(({ name }) => name)).toEqual(["a", "c"]);
@@ -87,7 +87,7 @@ for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`prices in ${engine.name}`, () => {
     const price = { provider: "x", model: "m", fromMs: 10 * dayMs, rates: { input: 1_250_000_000, output: 0 }, note: "list price" };
 
-    test("are dated, and one for the same provider, model and day takes the other's place", async () => {
+    test("are dated, and one for the same provider, model and day replaces the other", async () => {
       await using world = await storageWorld(engine);
       const { prices } = world.storage;
       const first = await prices.set(price, by);
@@ -99,11 +99,11 @@ for (const engine of engines) {
       expect(await prices.list()).toEqual([anybodys, again, later]);
       expect(await world.storage.revision()).toBe(4);
       await prices.remove(later.id, by);
-      expect(await trouble(prices.remove(later.id, by))).toBe("missing");
+      expect(await errorKind(prices.remove(later.id, by))).toBe("missing");
       expect((await prices.list()).length).toBe(2);
     });
 
-    test("that are none are not kept, and damaged ones take nobody down", async () => {
+    test("that are invalid are rejected, and damaged ones do not affect others", async () => {
       await using world = await storageWorld(engine);
       const { prices } = world.storage;
       const bad = [
@@ -113,7 +113,7 @@ for (const engine of engines) {
         { fromMs: 0.5 },
         { model: "" },
       ];
-      for (const one of bad) expect(await trouble(prices.set({ ...price, ...one }, by))).toBe("invalid");
+      for (const one of bad) expect(await errorKind(prices.set({ ...price, ...one }, by))).toBe("invalid");
       const { id } = await prices.set(price, by);
       const kept = await prices.set({ ...price, model: "n" }, by);
       await world.database.run(sql`update prices set rates = '{"input":"cheap"}' where id = ${id}`);

@@ -4,7 +4,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { chmodSync, mkdirSync, readdirSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { StorageTrouble } from "../../src/gateway/storage.ts";
+import { StorageError } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
 import { BulkInsert } from "../../src/store/receipts/bulk-insert.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
@@ -27,7 +27,7 @@ const ways: readonly { readonly name: string; readonly skipped: string | null; r
 
 for (const { name, skipped, open } of ways) {
   describe.skipIf(skipped !== null)(`${name}${skipped === null ? "" : ` (skipped: ${skipped})`}`, () => {
-    test("gives back what it was given, to the last digit and letter", async () => {
+    test("returns values exactly as they were stored", async () => {
       const database = await open();
       await database.run(sql`create table things (id integer primary key, amount bigint, words text)`);
       let id = 0;
@@ -44,7 +44,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("gives sums, counts and their differences as numbers beyond 32 bits", async () => {
+    test("returns sums, counts and differences as numbers beyond 32 bits", async () => {
       const database = await open();
       await database.run(sql`create table sums (amount bigint not null, label text not null)`);
       await database.run(sql`insert into sums (amount, label) values (${3_000_000_000_000}, ${"7"}), (${2 ** 31}, ${"8"})`);
@@ -56,7 +56,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("refuses a number that is not whole, instead of rounding it", async () => {
+    test("rejects a number that is not an integer, instead of rounding it", async () => {
       const database = await open();
       for (const number of [0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) {
         expect(await kindOf(database.run(sql`update revision set value = ${number}`))).toBe("damaged");
@@ -65,7 +65,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("tells a second one of the same name from other trouble", async () => {
+    test("distinguishes a unique violation from other errors", async () => {
       const database = await open();
       await database.run(sql`insert into settings (name, value) values ('one', '1')`);
       expect(await kindOf(database.run(sql`insert into settings (name, value) values ('one', '2')`))).toBe("conflict");
@@ -75,7 +75,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("returns what an upsert made, and counts what changed", async () => {
+    test("returns the rows of an upsert, and counts changes", async () => {
       const database = await open();
       const set = (value: string): Sql =>
         sql`insert into settings (name, value) values ('a', ${value}) on conflict (name) do update set value = excluded.value returning value`;
@@ -86,11 +86,11 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("does all of a transaction or nothing", async () => {
+    test("commits all of a transaction or nothing", async () => {
       const database = await open();
       const result = database.transaction(async (inner) => {
         await inner.run(sql`update revision set value = 9`);
-        throw new StorageTrouble("missing", "there is no such thing");
+        throw new StorageError("missing", "there is no such thing");
       });
       expect(await messageOf(result)).toBe("there is no such thing");
       expect(await database.all<object>(sql`select value from revision`)).toEqual([{ value: 0 }]);
@@ -103,7 +103,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("runs one statement for many rows, says what each one changed, and undoes all of them together", async () => {
+    test("runs one statement for many rows, returns the changes of each, and rolls all of them back together", async () => {
       const database = await open();
       await database.run(sql`create table things (id text primary key, amount bigint)`);
       const rows = new BulkInsert({
@@ -128,7 +128,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("keeps many rows as they are, whether they have values in common or not", async () => {
+    test("stores many rows as they are, whether they share values or not", async () => {
       const database = await open();
       await database.run(sql`create table things (id bigint primary key, kind text, amount bigint, place text)`);
       const rows = new BulkInsert({
@@ -137,7 +137,7 @@ for (const { name, skipped, open } of ways) {
         conflict: sql`on conflict (id) do nothing`,
         identity: "id",
         storable: true,
-        alike: ["kind", "place"],
+        shared: ["kind", "place"],
       });
       // Some hundred alike, then one in a hundred, then each, that is another; and a few that fill no statement.
       const kindAt = (id: number): string => (id < 200 ? "usual" : id < 500 ? (id % 100 === 0 ? "rare" : "usual") : `own ${id}`);
@@ -152,7 +152,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("keeps a statement out of the transaction that is asked for right after it", async () => {
+    test("keeps a statement out of a transaction that begins right after it", async () => {
       const database = await open();
       const alone = database.run(sql`update revision set value = value + 100`);
       const undone = database.transaction(async (inner) => {
@@ -167,7 +167,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("undoes a transaction whose work went on after a statement had failed", async () => {
+    test("rolls back a transaction whose work continued after a failed statement", async () => {
       const database = await open();
       const result = database.transaction(async (inner) => {
         await inner.run(sql`update revision set value = 9`);
@@ -179,7 +179,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("keeps 40 transactions at once apart, and statements out of them", async () => {
+    test("isolates 40 concurrent transactions from each other and from single statements", async () => {
       const database = await open();
       const order: number[] = [];
       const steps = Array.from({ length: 40 }, async (_, at) =>
@@ -200,7 +200,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("refuses a transaction in a transaction, and a statement after its end", async () => {
+    test("rejects a nested transaction, and a statement after the end of its transaction", async () => {
       const database = await open();
       const nested = database.transaction(async (inner) => inner.transaction(async () => 1));
       expect(await messageOf(nested)).toContain("not supported");
@@ -213,7 +213,7 @@ for (const { name, skipped, open } of ways) {
       await database.close();
     });
 
-    test("says that it is closed, after what was asked for before", async () => {
+    test("rejects statements after close, which waits for earlier ones", async () => {
       const database = await open();
       const asked = database.all<object>(sql`select value from revision`);
       await database.close();
@@ -226,15 +226,15 @@ for (const { name, skipped, open } of ways) {
 }
 
 describe("sqlite", () => {
-  test("does not wait for itself when the work of a transaction uses the outer database", async () => {
+  test("rejects the outer database inside a transaction instead of deadlocking", async () => {
     const database = await openDatabase({ store: "sqlite", dataDir: freshDataDir() });
     const stuck = database.transaction(async () => database.all(sql`select 1`));
-    expect(await messageOf(stuck)).toContain("handed to its work");
+    expect(await messageOf(stuck)).toContain("that is passed to it");
     expect(await database.all<object>(sql`select 1 as one`)).toEqual([{ one: 1 }]);
     await database.close();
   });
 
-  test("lets nobody else read its files", async () => {
+  test("keeps its files private", async () => {
     const dataDir = join(freshDataDir(), "deep", "data");
     const database = await openDatabase({ store: "sqlite", dataDir });
     expect(statSync(dataDir).mode & 0o777).toBe(0o700);
@@ -247,7 +247,7 @@ describe("sqlite", () => {
     expect(statSync(storeFile(dataDir)).mode & 0o777).toBe(0o600);
   });
 
-  test("survives power loss as far as SQLite can: WAL, and every commit reaches the disk", async () => {
+  test("survives power loss as far as SQLite can: WAL, and each commit reaches the disk", async () => {
     const database = new SqliteDatabase(storeFile(freshDataDir()));
     expect(await database.all<object>(sql`pragma journal_mode`)).toEqual([{ journal_mode: "wal" }]);
     expect(await database.all<object>(sql`pragma synchronous`)).toEqual([{ synchronous: 2 }]);
@@ -255,7 +255,7 @@ describe("sqlite", () => {
     await database.close();
   });
 
-  test("keeps working through more different statements than it remembers", async () => {
+  test("keeps working with more different statements than its cache holds", async () => {
     const database = await openDatabase({ store: "sqlite", dataDir: freshDataDir() });
     for (let at = 0; at < 600; at += 1) {
       expect(await database.all<object>(new Sql([`select ${at} as at, `, " as given"], [at]))).toEqual([{ at, given: at }]);
@@ -264,7 +264,7 @@ describe("sqlite", () => {
     await database.close();
   });
 
-  test("waits for another writer, and says so when that takes too long", async () => {
+  test("waits for another writer, and reports when that takes too long", async () => {
     const file = storeFile(freshDataDir());
     const database = new SqliteDatabase(file, { busyMs: 50 });
     const other = new BunDatabase(file);
@@ -278,7 +278,7 @@ describe("sqlite", () => {
 
   for (const threaded of [false, true]) {
     const where = threaded ? " (in a thread)" : "";
-    test(`says what to do about a file that is no database or was cut${where}`, async () => {
+    test(`reports how to fix a file that is not a database or is truncated${where}`, async () => {
       const dataDir = freshDataDir();
       writeFileSync(storeFile(dataDir), "this is not a database, and long enough to be looked at as one".repeat(20));
       const opened = openDatabase({ store: "sqlite", dataDir, threaded });
@@ -293,13 +293,13 @@ describe("sqlite", () => {
       });
       await database.close();
       truncateSync(storeFile(cut), 60_000);
-      const reopened = await openDatabase({ store: "sqlite", dataDir: cut, threaded }).catch((error: unknown) => error as StorageTrouble);
+      const reopened = await openDatabase({ store: "sqlite", dataDir: cut, threaded }).catch((error: unknown) => error as StorageError);
       const trouble = "engine" in reopened ? await kindOf(reopened.all(sql`select sum(length(value)) as n from settings`)) : reopened.kind;
       expect(trouble).toBe("damaged");
       if ("engine" in reopened) await reopened.close();
     });
 
-    test(`says that the disk is full, undoes what did not fit, and goes on when there is room${where}`, async () => {
+    test(`reports a full disk, rolls back what did not fit, and continues when there is space${where}`, async () => {
       const database = await openDatabase({ store: "sqlite", dataDir: freshDataDir(), threaded });
       const [pages] = await database.all<{ page_count: number }>(sql`pragma page_count`);
       // To SQLite a file that may not grow looks like a disk without room.
@@ -309,7 +309,7 @@ describe("sqlite", () => {
         await inner.run(sql`insert into settings (name, value) values ('long', ${"x".repeat(100_000)})`);
       });
       expect(await kindOf(much)).toBe("full");
-      expect(await messageOf(much)).toContain("Make room");
+      expect(await messageOf(much)).toContain("Free some space");
       expect(await database.all<object>(sql`select value from revision`)).toEqual([{ value: 0 }]);
       await database.all(new Sql(["pragma max_page_count = 100000"], []));
       expect(await database.run(sql`insert into settings (name, value) values ('long', ${"x".repeat(100_000)})`)).toBe(1);
@@ -317,7 +317,7 @@ describe("sqlite", () => {
       await database.close();
     });
 
-    test(`says where it cannot be opened${where}`, async () => {
+    test(`reports the path if it cannot be opened${where}`, async () => {
       const dataDir = freshDataDir();
       mkdirSync(storeFile(dataDir));
       const opened = openDatabase({ store: "sqlite", dataDir, threaded });
@@ -328,7 +328,7 @@ describe("sqlite", () => {
 });
 
 describe("the thread", () => {
-  test("leaves the event loop free while a statement takes long", async () => {
+  test("does not block the event loop during a slow statement", async () => {
     const database = await openDatabase({ store: "sqlite", dataDir: freshDataDir(), threaded: true });
     await database.all(sql`select 1`);
     let worstMs = 0;
@@ -349,7 +349,7 @@ describe("the thread", () => {
     await database.close();
   });
 
-  test("answers in the order of asking", async () => {
+  test("answers in the order of the requests", async () => {
     const database = await openDatabase({ store: "sqlite", dataDir: freshDataDir(), threaded: true });
     const seen: number[] = [];
     await Promise.all(Array.from({ length: 50 }, async (_, at) => database.all(sql`select ${at}`).then(() => void seen.push(at))));
@@ -357,7 +357,7 @@ describe("the thread", () => {
     await database.close();
   });
 
-  test("rejects what was waiting when it is lost, forgets its transaction, and is there again for the next", async () => {
+  test("rejects pending statements when it dies, drops its transaction, and restarts for the next one", async () => {
     const file = storeFile(freshDataDir());
     const connection = new ThreadConnection(
       { file, busyMs: 1_000, readonly: false },
@@ -390,7 +390,7 @@ describe("the thread", () => {
     await database.close();
   });
 
-  test("does not keep a process alive, but lets it wait for an answer", async () => {
+  test("does not keep the process alive, except while an answer is pending", async () => {
     const code = `
       const { ThreadDatabase } = await import(${JSON.stringify(join(import.meta.dir, "../../src/store/sqlite/thread-database.ts"))});
       const { sql } = await import(${JSON.stringify(join(import.meta.dir, "../../src/store/sql.ts"))});
@@ -405,7 +405,7 @@ describe("the thread", () => {
     expect(child.exitCode).toBe(0);
   });
 
-  test("starts only when it is needed, and closing without it is nothing", async () => {
+  test("starts on first use, and closing it before that does nothing", async () => {
     const folder = freshDataDir();
     const database = new ThreadDatabase(storeFile(folder));
     await database.close();
@@ -416,7 +416,7 @@ describe("the thread", () => {
 async function kindOf(promise: Promise<unknown>): Promise<string> {
   return promise.then(
     () => "none",
-    (error: unknown) => (error instanceof StorageTrouble ? error.kind : String(error)),
+    (error: unknown) => (error instanceof StorageError ? error.kind : String(error)),
   );
 }
 

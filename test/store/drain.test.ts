@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { StorageTrouble } from "../../src/gateway/storage.ts";
+import { StorageError } from "../../src/gateway/storage.ts";
 import { BudgetTable, releaseHolds, settleHolds } from "../../src/store/tables/budget-table.ts";
 import type { Database } from "../../src/store/database.ts";
 import { SlotDrain, unknownReceipt, type SlotDrainOptions } from "../../src/store/drain/drain.ts";
@@ -36,7 +36,7 @@ function freshFolder(): string {
 }
 
 function journalIn(folder: string, options: Partial<JournalOptions> = {}): Journal {
-  const journal = openJournal({ folder, holder: "holder-1", onTrouble: () => {}, ...options });
+  const journal = openJournal({ folder, holder: "holder-1", onError: () => {}, ...options });
   ends.push(async () => journal.stop());
   return journal;
 }
@@ -162,7 +162,7 @@ class Moody implements Database {
     });
     if (this.deaf) {
       this.deaf = false;
-      throw new StorageTrouble("unavailable", "the answer was lost");
+      throw new StorageError("unavailable", "the answer was lost");
     }
     return result;
   }
@@ -175,11 +175,11 @@ class Moody implements Database {
     this.left -= 1;
     if (this.left > 0) return;
     this.left = Infinity;
-    throw new StorageTrouble("unavailable", "it is away");
+    throw new StorageError("unavailable", "it is away");
   }
 }
 
-test("whatever is appended, drained, cut at any byte and drained again is in the store once, and the sums are those of the rows", async () => {
+test("receipts are in the store exactly once however the journal is written, drained and truncated, and the sums match the rows", async () => {
   const real = await openDatabase({ store: "sqlite", dataDir: freshDataDir() });
   ends.push(async () => real.close());
   const database = new Moody(real);
@@ -201,7 +201,7 @@ test("whatever is appended, drained, cut at any byte and drained again is in the
         try {
           await work();
         } catch (error) {
-          if (!(error instanceof StorageTrouble)) throw error;
+          if (!(error instanceof StorageError)) throw error;
         }
       };
       for (const step of sequence) {
@@ -270,7 +270,7 @@ test("whatever is appended, drained, cut at any byte and drained again is in the
   );
 });
 
-describe.each(engines)("receipts that come again on $name", (engine) => {
+describe.each(engines)("receipts that are drained again on $name", (engine) => {
   test.skipIf(engine.skipped !== null)("by the hundred, some of them new, are counted once", async () => {
     await using database = await engine.open();
     const journal = journalIn(freshFolder());
@@ -298,7 +298,7 @@ describe.each(engines)("receipts that come again on $name", (engine) => {
   });
 });
 
-test("a segment is kept until the next one tells which calls are under way", async () => {
+test("a segment is kept until the next one lists the running calls", async () => {
   await using database = await engines[0]!.open();
   const journal = journalIn(freshFolder(), { segmentBytes: 1 });
   const opening = sampleOpening();
@@ -316,7 +316,7 @@ test("a segment is kept until the next one tells which calls are under way", asy
   expect(segmentsIn(journal.slotFolder)).toEqual([]);
 });
 
-test("damage in a journal is reported and costs only what is damaged; strangers' files are left alone", async () => {
+test("damage in a journal is reported and loses only the damaged records; foreign files are left alone", async () => {
   await using database = await engines[0]!.open();
   const journal = journalIn(freshFolder());
   const receipts = [sampleReceipt(), sampleReceipt(), sampleReceipt()] as const;
@@ -339,7 +339,7 @@ test("damage in a journal is reported and costs only what is damaged; strangers'
   expect(readdirSync(journal.slotFolder).sort()).toEqual(["folder", "lock", "notes.txt"]);
 });
 
-test("a receipt that the store takes only in part is put aside, and does not hold up the others", async () => {
+test("a receipt that the store accepts only in part is put aside, and does not block the others", async () => {
   await using database = await engines[0]!.open();
   await database.run(sql`create trigger no_such_model before insert on attempts when new.channel = 'poison'
     begin select raise(abort, 'no such channel'); end`);
@@ -367,12 +367,12 @@ describe.each(engines)("the thread on $name", (engine) => {
   }
 
   function draining(journal: Journal, database: OpenOptions, more: Partial<Parameters<typeof startDrain>[0]> = {}): Drain {
-    const drain = startDrain({ journal, database, onTrouble: () => {}, onReport: () => {}, pollMs: 20, ...more });
+    const drain = startDrain({ journal, database, onError: () => {}, onReport: () => {}, pollMs: 20, ...more });
     ends.push(async () => drain.stop());
     return drain;
   }
 
-  it("carries everything written so far into the store, and takes it off what the process held", async () => {
+  it("moves everything written so far into the store, and deducts it from the holds of the process", async () => {
     const options = await store();
     const journal = journalIn(join(options.dataDir, "journal"), { segmentBytes: 20_000 });
     const database = await openDatabase(options);
@@ -380,7 +380,7 @@ describe.each(engines)("the thread on $name", (engine) => {
     const budgets = new BudgetTable(database, { wallMs: () => Date.now() });
     const startedMs = Date.now();
     const ask = { budget: "key-1", keyId: "key-1", models: null, limitNanos: 10_000_000, sinceMs: 0, holder: "holder-1" };
-    await budgets.hold({ ...ask, need: 1, wish: 1_000_000, lifeMs: 60_000 });
+    await budgets.hold({ ...ask, need: 1, wish: 1_000_000, ttlMs: 60_000 });
     const drain = draining(journal, options);
     const receipts = Array.from({ length: 300 }, () => sampleReceipt({ startedMs }));
     await Promise.all(receipts.slice(0, 200).map(async (receipt) => journal.close(receipt)));
@@ -396,13 +396,13 @@ describe.each(engines)("the thread on $name", (engine) => {
     expect((await ofKey(database, "key-1")).size).toBe(300);
   });
 
-  it("gives back what a process held that has died, once all that it spent is counted", async () => {
+  it("releases the holds of a dead process once all that it spent is counted", async () => {
     const options = await store();
     const folder = join(options.dataDir, "journal");
     const database = await openDatabase(options);
     ends.push(async () => database.close());
     const budgets = new BudgetTable(database, { wallMs: () => Date.now() });
-    const ask = { budget: "key-1", keyId: "key-1", models: null, exceptModels: [], limitNanos: 1_000_000, sinceMs: 0, lifeMs: 600_000 };
+    const ask = { budget: "key-1", keyId: "key-1", models: null, exceptModels: [], limitNanos: 1_000_000, sinceMs: 0, ttlMs: 600_000 };
     await budgets.hold({ ...ask, holder: "holder-1", need: 1, wish: 1_000_000 });
     const dead = journalIn(folder);
     await dead.close(sampleReceipt({ startedMs: Date.now() }));
@@ -414,7 +414,7 @@ describe.each(engines)("the thread on $name", (engine) => {
     expect(await budgets.hold({ ...ask, holder: "holder-2", need: 1, wish: 1_000_000 })).toMatchObject({ ok: true, nanos: 999_000 });
   });
 
-  it("carries on by itself what comes after a rest, and says when it has", async () => {
+  it("resumes by itself when receipts arrive after a rest, and reports when it is done", async () => {
     const options = await store();
     const journal = journalIn(join(options.dataDir, "journal"), { segmentBytes: 2_000 });
     const drain = draining(journal, options);
@@ -451,7 +451,7 @@ describe.each(engines)("the thread on $name", (engine) => {
     expect(versions.size).toBeLessThan(15);
   });
 
-  it("adopts what a dead process left in another slot, once", async () => {
+  it("adopts the journal of a dead process from another slot, once", async () => {
     const options = await store();
     const folder = join(options.dataDir, "journal");
     const dead = [journalIn(folder), journalIn(folder), journalIn(folder)];
@@ -478,8 +478,8 @@ describe.each(engines)("the thread on $name", (engine) => {
   itIsServer("says when the store is away, keeps everything, and goes on when it is back", async () => {
     const options = { ...(await store()), statementMs: 500 };
     const journal = journalIn(join(options.dataDir, "journal"));
-    const told: (string | null)[] = [];
-    const drain = draining(journal, options, { onTrouble: (message) => told.push(message) });
+    const errors: (string | null)[] = [];
+    const drain = draining(journal, options, { onError: (message) => errors.push(message) });
     await journal.close(sampleReceipt());
     await drain.idle();
     const server = await postgresServer();
@@ -490,13 +490,13 @@ describe.each(engines)("the thread on $name", (engine) => {
     expect(drain.lag().bytes).toBeGreaterThan(50 * 200);
     await server.start();
     await drain.idle();
-    expect(told).toEqual([expect.stringContaining("PostgreSQL") as string, null]);
+    expect(errors).toEqual([expect.stringContaining("PostgreSQL") as string, null]);
     const database = await openDatabase(options);
     expect((await ofKey(database, "key-1")).size).toBe(51);
     await database.close();
   });
 
-  it("never holds up the event loop", async () => {
+  it("never blocks the event loop", async () => {
     const options = await store();
     const journal = journalIn(join(options.dataDir, "journal"));
     const drain = draining(journal, options);

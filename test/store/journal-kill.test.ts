@@ -43,12 +43,12 @@ async function surviveKills(store: string, kills: number): Promise<void> {
     );
     promised.push(...lines.flat());
   }
-  const journal = openJournal({ folder: join(dataDir, "journal"), holder: "last", onTrouble: () => {} });
+  const journal = openJournal({ folder: join(dataDir, "journal"), holder: "last", onError: () => {} });
   const reports: string[] = [];
   const drain = startDrain({
     journal,
     database: { store, dataDir },
-    onTrouble: () => {},
+    onError: () => {},
     onReport: (message) => reports.push(message),
     adoptMs: 50,
   });
@@ -87,10 +87,10 @@ async function surviveKills(store: string, kills: number): Promise<void> {
   }
 }
 
-test("processes killed under load lose and double nothing, on SQLite", async () => {
+test("processes killed under load lose and duplicate nothing, on SQLite", async () => {
   await surviveKills("sqlite", numRuns(6));
 });
 
-test.skipIf(engines[1]!.skipped !== null)("processes killed under load lose and double nothing, on PostgreSQL", async () => {
+test.skipIf(engines[1]!.skipped !== null)("processes killed under load lose and duplicate nothing, on PostgreSQL", async () => {
   await surviveKills(await freshPostgresUrl(), 5);
 });

@@ -35,7 +35,7 @@ function freshFolder(): string {
 }
 
 function journalIn(folder: string, options: Partial<JournalOptions> = {}): Journal {
-  const journal = openJournal({ folder, holder: "holder-1", onTrouble: () => {}, ...options });
+  const journal = openJournal({ folder, holder: "holder-1", onError: () => {}, ...options });
   open.push(journal);
   return journal;
 }
@@ -54,9 +54,9 @@ function saidIn(slot: string): {
     for (let position = 0, atEnd = false; !atEnd;) {
       const batch = reader.read(position, { receiptsMax: 7, finished: true, openings: true });
       openings.push(...batch.openings);
-      const told = reader.receipts(position, batch.position);
-      expect(batch.receipts).toEqual(told.map(entryOf));
-      receipts.push(...told);
+      const parsed = reader.receipts(position, batch.position);
+      expect(batch.receipts).toEqual(parsed.map(entryOf));
+      receipts.push(...parsed);
       damages.push(...batch.damages);
       ({ position, atEnd } = batch);
     }
@@ -65,7 +65,7 @@ function saidIn(slot: string): {
   return { openings, receipts, damages };
 }
 
-test("a record is on the disk when its promise resolves, for nobody else to read", async () => {
+test("a record is on disk when its promise resolves, in a private file", async () => {
   const journal = journalIn(freshFolder());
   const opening = sampleOpening();
   const receipt = sampleReceipt({ plan: [{ channel: "a", model: "b", tier: 0, verdict: "taken", cause: null, forMs: null }] });
@@ -78,11 +78,11 @@ test("a record is on the disk when its promise resolves, for nobody else to read
   expect(statSync(journal.slotFolder).mode & 0o777).toBe(0o700);
 });
 
-test("a call that nobody holds to a budget is on the disk after 20 ms, unless it is over by then", async () => {
+test("a call without a budget is on disk after 20 ms, unless it has ended by then", async () => {
   const journal = journalIn(freshFolder());
   const [lasting, quick] = [sampleOpening(), sampleOpening()];
-  journal.openSoon(lasting);
-  journal.openSoon(quick);
+  journal.openDeferred(lasting);
+  journal.openDeferred(quick);
   const receipt = sampleReceipt({ id: quick.id });
   await journal.close(receipt);
   expect(saidIn(journal.slotFolder).openings).toEqual([]);
@@ -93,7 +93,7 @@ test("a call that nobody holds to a budget is on the disk after 20 ms, unless it
   expect(saidIn(journal.slotFolder)).toEqual({ openings: [lasting], receipts: [receipt], damages: [] });
 });
 
-test("names that no store takes come out of a journal as what can be kept of them", async () => {
+test("names that no database accepts are read from the journal in a storable form", async () => {
   const journal = journalIn(freshFolder());
   const names = ["plain", "\0", "a\0b", "\ud800x", "é", "😀", 'a "name"', "x".repeat(500)];
   for (const name of names) await journal.close(sampleReceipt({ keyId: name, model: name, channel: name, requestId: name }));
@@ -101,7 +101,7 @@ test("names that no store takes come out of a journal as what can be kept of the
   expect(saidIn(journal.slotFolder).receipts.length).toBe(names.length);
 });
 
-test("all records of one turn share one promise", async () => {
+test("all records of one turn of the event loop share one promise", async () => {
   const journal = journalIn(freshFolder());
   const one = journal.close(sampleReceipt());
   const other = journal.open(sampleOpening());
@@ -110,7 +110,7 @@ test("all records of one turn share one promise", async () => {
   expect(journal.close(sampleReceipt())).not.toBe(one);
 });
 
-test("in sync mode records resolve too, across segments and at the end", async () => {
+test("in sync mode records resolve as well, across segments and at the end", async () => {
   const journal = journalIn(freshFolder(), { sync: true, segmentBytes: 2_000 });
   await Promise.all(Array.from({ length: 5 }, async () => journal.close(sampleReceipt())));
   for (let call = 0; call < 10; call += 1) await journal.close(sampleReceipt());
@@ -121,7 +121,7 @@ test("in sync mode records resolve too, across segments and at the end", async (
   expect(journal.close(sampleReceipt())).rejects.toThrow("closed");
 });
 
-test("a record that is only half there when it is first looked at is not taken for damage", async () => {
+test("a record that is half written when it is read is not reported as damage", async () => {
   const journal = journalIn(freshFolder());
   for (let call = 0; call < 3; call += 1) await journal.close(sampleReceipt());
   await journal.stop();
@@ -148,7 +148,7 @@ test("a record that is only half there when it is first looked at is not taken f
   }
 });
 
-test("every segment begins with the calls that are under way, and only with them", async () => {
+test("each segment begins with the running calls, and only with them", async () => {
   const journal = journalIn(freshFolder(), { segmentBytes: 4_000 });
   const long = sampleOpening();
   await journal.open(long);
@@ -172,7 +172,7 @@ test("every segment begins with the calls that are under way, and only with them
   expect(journal.written()).toMatchObject({ segment: segments.at(-1)!, receipts: 40 });
 });
 
-test("journals of one folder have slots of their own, and a free one is taken again", async () => {
+test("journals in one folder have slots of their own, and a free slot is reused", async () => {
   const folder = freshFolder();
   const one = journalIn(folder);
   const other = journalIn(folder);
@@ -183,7 +183,7 @@ test("journals of one folder have slots of their own, and a free one is taken ag
   expect([next.slot, next.firstSegment]).toEqual([1, 2]);
 });
 
-test("the lock of a slot dies with its process, even when that is killed", async () => {
+test("the lock of a slot is released when its process dies, even by SIGKILL", async () => {
   const folder = freshFolder();
   const file = join(folder, "lock");
   const program = join(import.meta.dir, "../../src/store/journal/lock.ts");
@@ -207,13 +207,13 @@ test("the lock of a slot dies with its process, even when that is killed", async
   lock?.release();
 });
 
-test("a folder that cannot be used is told with its mend", () => {
+test("a folder that cannot be used is reported with instructions", () => {
   const file = join(freshFolder(), "file");
   writeFileSync(file, "");
-  expect(() => openJournal({ folder: file, holder: "h", onTrouble: () => {} })).toThrow("Check that the folder belongs to the user");
+  expect(() => openJournal({ folder: file, holder: "h", onError: () => {} })).toThrow("Check that the folder belongs to the user");
 });
 
-test("lines keep any text and any number that JSON has", () => {
+test("lines preserve any text and any number that JSON has", () => {
   const text = anyText({ maxLength: 80 });
   const figure = fc.option(fc.double({ min: 0, max: 1e15, noNaN: true, noDefaultInfinity: true }), { nil: null });
   fc.assert(
@@ -235,7 +235,7 @@ test("lines keep any text and any number that JSON has", () => {
   );
 });
 
-test("a line of another shape is none, whatever it is", () => {
+test("a line of another shape is ignored, whatever it contains", () => {
   fc.assert(
     fc.property(fc.json(), (text) => expect(lineOf(text)).toBeNull()),
     { numRuns: 200 },
@@ -251,7 +251,7 @@ test("a huge plan and a huge name do not make a huge record", () => {
   expect(read?.kind === "receipt" && read.receipt.plan).toBeNull();
 });
 
-test("a frame that is cut or changed anywhere is none, and the next whole one is found", () => {
+test("a frame that is truncated or changed anywhere is rejected, and the next complete one is found", () => {
   const texts = ["[1]", '["ä€😀"]', `["${"x".repeat(300)}"]`];
   const bytes = Buffer.alloc(texts.reduce((sum, text) => sum + roomFor(text), 0));
   const ends: number[] = [];
@@ -268,7 +268,7 @@ test("a frame that is cut or changed anywhere is none, and the next whole one is
   expect(nextFrame(Buffer.alloc(64), 0)).toBeNull();
 });
 
-test("damage in the middle costs what is damaged, and nothing behind it", async () => {
+test("damage in the middle loses only the damaged records", async () => {
   const journal = journalIn(freshFolder());
   const receipts = Array.from({ length: 5 }, () => sampleReceipt());
   const ends: number[] = [];
@@ -286,7 +286,7 @@ test("damage in the middle costs what is damaged, and nothing behind it", async 
   expect(said.damages).toEqual([`${file}: ${ends[2]! - ends[1]!} bytes from byte ${ends[1]!} on are damaged and were left out`]);
 });
 
-test("a folder that is cleared away under a running journal is made again", async () => {
+test("a folder that is deleted under a running journal is created again", async () => {
   const journal = journalIn(freshFolder());
   await journal.close(sampleReceipt());
   rmSync(journal.slotFolder, { recursive: true });
@@ -296,10 +296,10 @@ test("a folder that is cleared away under a running journal is made again", asyn
   });
 });
 
-test("more than the disk is to hold for a store that is away is told, until it is less", async () => {
-  const told: (JournalError | null)[] = [];
+test("a journal that exceeds its disk limit while the store is away is reported until it is smaller", async () => {
+  const errors: (JournalError | null)[] = [];
   const journal = journalIn(freshFolder(), {
-    onTrouble: (trouble) => told.push(trouble),
+    onError: (error) => errors.push(error),
     segmentBytes: 1_000,
     diskBytesMax: 4_000,
     retryMs: 10,
@@ -309,17 +309,17 @@ test("more than the disk is to hold for a store that is away is told, until it i
   expect(saidIn(journal.slotFolder).receipts.length).toBe(20);
   for (const segment of segmentsIn(journal.slotFolder).slice(0, -1)) rmSync(segmentFile(journal.slotFolder, segment));
   await eventually("there is room again", () => !journal.full);
-  expect(told).toEqual([{ message: "more than 4000 bytes of receipts wait for the store", lost: 0 }, null]);
+  expect(errors).toEqual([{ message: "more than 4000 bytes of receipts wait for the store", lost: 0 }, null]);
 });
 
 const tiny = tinyDisk();
 test.skipIf(tiny === null)(
-  "a full disk loses nothing: records wait, answers do not, and calls that must be metered are refused",
+  "a full disk loses nothing: records are queued, answers are not delayed, and metered calls are rejected",
   async () => {
-    const told: (JournalError | null)[] = [];
+    const errors: (JournalError | null)[] = [];
     const journal = journalIn(join(tiny!, "journal"), {
-      onTrouble: (trouble) => told.push(trouble),
-      patienceMs: 200,
+      onError: (error) => errors.push(error),
+      flushTimeoutMs: 200,
       retryMs: 50,
       segmentBytes: 100_000,
     });
@@ -335,7 +335,7 @@ test.skipIf(tiny === null)(
     Bun.spawnSync(["sh", "-c", `head -c 2000000 /dev/zero > ${ballast}; true`], { stderr: "ignore" });
     while (!journal.full && sent.length < 5_000) await Promise.all(Array.from({ length: 25 }, send));
     expect(journal.full).toBeTrue();
-    expect(told).toEqual([{ message: expect.stringContaining("ENOSPC") as string, lost: 0 }]);
+    expect(errors).toEqual([{ message: expect.stringContaining("ENOSPC") as string, lost: 0 }]);
     const beganMs = performance.now();
     for (let call = 0; call < 200; call += 1) await send();
     expect(performance.now() - beganMs).toBeLessThan(slowed(1_000));
@@ -346,15 +346,15 @@ test.skipIf(tiny === null)(
     const said = saidIn(journal.slotFolder);
     expect(said.damages).toEqual([]);
     expect(said.receipts).toEqual(sent);
-    expect(told.at(-1)).toBeNull();
-    expect(told.length).toBe(2);
+    expect(errors.at(-1)).toBeNull();
+    expect(errors.length).toBe(2);
     await journal.stop();
   },
 );
 
-test("a new segment that cannot be made is waited for, and then nothing is lost", async () => {
-  const told: (JournalError | null)[] = [];
-  const journal = journalIn(freshFolder(), { onTrouble: (trouble) => told.push(trouble), patienceMs: 100, retryMs: 50, segmentBytes: 1 });
+test("a new segment that cannot be created is retried, and nothing is lost", async () => {
+  const errors: (JournalError | null)[] = [];
+  const journal = journalIn(freshFolder(), { onError: (error) => errors.push(error), flushTimeoutMs: 100, retryMs: 50, segmentBytes: 1 });
   const receipts = [sampleReceipt(), sampleReceipt(), sampleReceipt()] as const;
   await journal.close(receipts[0]);
   rmSync(journal.slotFolder, { recursive: true });
@@ -365,15 +365,15 @@ test("a new segment that cannot be made is waited for, and then nothing is lost"
   await eventually("the disk takes records again", () => !journal.full);
   await journal.close(receipts[2]);
   expect(saidIn(journal.slotFolder).receipts).toEqual(receipts.slice(1));
-  expect(told.map((trouble) => trouble === null)).toEqual([false, true]);
+  expect(errors.map((error) => error === null)).toEqual([false, true]);
   await journal.stop();
 });
 
-test.skipIf(tiny === null)("memory that is full as well is told, and a call whose receipt found no room stays under way", async () => {
-  const told: (JournalError | null)[] = [];
+test.skipIf(tiny === null)("a full queue in memory is reported, and a call whose receipt was dropped stays in flight", async () => {
+  const errors: (JournalError | null)[] = [];
   const journal = journalIn(join(tiny!, "memory"), {
-    onTrouble: (trouble) => told.push(trouble),
-    patienceMs: 50,
+    onError: (error) => errors.push(error),
+    flushTimeoutMs: 50,
     retryMs: 50,
     memoryBytesMax: 20_000,
   });
@@ -383,11 +383,11 @@ test.skipIf(tiny === null)("memory that is full as well is told, and a call whos
   Bun.spawnSync(["sh", "-c", `cat /dev/zero > ${ballast}; true`], { stderr: "ignore" });
   for (let call = 0; call < 200; call += 1) await journal.close(sampleReceipt());
   await journal.close(sampleReceipt({ id: opening.id }));
-  expect(told.at(-1)?.message).toContain("memory is full");
-  expect(told.at(-1)?.lost).toBe(1);
+  expect(errors.at(-1)?.message).toContain("memory is full");
+  expect(errors.at(-1)?.lost).toBe(1);
   rmSync(ballast);
   await eventually("the disk takes records again", () => !journal.full);
-  expect(told.length).toBe(3);
+  expect(errors.length).toBe(3);
   expect(saidIn(journal.slotFolder).receipts.length).toBeGreaterThan(30);
   await journal.stop();
 });

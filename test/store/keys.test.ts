@@ -9,7 +9,7 @@ import { sql } from "../../src/store/sql.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import { engines } from "../support/databases.ts";
 import { anyText } from "../support/properties.ts";
-import { ada as by, storageWorld, trouble } from "../support/storage-world.ts";
+import { ada as by, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const plain: NewKey = {
   name: "app",
@@ -26,7 +26,7 @@ const everything: KeyQuery = { search: null, revoked: true, after: null, limit: 
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`keys in ${engine.name}`, () => {
-    test("come back as they were made, with all of their limits", async () => {
+    test("are read back as they were created, with all of their limits", async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       const full: NewKey = {
@@ -68,12 +68,12 @@ for (const engine of engines) {
       expect(await keys.byDigest("d2")).toBeNull();
     });
 
-    test("share no name, id or token, and nothing is left of a key that could not be made", async () => {
+    test("share no name, id or token, and a failed creation leaves nothing behind", async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       await keys.create("id1", plain, { digest: "d1", last4: "1111" }, by);
       const again = (id: string, name: string, digest: string): Promise<string> =>
-        trouble(keys.create(id, { ...plain, name }, { digest, last4: "2222" }, by));
+        errorKind(keys.create(id, { ...plain, name }, { digest, last4: "2222" }, by));
       expect(await again("id1", "other", "d2")).toBe("conflict");
       expect(await again("id2", "app", "d2")).toBe("conflict");
       expect(await again("id2", "id1", "d2")).toBe("conflict");
@@ -82,19 +82,19 @@ for (const engine of engines) {
       expect(await keys.count()).toBe(1);
       expect(await world.storage.revision()).toBe(1);
       expect(await again("id2", "other", "d2")).toBe("none");
-      expect(await trouble(keys.change("id2", { name: "app" }, by))).toBe("conflict");
-      expect(await trouble(keys.change("id2", { name: "id1" }, by))).toBe("conflict");
-      expect(await trouble(keys.change("nobody", { name: "x" }, by))).toBe("missing");
-      expect(await trouble(keys.revoke("nobody", by))).toBe("missing");
+      expect(await errorKind(keys.change("id2", { name: "app" }, by))).toBe("conflict");
+      expect(await errorKind(keys.change("id2", { name: "id1" }, by))).toBe("conflict");
+      expect(await errorKind(keys.change("nobody", { name: "x" }, by))).toBe("missing");
+      expect(await errorKind(keys.revoke("nobody", by))).toBe("missing");
       expect((await keys.find("other"))?.id).toBe("id2");
     });
 
-    test("made by many at once have one owner of each name, and revisions without a gap", async () => {
+    test("that are created concurrently have unique names, and revisions without gaps", async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       const made = await Promise.all(
         Array.from({ length: 12 }, (_, at) =>
-          trouble(keys.create(`id${at}`, { ...plain, name: `n${at % 4}` }, { digest: `d${at}`, last4: "0000" }, by)),
+          errorKind(keys.create(`id${at}`, { ...plain, name: `n${at % 4}` }, { digest: `d${at}`, last4: "0000" }, by)),
         ),
       );
       expect(made.filter((kind) => kind === "none").length).toBe(4);
@@ -104,7 +104,7 @@ for (const engine of engines) {
       expect(await world.storage.revision()).toBe(4);
     });
 
-    test("that make no sense are not kept, least of all a limit that would become none", async () => {
+    test('that are invalid are rejected, above all a limit that would become "no limit"', async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       const bad: readonly Partial<NewKey>[] = [
@@ -121,14 +121,14 @@ for (const engine of engines) {
         { models: Array.from({ length: 40_000 }, () => "pattern") },
       ];
       for (const change of bad) {
-        expect(await trouble(keys.create("id", { ...plain, ...change }, { digest: "d", last4: "0000" }, by))).toBe("invalid");
+        expect(await errorKind(keys.create("id", { ...plain, ...change }, { digest: "d", last4: "0000" }, by))).toBe("invalid");
       }
       await keys.create("id", plain, { digest: "d", last4: "0000" }, by);
-      for (const change of bad) expect(await trouble(keys.change("id", change, by))).toBe("invalid");
+      for (const change of bad) expect(await errorKind(keys.change("id", change, by))).toBe("invalid");
       expect(await world.storage.revision()).toBe(1);
     });
 
-    test("are found by any part of what is said of them, taken literally and in any case", async () => {
+    test("are found by any part of their texts, literally and ignoring case", async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       const texts = ["100%", "a_b", "axb", "bang!", "Back\\slash", "it's", "[x]", "UPPER"];
@@ -158,7 +158,7 @@ for (const engine of engines) {
       expect(await found("K3")).toEqual(["bang!"]);
       expect((await found("")).length).toBe(texts.length);
       expect(await found("a\0b")).toEqual([]);
-      expect(await trouble(keys.list({ ...everything, search: "x".repeat(201) }))).toBe("invalid");
+      expect(await errorKind(keys.list({ ...everything, search: "x".repeat(201) }))).toBe("invalid");
       await fc.assert(
         fc.asyncProperty(anyText({ maxLength: 8 }), async (term) => {
           const expected = texts.filter((text) => text.toLowerCase().includes(term.toLowerCase()));
@@ -169,7 +169,7 @@ for (const engine of engines) {
       );
     });
 
-    test("come in pages that neither repeat nor miss one", async () => {
+    test("are listed in pages without duplicates or gaps", async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       for (let at = 0; at < 23; at++) {
@@ -190,7 +190,7 @@ for (const engine of engines) {
       expect((await keys.list({ ...everything, limit: -1 })).length).toBe(1);
     });
 
-    test("that are damaged take nobody else down, are reported, can be revoked and can be mended", async () => {
+    test("that are damaged do not affect others, are reported, can be revoked and can be repaired", async () => {
       await using world = await storageWorld(engine);
       const { database, storage, damaged } = world;
       for (const id of ["a", "b", "c", "d", "e"]) {
@@ -204,16 +204,16 @@ for (const engine of engines) {
       await database.run(sql`update keys set limits = ${JSON.stringify(fortnight)} where id = 'c'`);
       await database.run(sql`update keys set scopes = '{"models":null,"operations":null}' where id = 'd'`);
       for (const id of ["a", "b", "c", "d"]) {
-        expect(await trouble(storage.keys.get(id))).toBe("damaged");
-        expect(await trouble(storage.keys.find(`name ${id}`))).toBe("damaged");
-        expect(await trouble(storage.keys.byDigest(`d${id}`))).toBe("damaged");
+        expect(await errorKind(storage.keys.get(id))).toBe("damaged");
+        expect(await errorKind(storage.keys.find(`name ${id}`))).toBe("damaged");
+        expect(await errorKind(storage.keys.byDigest(`d${id}`))).toBe("damaged");
       }
       expect((await storage.keys.byDigest("de"))?.key.id).toBe("e");
       expect((await storage.keys.list({ ...everything, limit: 1 })).map(({ id }) => id)).toEqual(["e"]);
       expect(damaged.map(({ id, column }) => `${id} ${column}`)).toEqual(["a limits", "b scopes", "c limits", "d scopes"]);
 
       const before = await storage.revision();
-      expect(await trouble(storage.keys.revoke("a", by))).toBe("damaged");
+      expect(await errorKind(storage.keys.revoke("a", by))).toBe("damaged");
       const [row] = await database.all<{ revoked_ms: number | null }>(sql`select revoked_ms from keys where id = 'a'`);
       expect(row?.revoked_ms).toBe(1_000_000);
       // Whoever knows it must forget it, and end its calls.
@@ -226,7 +226,7 @@ for (const engine of engines) {
       ).toBe(1);
     });
 
-    test("keep what another version wrote into them", async () => {
+    test("preserve members that another version wrote", async () => {
       await using world = await storageWorld(engine);
       const { database, storage } = world;
       await storage.keys.create("k", plain, { digest: "d", last4: "0000" }, by);
@@ -256,7 +256,7 @@ for (const engine of engines) {
       });
     });
 
-    test("rotate with an overlap, after which only the new token opens them", async () => {
+    test("rotate with an overlap, after which only the new token is valid", async () => {
       await using world = await storageWorld(engine);
       const { clock, storage } = world;
       await storage.keys.create("k", plain, { digest: "d0", last4: "0000" }, by);
@@ -277,17 +277,17 @@ for (const engine of engines) {
       await storage.keys.rotate("k", { digest: "d3", last4: "3333" }, 0, by);
       expect(await storage.keys.byDigest("d0")).toBeNull();
       expect((await storage.keys.byDigest("d2"))?.tokenExpiresMs).toBe(clock.nowMs);
-      expect(await trouble(storage.keys.rotate("k", { digest: "d3", last4: "3333" }, 0, by))).toBe("conflict");
-      expect(await trouble(storage.keys.rotate("k", { digest: "d4", last4: "4444" }, -1, by))).toBe("invalid");
-      expect(await trouble(storage.keys.rotate("k", { digest: "d4", last4: "4444" }, 8 * 86_400_000, by))).toBe("invalid");
+      expect(await errorKind(storage.keys.rotate("k", { digest: "d3", last4: "3333" }, 0, by))).toBe("conflict");
+      expect(await errorKind(storage.keys.rotate("k", { digest: "d4", last4: "4444" }, -1, by))).toBe("invalid");
+      expect(await errorKind(storage.keys.rotate("k", { digest: "d4", last4: "4444" }, 8 * 86_400_000, by))).toBe("invalid");
       for (let at = 10; at < 30; at++) await storage.keys.rotate("k", { digest: `d${at}`, last4: "5555" }, 86_400_000, by);
       expect((await storage.keys.get("k"))?.tokens.length).toBe(8);
       expect((await storage.keys.byDigest("d29"))?.tokenExpiresMs).toBeNull();
       await storage.keys.revoke("k", by);
-      expect(await trouble(storage.keys.rotate("k", { digest: "d99", last4: "9999" }, 0, by))).toBe("conflict");
+      expect(await errorKind(storage.keys.rotate("k", { digest: "d99", last4: "9999" }, 0, by))).toBe("conflict");
     });
 
-    test("are revoked for good, once", async () => {
+    test("are revoked permanently, once", async () => {
       await using world = await storageWorld(engine);
       const { clock, storage } = world;
       await storage.keys.create("k", plain, { digest: "d", last4: "0000" }, by);
@@ -302,7 +302,7 @@ for (const engine of engines) {
       expect(trail.length).toBe(1);
     });
 
-    test("that changed are told to whoever knows an earlier revision", async () => {
+    test("that changed are listed for an earlier revision", async () => {
       await using world = await storageWorld(engine);
       const { storage } = world;
       const { keys } = storage;
@@ -328,7 +328,7 @@ for (const engine of engines) {
       expect(await keys.changedSince(9, 10)).toEqual({ revision: 4, keys: "all" });
     });
 
-    test("remember when they were last used, only forward, to the minute and without a revision", async () => {
+    test("record when they were last used, only forward, to the minute and without a revision", async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       for (const id of ["a", "b", "c"]) await keys.create(id, { ...plain, name: id }, { digest: `d${id}`, last4: "0000" }, by);
@@ -355,7 +355,7 @@ for (const engine of engines) {
       expect((await keys.get("a"))?.lastUsedMs).toBe(6_000_000);
     });
 
-    test("are looked up by their token in one statement, also among many", async () => {
+    test("are looked up by their token in one statement, even among many", async () => {
       await using world = await storageWorld(engine);
       await world.storage.keys.create("k", plain, { digest: "d", last4: "0000" }, by);
       let statements = 0;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { StorageTrouble } from "../../src/gateway/storage.ts";
+import { StorageError } from "../../src/gateway/storage.ts";
 import { backupBeforeMigration } from "../../src/store/backup/before-migration.ts";
 import type { Database } from "../../src/store/database.ts";
 import { migrate, pending } from "../../src/store/migrate.ts";
@@ -26,14 +26,14 @@ const second: Migration = {
 const later = [...migrations, second];
 const breaking: Migration = { number: second.number + 1, name: "renamed", reads: second.number + 1, statements: [sql`drop table labels`] };
 
-test("the steps are numbered from one without a gap, and none asks for more than itself", () => {
+test("the migrations are numbered from one without gaps, and none requires a later version than itself", () => {
   expect(migrations.map(({ number }) => number)).toEqual(migrations.map((_, at) => at + 1));
   for (const { number, reads } of migrations) expect(reads).toBeWithin(1, number + 1);
 });
 
 for (const { name, skipped, open } of engines) {
   describe.skipIf(skipped !== null)(`${name}${skipped === null ? "" : ` (skipped: ${skipped})`}`, () => {
-    test("a new store takes every step once, and says so", async () => {
+    test("a new store gets each migration once, and reports them", async () => {
       await using database = await open();
       expect(await pending(database)).toEqual([]);
       expect(await migrate(database)).toEqual([]);
@@ -44,7 +44,7 @@ for (const { name, skipped, open } of engines) {
       for (const { at_ms } of rows) expect(Math.abs(Date.now() - at_ms)).toBeLessThan(60_000);
     });
 
-    test("the version before goes on, and starts, on a schema that is one step newer", async () => {
+    test("the previous version keeps working, and starts, on a schema that is one migration newer", async () => {
       await using database = await open();
       const statements = async (): Promise<void> => {
         await database.run(sql`delete from settings`);
@@ -61,7 +61,7 @@ for (const { name, skipped, open } of engines) {
       expect(await database.all<object>(sql`select id, name from labels`)).toEqual([{ id: 1, name: "first" }]);
     });
 
-    test("a version that the store has left behind is refused, in words that name the mend", async () => {
+    test("a version that is too old for the store is rejected, with instructions", async () => {
       await using database = await open();
       await migrate(database, { migrations: [...later, breaking] });
       for (const attempt of [
@@ -73,26 +73,26 @@ for (const { name, skipped, open } of engines) {
           () => null,
           (error: unknown) => error as Error,
         );
-        expect(trouble).toBeInstanceOf(StorageTrouble);
+        expect(trouble).toBeInstanceOf(StorageError);
         expect(trouble!.message).toContain("newer version of Sluice");
         expect(trouble!.message).toContain("restore a backup");
       }
       expect(await migrate(database, { migrations: [...later, breaking] })).toEqual([]);
     });
 
-    test("a step that fails in the middle leaves nothing of itself, and is taken whole when it is mended", async () => {
+    test("a migration that fails halfway leaves nothing behind, and is applied when it is fixed", async () => {
       await using database = await open();
       const broken: Migration = { ...second, statements: [...second.statements, sql`insert into labels (id, name) values (1, 'twice')`] };
-      expect(
-        await migrate(database, { migrations: [...migrations, broken] }).catch((error: unknown) => (error as StorageTrouble).kind),
-      ).toBe("conflict");
-      expect(await database.all(sql`select label from settings`).catch((error: unknown) => (error as StorageTrouble).kind)).toBe("damaged");
+      expect(await migrate(database, { migrations: [...migrations, broken] }).catch((error: unknown) => (error as StorageError).kind)).toBe(
+        "conflict",
+      );
+      expect(await database.all(sql`select label from settings`).catch((error: unknown) => (error as StorageError).kind)).toBe("damaged");
       expect((await pending(database, later)).length).toBe(1);
       expect((await migrate(database, { migrations: later })).length).toBe(1);
       expect(await database.all<object>(sql`select name from labels`)).toEqual([{ name: "first" }]);
     });
 
-    test("a process killed in the middle of a step leaves nothing of it", async () => {
+    test("a process killed during a migration leaves nothing of it behind", async () => {
       const store = name === "sqlite" ? "sqlite" : await freshPostgresUrl();
       const dataDir = freshDataDir();
       await (await openDatabase({ store, dataDir })).close();
@@ -107,7 +107,7 @@ for (const { name, skipped, open } of engines) {
       await database.close();
     }, 120_000);
 
-    test("of several processes that start at once, each step is taken by one, and all go on", async () => {
+    test("of several processes that start at once, each migration is applied by one, and all continue", async () => {
       const store = name === "sqlite" ? "sqlite" : await freshPostgresUrl();
       const dataDir = freshDataDir();
       const children = Array.from({ length: 4 }, () => start(store, dataDir, "migrate"));
@@ -135,10 +135,10 @@ for (const { name, skipped, open } of engines) {
 
 describe("before a SQLite store is changed", () => {
   const kept = async (database: Database, file: string, steps: readonly Migration[]): Promise<void> => {
-    await migrate(database, { migrations: steps, before: async ({ number }) => backupBeforeMigration(database, file, number) });
+    await migrate(database, { migrations: steps, beforeStep: async ({ number }) => backupBeforeMigration(database, file, number) });
   };
 
-  test("a copy of it is kept beside it, for nobody else to read, and a new one has none", async () => {
+  test("a private copy of it is kept beside it, except for a new store", async () => {
     const dataDir = freshDataDir();
     const database = await openDatabase({ store: "sqlite", dataDir });
     expect(readdirSync(dataDir).filter((file) => file.includes("before"))).toEqual([]);
@@ -160,7 +160,7 @@ describe("before a SQLite store is changed", () => {
     await copy.close();
   });
 
-  test("a copy that was made too late is not kept", async () => {
+  test("a copy that was made after the migration is not kept", async () => {
     const dataDir = freshDataDir();
     const database = await openDatabase({ store: "sqlite", dataDir });
     await migrate(database, { migrations: later });
@@ -169,7 +169,7 @@ describe("before a SQLite store is changed", () => {
     await database.close();
   });
 
-  test("no more than three copies are kept, the newest ones", async () => {
+  test("at most three copies are kept, the newest ones", async () => {
     const dataDir = freshDataDir();
     const database = await openDatabase({ store: "sqlite", dataDir });
     const many = Array.from({ length: 5 }, (_, at) => ({
@@ -188,7 +188,7 @@ describe("before a SQLite store is changed", () => {
     await database.close();
   });
 
-  test("half a copy that a killed process left is removed, but not one that is being made", async () => {
+  test("a partial copy of a killed process is removed, but not one that is being made", async () => {
     const dataDir = freshDataDir();
     const database = await openDatabase({ store: "sqlite", dataDir });
     const [old, young] = ["old", "young"].map((name) => `${storeFile(dataDir)}.before-0002.${name}.part`);

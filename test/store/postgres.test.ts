@@ -2,7 +2,7 @@
 import { SQL } from "bun";
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, createServer, type Socket } from "node:net";
-import { StorageTrouble } from "../../src/gateway/storage.ts";
+import { StorageError } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
@@ -16,8 +16,8 @@ const rejections: unknown[] = [];
 process.on("unhandledRejection", (error) => void rejections.push(error));
 afterEach(() => expect(rejections.splice(0)).toEqual([]));
 
-describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : ` (skipped: ${skipped})`}`, () => {
-  test("a server that freezes costs every statement its deadline at most, and is used again when it wakes", async () => {
+describe.skipIf(skipped !== null)(`postgres that fails${skipped === null ? "" : ` (skipped: ${skipped})`}`, () => {
+  test("a server that hangs costs each statement at most its deadline, and is used again when it recovers", async () => {
     const server = await postgresServer();
     const database = await opened({ statementMs: 300 });
     await Promise.all(Array.from({ length: 8 }, async () => database.all(sql`select pg_sleep(0.01)`)));
@@ -35,7 +35,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     await database.close();
   });
 
-  test("a server that freezes in the middle of a transaction leaves nothing of it behind", async () => {
+  test("a server that hangs during a transaction leaves nothing of it behind", async () => {
     const server = await postgresServer();
     const database = await opened({ statementMs: 300 });
     const cut = database.transaction(async (inner) => {
@@ -67,7 +67,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     await database.close();
   });
 
-  test("a connection that was cut while idle costs nothing, and one cut in a transaction is not replaced under it", async () => {
+  test("a connection that breaks while idle costs nothing, and one that breaks in a transaction is not replaced in it", async () => {
     const url = await freshPostgresUrl();
     const database = await openDatabase({ store: url, dataDir: "" });
     const other = new SQL({ url, max: 1 });
@@ -98,7 +98,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     await database.close();
   });
 
-  test("connections that hang for good are thrown away together, when the first of them is noticed", async () => {
+  test("connections that hang are discarded together when the first of them is noticed", async () => {
     const server = await postgresServer();
     const frozen = new Set<Socket>();
     const through = new Set<Socket>();
@@ -127,7 +127,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     proxy.close();
   });
 
-  test("a slow statement is ended on the server too, and its connection serves the next", async () => {
+  test("a slow statement is cancelled on the server too, and its connection is reused", async () => {
     const database = await opened({ statementMs: 400, connectionsMax: 1 });
     const pid = async (): Promise<object[]> => database.all<object>(sql`select pg_backend_pid() as pid`);
     const before = await pid();
@@ -137,7 +137,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     await database.close();
   });
 
-  test("an address where nobody answers, or somebody else does, is told in time and in plain words", async () => {
+  test("an address without a server, or with another one, is reported in time and in plain words", async () => {
     const sockets = new Set<Socket>();
     const mute = createServer((socket) => void sockets.add(socket)).listen(0, "127.0.0.1");
     const babble = createServer((socket) => void socket.on("error", () => {}).end("HTTP/1.1 400 Bad Request\r\n\r\n")).listen(
@@ -166,7 +166,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     babble.close();
   });
 
-  test("deadlocks are resolved by doing the work again", async () => {
+  test("deadlocks are resolved by a retry", async () => {
     const database = await opened();
     await database.run(sql`insert into settings (name, value) values ('a', '0'), ('b', '0')`);
     let runs = 0;
@@ -186,7 +186,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     await database.close();
   }, 120_000);
 
-  test("serialization failures are tried again a few times, and not for ever", async () => {
+  test("serialization failures are retried a few times, and not forever", async () => {
     const database = await opened();
     let runs = 0;
     const failing = (times: number): Promise<number> =>
@@ -212,7 +212,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     await database.close();
   });
 
-  test("a full server is waited for, within the deadline", async () => {
+  test("a server without free connections is retried until the deadline", async () => {
     const small = await startPostgres({ settings: { max_connections: "6", superuser_reserved_connections: "0" } });
     if ("skipped" in small) throw new Error(small.skipped);
     try {
@@ -234,7 +234,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     }
   }, 120_000);
 
-  test("no more than the allowed connections are opened, however many ask", async () => {
+  test("at most the allowed connections are opened, however many are requested", async () => {
     const url = await freshPostgresUrl();
     const database = new PostgresDatabase(url, { connectionsMax: 3 });
     const counts = await Promise.all(
@@ -248,7 +248,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     await database.close();
   });
 
-  test("the server does not collect every statement it was ever sent", async () => {
+  test("the server does not accumulate all statements that it was ever sent", async () => {
     const database = new PostgresDatabase(await freshPostgresUrl(), { connectionsMax: 1 });
     for (let at = 0; at < 700; at += 1) await database.all(new Sql([`select ${at}, `, "::bigint"], [1]));
     const [row] = await database.all<{ n: number }>(sql`select count(*) as n from pg_prepared_statements`);
@@ -256,7 +256,7 @@ describe.skipIf(skipped !== null)(`postgres in trouble${skipped === null ? "" : 
     await database.close();
   });
 
-  test("a column added meanwhile does not disturb statements that were used before", async () => {
+  test("a column that is added meanwhile does not break prepared statements", async () => {
     const url = await freshPostgresUrl();
     const [database, other] = [await openDatabase({ store: url, dataDir: "", connectionsMax: 1 }), new PostgresDatabase(url)];
     const look = async (): Promise<object[]> => database.all<object>(sql`select * from settings where name = ${"a"}`);
@@ -280,7 +280,7 @@ async function timed(promise: Promise<unknown>): Promise<{ readonly kind: string
   const startedMs = performance.now();
   const [kind, message] = await promise.then(
     () => ["none", ""] as const,
-    (error: unknown) => (error instanceof StorageTrouble ? ([error.kind, error.message] as const) : (["other", String(error)] as const)),
+    (error: unknown) => (error instanceof StorageError ? ([error.kind, error.message] as const) : (["other", String(error)] as const)),
   );
   return { kind, message, tookMs: performance.now() - startedMs };
 }

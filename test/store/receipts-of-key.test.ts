@@ -97,7 +97,7 @@ describe.each(engines)("the receipts of a key on $name", (engine) => {
   const it = test.skipIf(engine.skipped !== null);
   const runs = engine.name === "sqlite" ? 12 : 4;
 
-  it("are all of them, however they are asked for, whoever wrote them down, and also when their hours are forgotten", async () => {
+  it("are complete for each query, whichever version wrote them, and also after their hours were deleted", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(receipt, { minLength: 1, maxLength: 120 }),
@@ -127,7 +127,7 @@ describe.each(engines)("the receipts of a key on $name", (engine) => {
     );
   });
 
-  it("come page by page where it used thousands of channels in an hour", async () => {
+  it("are listed in pages even if it used thousands of channels in an hour", async () => {
     await using database = await engine.open();
     const storage = makeReceiptStorage(database);
     const receipts = Array.from({ length: 1_400 }, (_, at) => {
@@ -145,7 +145,7 @@ describe.each(engines)("the receipts of a key on $name", (engine) => {
     expect(found).toEqual([...expected(receipts, { ...all, keyId: "key-1", limit: 2_000 })]);
   });
 
-  it("are kept in a list of their own only where their hour does not lead to them, and go from it with the others", async () => {
+  it("are listed as strays only if their hour does not lead to them, and are deleted with the others", async () => {
     await using database = await engine.open();
     const strays = async () => (await database.all<{ id: string }>(sql`select id from stray_receipts order by id`)).map(({ id }) => id);
     const startedMs = beganMs + hourMs;
@@ -162,7 +162,7 @@ describe.each(engines)("the receipts of a key on $name", (engine) => {
     expect(await listed()).toEqual([other.id, later.id]);
   });
 
-  it("are found where an id is of a later moment than its call, which is the last that is asked for", async () => {
+  it("are found if the id is later than the call, and the call is the last one of the query", async () => {
     await using database = await engine.open();
     const startedMs = beganMs + 10;
     const set = sampleReceipt({ startedMs, id: Bun.randomUUIDv7("hex", startedMs + 5), keyId: "key-1" });
@@ -171,7 +171,7 @@ describe.each(engines)("the receipts of a key on $name", (engine) => {
     expect((await makeReceiptStorage(database).list(query)).map(({ id }) => id)).toEqual([set.id]);
   });
 
-  it("of a store of the first version are found after the step, and its sums are what they were", async () => {
+  it("of a store of the first version are found after the migration, and its sums are unchanged", async () => {
     const first =
       engine.name === "sqlite"
         ? new SqliteDatabase(storeFile(freshDataDir()))

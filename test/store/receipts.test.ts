@@ -40,7 +40,7 @@ async function add(database: Database, receipts: readonly Receipt[]): Promise<re
 describe.each(engines)("receipts on $name", (engine) => {
   const it = test.skipIf(engine.skipped !== null);
 
-  it("come back as they were, with their attempts and their plan", async () => {
+  it("are read back as they were, with their attempts and their plan", async () => {
     await using database = await engine.open();
     const receipts = makeReceiptStorage(database);
     const receipt = sampleReceipt({
@@ -76,7 +76,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect(await receipts.list(all)).toEqual([receipt]);
   });
 
-  it("come back to the letter, whatever is in their names", async () => {
+  it("are read back exactly, whatever is in their names", async () => {
     await using database = await engine.open();
     const storage = makeReceiptStorage(database);
     const text = fc.oneof(
@@ -122,7 +122,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     );
   });
 
-  it("tell their only attempt by a row of its own as soon as one thing is different", async () => {
+  it("store their only attempt in a row of its own as soon as one field differs", async () => {
     await using database = await engine.open();
     const plain = sampleReceipt().attempts[0]!;
     const other: AttemptReceipt = {
@@ -157,7 +157,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect((await database.all<{ n: number }>(sql`select count(*) as n from attempts`))[0]?.n).toBe(fields.length - 2);
   });
 
-  it("keep a row for every attempt but those that say the same as their receipt", async () => {
+  it("have a row for each attempt except those that say the same as their receipt", async () => {
     await using database = await engine.open();
     const plain = sampleReceipt().attempts[0]!;
     const failed = { ...plain, channel: "channel-2", outcome: "failed" as const, error: "overloaded", nanos: 0 };
@@ -169,7 +169,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     ]);
   });
 
-  it("are found by the name that was made for their request, also where a client chose the same name later", async () => {
+  it("are found by their generated request id, even if a client sent the same id later", async () => {
     await using database = await engine.open();
     const storage = makeReceiptStorage(database);
     const one = sampleReceipt();
@@ -186,7 +186,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect(await storage.find(made.requestId.toUpperCase())).toBeNull();
   });
 
-  it("are written once, however often they come", async () => {
+  it("are stored once, however often they are written", async () => {
     await using database = await engine.open();
     const receipts = Array.from({ length: 200 }, () => sampleReceipt());
     expect((await add(database, receipts.slice(0, 120))).length).toBe(120);
@@ -198,7 +198,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect((await database.all<{ n: number }>(sql`select cast(sum(calls) as bigint) as n from usage_days`))[0]?.n).toBe(200);
   });
 
-  it("are never hidden by the request id that another client chose", async () => {
+  it("are never hidden by a request id that another client sent", async () => {
     await using database = await engine.open();
     const storage = makeReceiptStorage(database);
     const beganMs = Date.UTC(2026, 5, 1);
@@ -216,7 +216,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect((await storage.find(copied.id))?.id).toBe(copied.id);
   });
 
-  it("are found by the newest of their request's name, and listed newest first, page by page", async () => {
+  it("are found by request id, the newest first, and listed newest first in pages", async () => {
     await using database = await engine.open();
     const storage = makeReceiptStorage(database);
     const beganMs = Date.UTC(2026, 5, 1);
@@ -248,7 +248,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect(await ids({ model: "\0" })).toEqual([]);
   });
 
-  it("are taken whatever their names and figures are", async () => {
+  it("are stored whatever their names and figures are", async () => {
     await using database = await engine.open();
     const text = fc.oneof(anyText({ maxLength: 40 }), fc.constantFrom("\0", "\ud800", "x".repeat(5_000), "😀".repeat(300)));
     const figure = fc.oneof(fc.double(), fc.constantFrom(null, -1, Number.NaN, Infinity, 1e300, 0.5));
@@ -282,7 +282,7 @@ describe.each(engines)("receipts on $name", (engine) => {
     );
   });
 
-  it("and hourly sums are forgotten when they are old, and daily sums are not", async () => {
+  it("and hourly sums are deleted when they are old, and daily sums are not", async () => {
     await using database = await engine.open();
     const wallMs = Date.UTC(2026, 5, 30);
     const startedAt = (days: number) => wallMs - days * 24 * hour;
@@ -307,7 +307,7 @@ describe.each(engines)("receipts on $name", (engine) => {
   });
 });
 
-test("what is read from the journal into the tables is what the receipt that it tells would be", () => {
+test("a journal line becomes the same rows as the receipt that it contains", () => {
   const text = fc.oneof(anyText({ maxLength: 12 }), fc.constantFrom("", "\0", "\ud800x", "x".repeat(500), "😀".repeat(150)));
   const figure = fc.oneof(
     fc.double({ noNaN: true, noDefaultInfinity: true }),
@@ -357,7 +357,7 @@ test("what is read from the journal into the tables is what the receipt that it 
   for (const wrong of [null, "2", [2], [2, "id", null, "key", "dance"]]) expect(() => entryOfLine(wrong)).toThrow(TypeError);
 });
 
-test("a request's name is kept where it is not the one that is made from the receipt's id, and only there", () => {
+test("a request id is stored only if it was not derived from the receipt's id", () => {
   const id = Bun.randomUUIDv7();
   expect(ownRequestName(requestNameOf(id), id)).toBeNull();
   const made = requestNameOf(id);
@@ -368,7 +368,7 @@ test("a request's name is kept where it is not the one that is made from the rec
   for (const other of others) expect(receiptIdIn(other)).not.toBe(id);
 });
 
-test("an id's bound lies before every id of its moment and behind every earlier one", () => {
+test("the id bound of a time sorts before each id of that time and after each earlier one", () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 2 ** 47 }), (ms) => {
       expect(idOf(ms) >= idAt(ms)).toBeTrue();

@@ -104,7 +104,7 @@ const receipts: readonly Receipt[] = Array.from({ length: 700 }, (_, at) =>
 describe.each(engines)("usage on $name", (engine) => {
   const it = test.skipIf(engine.skipped !== null);
 
-  it("is what the receipts say, however it is asked for", async () => {
+  it("matches the receipts for each query", async () => {
     await using database = await engine.open();
     await add(database, receipts);
     const storage = makeReceiptStorage(database);
@@ -123,7 +123,7 @@ describe.each(engines)("usage on $name", (engine) => {
     );
   });
 
-  it("of whole days is still known when the hours are forgotten", async () => {
+  it("of whole days is still known after the hours were deleted", async () => {
     await using database = await engine.open();
     await add(database, receipts);
     await retain(database, { receiptsMs: 1, hoursMs: 1, wallMs: beganMs + 1_000 * hour });
@@ -141,7 +141,7 @@ describe.each(engines)("usage on $name", (engine) => {
     expect(await storage.usage({ ...any, by: ["key"] })).toEqual([]);
   });
 
-  it("adds up exactly when several write at once", async () => {
+  it("is exact when several processes write at once", async () => {
     await using database = await engine.open();
     const parts = [0, 1, 2, 3].map((part) => receipts.filter((_, at) => at % 4 === part));
     await Promise.all(parts.map(async (part) => add(database, part)));

@@ -49,7 +49,7 @@ export function testCountsContract(world: CountsWorld): void {
     const key = newKey();
     const tokens: CountRequest = { id: `${key} tpm`, limit: 100, need: 101, wish: 101, sharers: 1 };
     expect(await counts.take([one(key, 1), tokens], null)).toMatchObject({ ok: false, short: tokens.id, waitMs: windowMs });
-    const full = { id: `${key} slots`, limit: 0, call: "a", lifeMs: 1_000 };
+    const full = { id: `${key} slots`, limit: 0, call: "a", ttlMs: 1_000 };
     expect(await counts.take([one(key, 1)], full)).toMatchObject({ ok: false, short: full.id });
     expect(await counts.take([one(key, 1)], { ...full, limit: 1 })).toMatchObject({ ok: true, granted: [{ remaining: 0 }] });
     // The refused take of the rate must not have left its slot behind.
@@ -102,7 +102,7 @@ export function testCountsContract(world: CountsWorld): void {
     const counts = await world.open();
     const key = newKey();
     expect(await counts.take([], hold(key, 2, "a"))).toMatchObject({ ok: true });
-    expect(await counts.take([], { ...hold(key, 2, "dead"), lifeMs: 1_000 })).toMatchObject({ ok: true });
+    expect(await counts.take([], { ...hold(key, 2, "dead"), ttlMs: 1_000 })).toMatchObject({ ok: true });
     expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: false, short: `${key} slots` });
     await counts.release(`${key} slots`, ["a"]);
     expect(await counts.take([], hold(key, 2, "b"))).toMatchObject({ ok: true });
@@ -113,7 +113,7 @@ export function testCountsContract(world: CountsWorld): void {
   test("a slot that is renewed lives on, and one that was forgotten is restored", async () => {
     const counts = await world.open();
     const key = newKey();
-    const short = { ...hold(key, 1, "long"), lifeMs: 1_200 };
+    const short = { ...hold(key, 1, "long"), ttlMs: 1_200 };
     await counts.take([], short);
     for (let round = 0; round < 4; round += 1) {
       await Bun.sleep(450);
@@ -141,8 +141,8 @@ function one(key: string, limit: number): CountRequest {
   return { id: `${key} rpm`, limit, need: 1, wish: 1, sharers: 4 };
 }
 
-function hold(key: string, limit: number, call: string): { id: string; limit: number; call: string; lifeMs: number } {
-  return { id: `${key} slots`, limit, call, lifeMs: 30_000 };
+function hold(key: string, limit: number, call: string): { id: string; limit: number; call: string; ttlMs: number } {
+  return { id: `${key} slots`, limit, call, ttlMs: 30_000 };
 }
 
 function slotsOf(taken: TakeResult): readonly number[] {

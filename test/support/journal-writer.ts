@@ -10,8 +10,8 @@ import { sampleOpening, sampleReceipt } from "./journal-receipts.ts";
  */
 const [dataDir = "", store = "", holder = ""] = process.argv.slice(2);
 
-const journal = openJournal({ folder: join(dataDir, "journal"), holder, onTrouble: complain, segmentBytes: 60_000 });
-startDrain({ journal, database: { store, dataDir }, onTrouble: complain, onReport: complain, pollMs: 5, adoptMs: 100 });
+const journal = openJournal({ folder: join(dataDir, "journal"), holder, onError: complain, segmentBytes: 60_000 });
+startDrain({ journal, database: { store, dataDir }, onError: complain, onReport: complain, pollMs: 5, adoptMs: 100 });
 
 function complain(what: unknown): void {
   if (what !== null) console.error(what);

@@ -9,7 +9,7 @@ export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledge
       reserveSlot: () => ({ kind: "slot", release: () => {} }),
       admit: () => ({ kind: "grant", rateLimitStatus: null, settle: () => {} }),
     },
-    receipts: { full: false, open: () => Promise.resolve(), openSoon: () => {}, close: () => Promise.resolve() },
+    receipts: { full: false, open: () => Promise.resolve(), openDeferred: () => {}, close: () => Promise.resolve() },
     ratesOf: () => null,
     wallMs: () => 0,
     log,

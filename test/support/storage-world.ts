@@ -1,4 +1,4 @@
-import { StorageTrouble, type Actor, type Storage } from "../../src/gateway/storage.ts";
+import { StorageError, type Actor, type Storage } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { makeStorage } from "../../src/store/storage.ts";
@@ -45,10 +45,10 @@ export async function storageWorld(engine: Engine, startMs = 1_000_000, threaded
   };
 }
 
-/** What kind of trouble came of it, or `none`. */
-export async function trouble(work: Promise<unknown>): Promise<string> {
+/** The kind of the `StorageError` that it rejects with, or `none`. */
+export async function errorKind(work: Promise<unknown>): Promise<string> {
   return work.then(
     () => "none",
-    (error: unknown) => (error instanceof StorageTrouble ? error.kind : String(error)),
+    (error: unknown) => (error instanceof StorageError ? error.kind : String(error)),
   );
 }

@@ -1,4 +1,4 @@
-import { StorageTrouble, type Account, type Session } from "../../gateway/storage.ts";
+import { StorageError, type Account, type Session } from "../../gateway/storage.ts";
 import type { Services } from "../services.ts";
 
 export const sessionIdleMs = 30 * 60_000;
@@ -49,7 +49,7 @@ async function unlessTroubled(writing: Promise<void>): Promise<void> {
   try {
     await writing;
   } catch (error) {
-    if (!(error instanceof StorageTrouble)) throw error;
+    if (!(error instanceof StorageError)) throw error;
   }
 }
 

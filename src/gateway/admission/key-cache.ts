@@ -1,7 +1,7 @@
 import type { Key } from "../../keys/key.ts";
 import { parseToken } from "../../keys/token.ts";
 import { BoundedMap } from "../upstream-state/bounded-map.ts";
-import { StorageTrouble, type ChangedKey, type OpenedKey } from "../storage.ts";
+import { StorageError, type ChangedKey, type OpenedKey } from "../storage.ts";
 
 /** What a token opens: a key, nothing, or unknown because the store does not answer or its data is damaged. */
 export type Opened = Key | null | "unavailable" | DamagedKey;
@@ -27,8 +27,8 @@ export interface KeyCachePorts {
 export class KeyCache {
   private readonly known = new BoundedMap<string, OpenedKey>(knownMax, (digest, { key }) => this.unlink(digest, key.id));
   private readonly digestsOf = new Map<string, Set<string>>();
-  private readonly strangers = new Map<string, number>();
-  private readonly asking = new Map<string, Promise<Opened>>();
+  private readonly unknownTokens = new Map<string, number>();
+  private readonly pending = new Map<string, Promise<Opened>>();
   private syncedMs: number;
   /** Counts reported changes. */
   private changes = 0;
@@ -45,10 +45,10 @@ export class KeyCache {
       return this.open(entry);
     }
     const nowMs = this.ports.nowMs();
-    const until = this.strangers.get(digest);
+    const until = this.unknownTokens.get(digest);
     if (until !== undefined && until > nowMs) return null;
     if (token !== null && parseToken(token) === "damaged") return null;
-    return this.asking.get(digest) ?? this.ask(digest);
+    return this.pending.get(digest) ?? this.lookUp(digest);
   }
 
   /** The store was reached, and these are all changes. Returns the keys that were revoked. */
@@ -56,14 +56,14 @@ export class KeyCache {
     this.syncedMs = this.ports.nowMs();
     if (keys.length === 0) return [];
     this.changes += 1;
-    this.strangers.clear();
+    this.unknownTokens.clear();
     return this.renewed(keys);
   }
 
   /** The store was reached, and there were too many changes to list. Returns the known keys, whose present state must be reported next. */
-  unsure(): readonly string[] {
+  invalidate(): readonly string[] {
     this.changes += 1;
-    this.strangers.clear();
+    this.unknownTokens.clear();
     return [...this.digestsOf.keys()];
   }
 
@@ -76,14 +76,14 @@ export class KeyCache {
     return keys.filter(({ revoked }) => revoked).map(({ id }) => id);
   }
 
-  private async ask(digest: string): Promise<Opened> {
-    if (this.asking.size >= askingMax) return "unavailable";
-    const answer = this.answer(digest);
-    this.asking.set(digest, answer);
+  private async lookUp(digest: string): Promise<Opened> {
+    if (this.pending.size >= pendingMax) return "unavailable";
+    const answer = this.readStore(digest);
+    this.pending.set(digest, answer);
     try {
       return await answer;
     } finally {
-      this.asking.delete(digest);
+      this.pending.delete(digest);
     }
   }
 
@@ -91,24 +91,24 @@ export class KeyCache {
    * Asks the store. If a change is reported meanwhile, the answer may be older than the change, which will not be reported again. So
    * the store is asked once more.
    */
-  private async answer(digest: string): Promise<Opened> {
+  private async readStore(digest: string): Promise<Opened> {
     for (let round = 0; round < roundsMax; round++) {
       const { changes } = this;
       let entry: OpenedKey | null;
       try {
         entry = await this.ports.byDigest(digest);
       } catch (error) {
-        return error instanceof StorageTrouble && error.kind === "damaged" ? { damaged: error.message } : "unavailable";
+        return error instanceof StorageError && error.kind === "damaged" ? { damaged: error.message } : "unavailable";
       }
       if (changes !== this.changes) continue;
       // A token that has expired takes as long as one that never existed, so that timing does not tell them apart.
       const opened = entry === null ? null : this.open(entry);
       if (entry !== null && opened !== null) {
-        this.remember(digest, entry);
+        this.store(digest, entry);
         return opened;
       }
-      if (this.strangers.size >= strangersMax) this.strangers.clear();
-      this.strangers.set(digest, this.ports.nowMs() + strangerMs);
+      if (this.unknownTokens.size >= unknownMax) this.unknownTokens.clear();
+      this.unknownTokens.set(digest, this.ports.nowMs() + unknownMs);
       return null;
     }
     return "unavailable";
@@ -120,7 +120,7 @@ export class KeyCache {
     return key;
   }
 
-  private remember(digest: string, entry: OpenedKey): void {
+  private store(digest: string, entry: OpenedKey): void {
     this.known.set(digest, entry);
     const digests = this.digestsOf.get(entry.key.id);
     if (digests === undefined) this.digestsOf.set(entry.key.id, new Set([digest]));
@@ -138,7 +138,7 @@ export class KeyCache {
     this.forget(id);
     if (key === null || revoked) return;
     // Tokens of the key that no call has used yet are stored, too.
-    for (const { digest, expiresMs } of tokens) this.remember(digest, { key, tokenExpiresMs: expiresMs });
+    for (const { digest, expiresMs } of tokens) this.store(digest, { key, tokenExpiresMs: expiresMs });
   }
 
   private forget(keyId: string): void {
@@ -151,8 +151,8 @@ export class KeyCache {
 const staleMaxMs = 15 * 60_000;
 const knownMax = 50_000;
 /** A token that opened nothing is not looked up again for a moment, so that guessing does not load the store. */
-const strangerMs = 2_000;
-const strangersMax = 20_000;
+const unknownMs = 2_000;
+const unknownMax = 20_000;
 /** More than there are guessing connections, so that a valid key among them is still looked up. */
-const askingMax = 10_000;
+const pendingMax = 10_000;
 const roundsMax = 3;

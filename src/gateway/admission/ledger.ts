@@ -55,7 +55,7 @@ export class Ledger {
   async admit(receiptId: string, facts: Readonly<CallFacts>, key: Key, ask: CallRequest, route: Route): Promise<Admission | LimitExceeded> {
     const { limiter, receipts } = this.ports;
     const metered = hasBudget(key);
-    if (metered && receipts.full) return noRoom;
+    if (metered && receipts.full) return journalFull;
     const startedMs = this.ports.wallMs();
     const demand = this.demand(ask, route, startedMs, metered);
     const granting = limiter.admit(key, ask.model, demand, receiptId);
@@ -81,14 +81,14 @@ export class Ledger {
     };
     // A call that may spend money must be in the journal before it is made.
     if (metered) admission.onRecord = receipts.open(admission);
-    else receipts.openSoon(admission);
+    else receipts.openDeferred(admission);
     return admission;
   }
 
   /** The start of the call could not be written to the journal, so the call is not made. */
   lost(admission: Admission): LimitExceeded {
     admission.grant.settle(null);
-    return noRoom;
+    return journalFull;
   }
 
   /** Records how a call ended. If it was admitted, its receipt is written and its limits are settled. */
@@ -183,10 +183,10 @@ function ceilingOf({ tiers }: Route): number | null {
   return highest;
 }
 
-const noRoom: LimitExceeded = {
+const journalFull: LimitExceeded = {
   kind: "limit_exceeded",
   failure: failure("store_unavailable", "the journal of receipts is full", {
-    message: "The gateway has no room to write down what this call costs. Try again later.",
+    message: "The gateway cannot record what this call costs, because its journal is full. Try again later.",
   }),
   retryAfterMs: 5000,
   rateLimitStatus: null,

@@ -62,7 +62,7 @@ export interface ReceiptBook {
   /** A call was admitted. A call of a key with a budget waits until this resolves. */
   open(opening: ReceiptOpening): Promise<void>;
   /** The same for a call without a budget: written within a moment, unless the call ends before that. */
-  openSoon(opening: ReceiptOpening): void;
+  openDeferred(opening: ReceiptOpening): void;
   /** A call has ended. The last bytes of its answer wait for this. */
   close(receipt: Receipt): Promise<void>;
 }

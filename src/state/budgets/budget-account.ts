@@ -1,4 +1,4 @@
-import type { BudgetAnswer, BudgetAsk, HeldMoney, KeptHold } from "../../gateway/storage.ts";
+import type { BudgetHoldResult, BudgetHoldRequest, HeldMoney, HoldRenewal } from "../../gateway/storage.ts";
 import type { BudgetPeriod } from "../../limits/limits.ts";
 import { periodEndMs, periodStartMs } from "../../limits/period.ts";
 import {
@@ -58,7 +58,7 @@ export interface BudgetAccountContext {
   /** How long what the store granted or prolonged may be spent, from the moment it was asked to. */
   readonly spendableMs: number;
   /** Asks the store as soon as it may be asked. */
-  hold(ask: () => Omit<BudgetAsk, "holder" | "lifeMs">): Promise<BudgetAnswer>;
+  hold(ask: () => Omit<BudgetHoldRequest, "holder" | "ttlMs">): Promise<BudgetHoldResult>;
   /** Some money is to be given back at once. */
   giveBackSoon(): void;
   /** So little is left of a budget that what is not needed here goes back at the next look; or that is over. */
@@ -143,7 +143,7 @@ export class BudgetAccount {
   }
 
   /** What the store is to keep, after idle money was put aside; everything is idle when there is need for room. */
-  toKeep(drainedMs: number, needRoom: boolean): KeptHold {
+  toKeep(drainedMs: number, needRoom: boolean): HoldRenewal {
     const nowMs = this.context.nowMs();
     this.turnTo(this.line);
     this.noteDrained(drainedMs, nowMs);
@@ -161,7 +161,7 @@ export class BudgetAccount {
   }
 
   /** The same, after all was put aside that no call here needs: others are short of it, or soon will be. Null: calls wait for it here. */
-  toReturn(drainedMs: number): KeptHold | null {
+  toReturn(drainedMs: number): HoldRenewal | null {
     this.turnTo(this.line);
     if (this.waiting.size > 0 && this.shortSinceMs === null) return null;
     this.noteDrained(drainedMs, this.context.nowMs());
@@ -268,7 +268,7 @@ export class BudgetAccount {
     return { ok: false, why, spentNanos: this.spentNanos, held: why === "spent" ? this.held : null };
   }
 
-  private kept(): KeptHold {
+  private kept(): HoldRenewal {
     const most = this.isLost ? storedMaxAfterLoss(this.lease) : storedMax(this.lease);
     return { budget: this.line.budget, nanos: most + (this.request?.wish ?? 0), back: takeReturned(this.lease) };
   }
@@ -322,7 +322,7 @@ export class BudgetAccount {
   }
 
   /** Fixed at the moment of asking, not before: by then more may wait, or the period may be another. */
-  private asked(request: LeaseRequest): Omit<BudgetAsk, "holder" | "lifeMs"> {
+  private asked(request: LeaseRequest): Omit<BudgetHoldRequest, "holder" | "ttlMs"> {
     this.turnTo(this.line);
     const { budget, keyId, models, exceptModels, limitNanos } = this.line;
     const [first] = this.waiting;
@@ -342,12 +342,12 @@ export class BudgetAccount {
     request.sharers = processes > 1 ? sharersOf(processes) : 1;
     request.forCalls = first !== undefined;
     // Those who have answered already are not asked a second time for the same call.
-    const press = request.forCalls && this.shortSinceMs === null;
+    const recall = request.forCalls && this.shortSinceMs === null;
     const { wish, sharers } = request;
-    return { budget, keyId, models, exceptModels, limitNanos, sinceMs: this.sinceMs, need, wish, waiting, sharers, press, back };
+    return { budget, keyId, models, exceptModels, limitNanos, sinceMs: this.sinceMs, need, wish, waiting, sharers, recall, back };
   }
 
-  private answered(request: LeaseRequest, answer: BudgetAnswer): void {
+  private answered(request: LeaseRequest, answer: BudgetHoldResult): void {
     // It was given up. Should the store have granted it, the next look at what is kept gives it back.
     if (request !== this.request) return;
     this.request = null;
@@ -370,7 +370,7 @@ export class BudgetAccount {
   }
 
   /** Whether others may still return something, which is waited for. */
-  private saidNo({ forCalls, need, sharers }: LeaseRequest, answer: BudgetAnswer & { readonly ok: false }): boolean {
+  private saidNo({ forCalls, need, sharers }: LeaseRequest, answer: BudgetHoldResult & { readonly ok: false }): boolean {
     const nowMs = this.context.nowMs();
     const { heldNanos, ownNanos, others, awaited } = answer;
     this.held = { heldNanos, ownNanos, others };

@@ -1,4 +1,4 @@
-import type { BudgetAnswer, BudgetAsk, BudgetStorage, KeptHold } from "../../gateway/storage.ts";
+import type { BudgetHoldResult, BudgetHoldRequest, BudgetStorage, HoldRenewal } from "../../gateway/storage.ts";
 import {
   BudgetAccount,
   wholeNanos,
@@ -9,7 +9,7 @@ import {
 } from "./budget-account.ts";
 
 export interface LedgerOptions {
-  readonly storage: Pick<BudgetStorage, "hold" | "keep" | "wanted">;
+  readonly storage: Pick<BudgetStorage, "hold" | "renew" | "wanted">;
   /** Names this process in the store. */
   readonly holder: string;
   /** Milliseconds on a clock that never jumps, and on one that tells the day. */
@@ -56,7 +56,7 @@ export class BudgetLedger {
       after,
       processes: options.processes ?? (() => 1),
       deadlineMs: options.deadlineMs ?? 2_000,
-      spendableMs: lifeMs - lifeMarginMs,
+      spendableMs: ttlMs - lifeMarginMs,
       hold: (ask) => this.hold(ask),
       giveBackSoon: () => void this.keep(),
       nearEnd: (budget, isNear) => void (isNear ? this.nearEnd.add(budget) : this.nearEnd.delete(budget)),
@@ -132,7 +132,7 @@ export class BudgetLedger {
 
   private async giveBack(wanted: ReadonlySet<string>): Promise<void> {
     const drainedMs = this.drainedMs();
-    const kept: KeptHold[] = [];
+    const kept: HoldRenewal[] = [];
     for (const budget of wanted) {
       const hold = this.accounts.get(budget)?.toReturn(drainedMs) ?? null;
       if (hold !== null) kept.push(hold);
@@ -145,16 +145,16 @@ export class BudgetLedger {
     if (this.context.nowMs() - this.keptMs >= keepAgainAfterMs) void this.keep();
   }
 
-  private hold(ask: () => Omit<BudgetAsk, "holder" | "lifeMs">): Promise<BudgetAnswer> {
+  private hold(ask: () => Omit<BudgetHoldRequest, "holder" | "ttlMs">): Promise<BudgetHoldResult> {
     const answer = this.holdInTurn(ask);
     const over = answer.then(nothing, nothing).finally(() => this.holding.delete(over));
     this.holding.add(over);
     return answer;
   }
 
-  private async holdInTurn(ask: () => Omit<BudgetAsk, "holder" | "lifeMs">): Promise<BudgetAnswer> {
+  private async holdInTurn(ask: () => Omit<BudgetHoldRequest, "holder" | "ttlMs">): Promise<BudgetHoldResult> {
     while (this.keeping !== null) await this.keeping;
-    return this.options.storage.hold({ ...ask(), holder: this.options.holder, lifeMs });
+    return this.options.storage.hold({ ...ask(), holder: this.options.holder, ttlMs });
   }
 
   private async inTime(what: Promise<unknown>): Promise<void> {
@@ -168,7 +168,7 @@ export class BudgetLedger {
     this.keptMs = this.context.nowMs();
     const needRoom = this.accounts.size >= this.accountsMax / 2;
     const drainedMs = this.drainedMs();
-    const kept: KeptHold[] = [];
+    const kept: HoldRenewal[] = [];
     for (const account of this.accounts.values()) kept.push(account.toKeep(drainedMs, needRoom));
     if (kept.length === 0) return;
     const sent = { nowMs: this.context.nowMs(), wallMs: this.context.wallMs() };
@@ -183,11 +183,11 @@ export class BudgetLedger {
   }
 
   /** Whether the store took note. Should it never answer, it is not waited for. */
-  private told(kept: readonly KeptHold[]): Promise<boolean> {
+  private told(kept: readonly HoldRenewal[]): Promise<boolean> {
     return new Promise((resolve) => {
       const giveUp = this.context.after(abandonAfterMs, () => resolve(false));
       void this.options.storage
-        .keep(this.options.holder, kept, lifeMs)
+        .renew(this.options.holder, kept, ttlMs)
         .then(
           () => resolve(true),
           () => resolve(false),
@@ -202,7 +202,7 @@ const keepEveryMs = 15_000;
 /** How often this process looks whether others are short of what it holds. A call of theirs waits three times as long for it. */
 const lookEveryMs = 500;
 /** A hold outlives its process by this, so that its receipts can be counted first. */
-const lifeMs = 600_000;
+const ttlMs = 600_000;
 /**
  * A hold is not spent any more so long before its life is over: more than a request to the store may take (or what is prolonged
  * could have ended on the way), and two clocks differ by in that time.

@@ -24,7 +24,7 @@ export class SlotLeases {
     private readonly counts: Pick<DistributedCounts, "renew" | "release">,
     private readonly guard: Pick<StoreGuard, "run" | "open">,
     private readonly nowMs: () => number,
-    readonly lifeMs: number,
+    readonly ttlMs: number,
     /** For so long a slot that nobody uses stays here. */
     private readonly idleMs: number,
   ) {}
@@ -36,12 +36,12 @@ export class SlotLeases {
 
   /** A slot to be asked for, and so many more for those who wait behind. */
   wanted(id: string, limit: number, more: number): SlotLease {
-    return { id, limit, call: this.name(), lifeMs: this.lifeMs, more: Array.from({ length: more }, () => this.name()) };
+    return { id, limit, call: this.name(), ttlMs: this.ttlMs, more: Array.from({ length: more }, () => this.name()) };
   }
 
   /** The store took so many of the slots it was asked for: the first is in use, the others are there for those who wait. */
-  arrived({ id, limit, call, lifeMs, more = [] }: SlotLease, count: number): SlotLease {
-    const [first, ...others] = [call, ...more].slice(0, Math.max(1, count)).map((name): SlotLease => ({ id, limit, call: name, lifeMs }));
+  arrived({ id, limit, call, ttlMs, more = [] }: SlotLease, count: number): SlotLease {
+    const [first, ...others] = [call, ...more].slice(0, Math.max(1, count)).map((name): SlotLease => ({ id, limit, call: name, ttlMs }));
     for (const lease of others) {
       this.add(lease);
       this.rest(lease);
@@ -52,7 +52,7 @@ export class SlotLeases {
 
   /** A slot for a call that was admitted without the store. */
   unseenOf(id: string, limit: number): SlotLease {
-    const lease: SlotLease = { id, limit, call: this.name(), lifeMs: this.lifeMs };
+    const lease: SlotLease = { id, limit, call: this.name(), ttlMs: this.ttlMs };
     this.add(lease);
     this.unseen.add(nameOf(lease));
     return lease;
@@ -76,14 +76,14 @@ export class SlotLeases {
     const name = nameOf(lease);
     if (this.unseen.delete(name)) {
       this.held.delete(name);
-      void this.release(lease.id, [lease], this.nowMs() + this.lifeMs);
+      void this.release(lease.id, [lease], this.nowMs() + this.ttlMs);
     } else this.rest(lease);
   }
 
   /** The store took slots for a call that went on, or not, without them. */
-  late({ id, limit, call, lifeMs, more = [] }: SlotLease): void {
-    const leases = [call, ...more].map((name): SlotLease => ({ id, limit, call: name, lifeMs }));
-    void this.release(id, leases, this.nowMs() + this.lifeMs);
+  late({ id, limit, call, ttlMs, more = [] }: SlotLease): void {
+    const leases = [call, ...more].map((name): SlotLease => ({ id, limit, call: name, ttlMs }));
+    void this.release(id, leases, this.nowMs() + this.ttlMs);
   }
 
   /** Prolongs the slots when it is time, and frees those that nobody uses or that could not be freed before. */
@@ -95,7 +95,7 @@ export class SlotLeases {
       if (nowMs < untilMs) void this.release(lease.id, [lease], untilMs);
     }
     for (const [id, resting] of this.idle) this.freeIdle(id, resting, nowMs);
-    if (this.held.size === 0 || nowMs - this.keptMs < this.lifeMs / 3 || !this.guard.open || this.keeping !== null) return;
+    if (this.held.size === 0 || nowMs - this.keptMs < this.ttlMs / 3 || !this.guard.open || this.keeping !== null) return;
     const before = this.keptMs;
     this.keptMs = nowMs;
     this.keeping = this.guard
@@ -143,7 +143,7 @@ export class SlotLeases {
     if (resting.length === 0) this.idle.delete(id);
     if (gone.length === 0) return;
     for (const lease of gone) this.held.delete(nameOf(lease));
-    void this.release(id, gone, nowMs + this.lifeMs);
+    void this.release(id, gone, nowMs + this.ttlMs);
   }
 
   private async release(id: string, leases: readonly SlotLease[], untilMs: number): Promise<void> {

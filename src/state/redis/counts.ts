@@ -44,7 +44,7 @@ export class RedisCounts implements DistributedCounts {
     const { slotMs, slots } = this.span;
     const values: (string | number)[] = [slotMs, slots, requests.length];
     for (const { limit, need, wish, sharers } of requests) values.push(limit, need, wish, sharers);
-    if (lease !== null) values.push(lease.limit, lease.lifeMs, lease.call, ...(lease.more ?? []));
+    if (lease !== null) values.push(lease.limit, lease.ttlMs, lease.call, ...(lease.more ?? []));
     const names = requests.map(({ id }) => this.countKey(id));
     if (lease !== null) names.push(this.slotsKey(lease.id));
     return takenOf(await runOnTypedKeys(this.link, takeScript, names, values), requests, lease);
@@ -56,12 +56,12 @@ export class RedisCounts implements DistributedCounts {
   }
 
   async renew(leases: readonly SlotLease[]): Promise<void> {
-    const sorted = Map.groupBy(leases, ({ id, lifeMs }) => `${lifeMs} ${id}`).values();
+    const sorted = Map.groupBy(leases, ({ id, ttlMs }) => `${ttlMs} ${id}`).values();
     await Promise.all(
       [...sorted].flatMap((alike) => {
-        const { id, lifeMs } = alike[0]!;
+        const { id, ttlMs } = alike[0]!;
         return batches(alike.map(({ call }) => call)).map((calls) =>
-          runOnTypedKeys(this.link, renewScript, [this.slotsKey(id)], [lifeMs, ...calls]),
+          runOnTypedKeys(this.link, renewScript, [this.slotsKey(id)], [ttlMs, ...calls]),
         );
       }),
     );

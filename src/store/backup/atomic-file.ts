@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 
 /**
- * Makes a file that is either there and whole or not there at all: it is made under another name beside it, for nobody else
- * to read, and gets its own when it has reached the disk. Where the making says false or fails, nothing is left.
+ * Writes a file so that it either exists completely or not at all: `make` fills a private temporary file beside it, which is synced
+ * and then renamed. If `make` returns false or throws, the temporary file is deleted.
  */
 export async function writeAtomically(file: string, make: (part: string) => Promise<boolean>): Promise<boolean> {
   return withTempFile(file, async (part) => {
@@ -17,7 +17,7 @@ export async function writeAtomically(file: string, make: (part: string) => Prom
   });
 }
 
-/** A file beside another, for nobody else to read, that is gone after its use, and when the process ends over it as well. */
+/** Provides a private temporary file beside `file`, which is deleted afterwards, also when the process exits in between. */
 export async function withTempFile<T>(file: string, use: (part: string) => Promise<T>): Promise<T> {
   const part = `${file}.${randomUUID()}.part`;
   const remove = (): void => {
@@ -35,7 +35,7 @@ export async function withTempFile<T>(file: string, use: (part: string) => Promi
   }
 }
 
-/** Removes the parts of a file that a process left which was killed over them. */
+/** Deletes temporary files of `file` that killed processes left behind. */
 export function removeAbandoned(file: string): void {
   const folder = dirname(file);
   const names = readdirSync(folder).filter((name) => name.startsWith(`${basename(file)}.`) && /\.part(-wal|-shm|-journal)?$/.test(name));
@@ -57,11 +57,11 @@ export function fsyncPath(path: string): void {
   }
 }
 
-export function fileError(error: unknown, file: string): StorageTrouble {
-  if (error instanceof StorageTrouble) return error;
+export function fileError(error: unknown, file: string): StorageError {
+  if (error instanceof StorageError) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === "ENOSPC" || code === "EDQUOT" || code === "EROFS") {
-    return new StorageTrouble("full", `There is no room for ${file}: ${message}. Make room on its disk, or choose another place.`);
+    return new StorageError("full", `There is no space for ${file}: ${message}. Free some space on its disk, or choose another folder.`);
   }
-  return new StorageTrouble("unavailable", `${file} cannot be made: ${message}. Check that its folder exists and may be written.`);
+  return new StorageError("unavailable", `${file} cannot be created: ${message}. Check that its folder exists and is writable.`);
 }

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import { checkStore } from "./check.ts";
 import { withTempFile, removeAbandoned, writeAtomically } from "./atomic-file.ts";
 import { encryptionKeyFor, type BackupProtection } from "./key.ts";
@@ -10,17 +10,17 @@ import { storeFile } from "../sqlite/sqlite.ts";
 import { ThreadDatabase } from "../sqlite/thread-database.ts";
 
 export interface BackupOptions {
-  /** As the configuration says; only SQLite is backed up by us. */
+  /** The `store` setting. Only SQLite can be backed up by Sluice. */
   readonly store?: string;
   readonly dataDir: string;
-  /** The master key, where the environment gives it. */
+  /** The master key, if the environment sets it. */
   readonly given?: string | null;
   readonly to: StoreBackupTarget;
   readonly onProgress?: (progress: BackupProgress) => void;
 }
 
 export interface StoreBackupTarget {
-  /** The file to be made. It must not exist yet. */
+  /** The file to create. It must not exist yet. */
   readonly file: string;
   readonly protection: BackupProtection;
 }
@@ -28,13 +28,13 @@ export interface StoreBackupTarget {
 export interface BackupProgress {
   readonly doing: "copying" | "checking" | "encrypting";
   readonly doneBytes: number;
-  /** About how many there will be. */
+  /** An estimate. */
   readonly totalBytes: number;
 }
 
 /**
- * A copy of the store as it was at one moment, while gateways go on with it. It is checked before it gets its name. Where it is
- * encrypted, what is not yet never leaves the data folder.
+ * Writes a consistent copy of the store while gateways use it, and verifies it before it gets its name. For an encrypted backup, the
+ * plain copy never leaves the data folder.
  */
 export async function backupStore({
   store = "sqlite",
@@ -43,10 +43,10 @@ export async function backupStore({
   to: { file: to, protection },
   onProgress = () => {},
 }: BackupOptions): Promise<{ readonly bytes: number }> {
-  refuseServer(store);
+  rejectPostgres(store);
   const file = storeFile(dataDir);
-  if (!existsSync(file)) throw new StorageTrouble("missing", `There is no store at ${file}. Name the data folder of the gateway.`);
-  if (existsSync(to)) throw new StorageTrouble("conflict", `${resolve(to)} already exists. Give the name of a new file.`);
+  if (!existsSync(file)) throw new StorageError("missing", `There is no store at ${file}. Give the data folder of the gateway.`);
+  if (existsSync(to)) throw new StorageError("conflict", `${resolve(to)} already exists. Give the name of a new file.`);
   const database = new ThreadDatabase(file);
   try {
     const key = await encryptionKeyFor(protection, { dataDir, given }, database);
@@ -84,25 +84,25 @@ async function checkedCopy(
   await checkStore(to);
 }
 
-/** PostgreSQL brings better tools for itself than we could make. */
-export function refuseServer(store: string): void {
+/** PostgreSQL has better tools of its own. */
+export function rejectPostgres(store: string): void {
   if (store === "sqlite") return;
-  throw new StorageTrouble(
+  throw new StorageError(
     "missing",
     "The store is on PostgreSQL, which backs itself up: use `pg_dump --format=custom --file=FILE ADDRESS` for a backup, and " +
       "`pg_restore --clean --if-exists --dbname=ADDRESS FILE`, with all gateways stopped, to restore it.",
   );
 }
 
-/** Calls the one now and then while the other works. */
-export async function withProgress<T>(look: () => void, work: () => Promise<T>): Promise<T> {
-  look();
-  const timer = setInterval(look, lookMs);
+/** Calls `report` regularly while the work runs. */
+export async function withProgress<T>(report: () => void, work: () => Promise<T>): Promise<T> {
+  report();
+  const timer = setInterval(report, progressEveryMs);
   try {
     return await work();
   } finally {
     clearInterval(timer);
-    look();
+    report();
   }
 }
 
@@ -110,4 +110,4 @@ export function bytesOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-const lookMs = 200;
+const progressEveryMs = 200;

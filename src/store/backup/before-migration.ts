@@ -9,8 +9,8 @@ import { sql } from "../sql.ts";
 import { SqliteDatabase } from "../sqlite/sqlite.ts";
 
 /**
- * Keeps the store as it is before a step of the schema, beside it, and forgets the oldest of such copies. It is encrypted with
- * the store's master key where that is at hand: a start must not fail for want of it, and the store beside it is plain.
+ * Copies the store to a file beside it before a migration, and deletes the oldest such copies. The copy is encrypted with the master
+ * key if that is available. If not, the copy is plain, as the store beside it is: the start must not fail because of it.
  */
 export async function backupBeforeMigration(database: Database, file: string, number: number, given: string | null = null): Promise<void> {
   const copy = `${file}.before-${String(number).padStart(4, "0")}`;
@@ -32,7 +32,7 @@ async function encryptedCopyBefore(database: Database, part: string, number: num
   });
 }
 
-/** Another process may have taken the step in the meantime, and has the copy from before it. */
+/** Returns false if another process has applied the migration in the meantime. That process has made the copy. */
 async function copyBefore(database: Database, to: string, number: number): Promise<boolean> {
   await database.run(sql`vacuum into ${to}`);
   const copy = new SqliteDatabase(to);

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv } from "node:crypto";
 import { open, type FileHandle } from "node:fs/promises";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import {
   backupMagic,
   contentKey,
@@ -16,8 +16,8 @@ import {
 import type { BackupKey } from "./key.ts";
 
 /**
- * Seals a file into another, piece by piece, so that it may be of any size. Each piece is bound to its place, to the header
- * and to whether it is the last one: whatever is changed, moved, left out, cut off or added is noticed.
+ * Encrypts a file in chunks, so that it can have any size. Each chunk is bound to its position, to the header and to whether it is
+ * the last one: any change, reordering, removal, truncation or addition is detected.
  */
 export async function encryptFile(from: string, to: string, key: BackupKey, onBytes: (bytes: number) => void = () => {}): Promise<void> {
   await using source = await open(from, "r");
@@ -39,14 +39,14 @@ export async function encryptFile(from: string, to: string, key: BackupKey, onBy
   }
 }
 
-/** A file that begins like a sealed backup. */
+/** Whether the file begins like an encrypted backup. */
 export async function isEncrypted(file: string): Promise<boolean> {
   await using source = await open(file, "r");
   const start = Buffer.alloc(backupMagic.length);
   return (await readFully(source, start, 0)) === start.length && start.toString("latin1") === backupMagic;
 }
 
-/** Opens a sealed backup into another file. Rejects with what is wrong with it, and then what was written is of no use. */
+/** Decrypts a backup into another file. If it rejects, the output must not be used. */
 export async function decryptFile(
   from: string,
   to: string,
@@ -57,14 +57,14 @@ export async function decryptFile(
   await using target = await open(to, "w", 0o600);
   const start = Buffer.alloc(headerBytesMax);
   const found = parseHeader(start.subarray(0, await readFully(source, start, 0)));
-  if (found === null) throw damaged(from, "its first lines cannot be read by this version");
+  if (found === null) throw damaged(from, "this version cannot read its header");
   const { header, end } = found;
   const key = keyFor(header.opensWith);
   const secret = await key.secret(header.salt);
   if (!isAuthentic(found, secret)) {
-    throw key.hint.kind === "passphrase" ? wrongPassphrase(from) : damaged(from, "its first lines were changed");
+    throw key.hint.kind === "passphrase" ? wrongPassphrase(from) : damaged(from, "its header was changed");
   }
-  await refuseOtherLength(from, source, found);
+  await checkLength(from, source, found);
   const contentKeyBytes = contentKey(header, secret);
   const headerBytes = start.subarray(0, end);
   const held = Buffer.alloc(Math.min(header.chunkBytes, header.bytes) + tagBytes);
@@ -90,12 +90,12 @@ function decryptChunk(key: Uint8Array, chunk: Uint8Array, headerBytes: Uint8Arra
   }
 }
 
-/** The header knows how long the file is, so that a cut is told from a changed byte. */
-async function refuseOtherLength(file: string, source: FileHandle, { header, end }: ParsedHeader): Promise<void> {
+/** The header contains the length, so that a truncated file can be told from a changed one. */
+async function checkLength(file: string, source: FileHandle, { header, end }: ParsedHeader): Promise<void> {
   const { size } = await source.stat();
   const wanted = end + header.bytes + chunkCount(header) * tagBytes;
   if (size < wanted) throw truncated(file);
-  if (size > wanted) throw damaged(file, "something was added to its end");
+  if (size > wanted) throw damaged(file, "it is longer than it should be");
 }
 
 function* chunks(header: BackupHeader): Generator<{ readonly at: number; readonly bytes: number; readonly last: boolean }> {
@@ -109,7 +109,7 @@ function chunkCount({ bytes, chunkBytes }: BackupHeader): number {
   return Math.ceil(bytes / chunkBytes);
 }
 
-/** The number of the piece, and whether it is the last. The key is drawn for one file, so that no nonce comes twice. */
+/** The number of the chunk, and whether it is the last one. Each file has its own key, so that no nonce is used twice. */
 function nonceOf(at: number, last: boolean): Uint8Array {
   const nonce = Buffer.alloc(nonceBytes);
   nonce.writeBigUInt64BE(BigInt(at), nonceBytes - 9);
@@ -117,7 +117,7 @@ function nonceOf(at: number, last: boolean): Uint8Array {
   return nonce;
 }
 
-/** Reads until the memory is full or the file ends. */
+/** Reads until the buffer is full or the file ends. */
 async function readFully(source: FileHandle, into: Uint8Array, from: number): Promise<number> {
   let count = 0;
   while (count < into.length) {
@@ -128,21 +128,18 @@ async function readFully(source: FileHandle, into: Uint8Array, from: number): Pr
   return count;
 }
 
-function truncated(file: string): StorageTrouble {
-  return new StorageTrouble(
-    "damaged",
-    `${file} was cut off: its end is missing. Copy it again from where it was made, or use another backup.`,
-  );
+function truncated(file: string): StorageError {
+  return new StorageError("damaged", `${file} is truncated: its end is missing. Copy the original again, or use another backup.`);
 }
 
-function damaged(file: string, what: string): StorageTrouble {
-  return new StorageTrouble("damaged", `${file} is damaged: ${what}. Copy it again from where it was made, or use another backup.`);
+function damaged(file: string, what: string): StorageError {
+  return new StorageError("damaged", `${file} is damaged: ${what}. Copy the original again, or use another backup.`);
 }
 
-function wrongPassphrase(file: string): StorageTrouble {
-  return new StorageTrouble(
+function wrongPassphrase(file: string): StorageError {
+  return new StorageError(
     "invalid",
-    `The passphrase does not open ${file}: it is another one, or the file's first lines were changed. Give the one it was made with.`,
+    `The passphrase does not decrypt ${file}: it is wrong, or the header of the file was changed. Give the passphrase that the backup was made with.`,
   );
 }
 

@@ -4,31 +4,31 @@ import { isJsonObject } from "../../operations/json.ts";
 import { parsedObject } from "../stored-json.ts";
 
 /**
- * The beginning of a sealed backup, in three lines: what the file is, what there is to know before it is opened, and the
- * proof that the line before is as it was written. Nothing in it is secret.
+ * The header of an encrypted backup, in three lines: the magic, the parameters as JSON, and a MAC of the parameters. Nothing in it
+ * is secret.
  */
 export interface BackupHeader {
-  /** Drawn for each backup: no two are sealed with the same key. */
+  /** Random for each backup, so that no two backups have the same key. */
   readonly salt: Uint8Array;
-  /** How much of the store is sealed at a time. */
+  /** The size of the chunks that are encrypted separately. */
   readonly chunkBytes: number;
-  /** How long the store is. */
+  /** The length of the store. */
   readonly bytes: number;
   readonly opensWith: BackupKeyHint;
 }
 
-/** Which key opens it: the master key of that name, or a passphrase that so much work is put into. */
+/** Which key decrypts the backup: a version of the master key, or a passphrase with this scrypt cost. */
 export type BackupKeyHint =
   | { readonly kind: "master_key"; readonly version: string }
   | { readonly kind: "passphrase"; readonly workLog2: number };
 
 export const backupMagic = "sluice backup 1\n";
-/** Far more than a header has. */
+/** Much longer than any header. */
 export const headerBytesMax = 2048;
-export const chunkBytesUsual = 256 * 1024;
+export const defaultChunkBytes = 256 * 1024;
 
 export function newHeader(bytes: number, opensWith: BackupKeyHint): BackupHeader {
-  return { salt: randomBytes(saltBytes), chunkBytes: chunkBytesUsual, bytes, opensWith };
+  return { salt: randomBytes(saltBytes), chunkBytes: defaultChunkBytes, bytes, opensWith };
 }
 
 export function serializeHeader(header: BackupHeader, secret: Uint8Array): Uint8Array {
@@ -37,16 +37,16 @@ export function serializeHeader(header: BackupHeader, secret: Uint8Array): Uint8
   return Buffer.from(`${backupMagic}${line}\n${headerMac(line, header, secret).toString("base64url")}\n`);
 }
 
-/** A header as it stands in a file. It is not to be believed before it is proven. */
+/** A header as it was read. Its values must not be trusted before `isAuthentic`. */
 export interface ParsedHeader {
   readonly header: BackupHeader;
   readonly line: string;
   readonly mac: string;
-  /** Where the store begins. */
+  /** Where the encrypted store begins. */
   readonly end: number;
 }
 
-/** Null where the bytes begin a sealed backup, but not with a header that this version understands. */
+/** Null if this version does not understand the header. */
 export function parseHeader(bytes: Uint8Array): ParsedHeader | null {
   const [mark = "", line = "", mac = "", rest] = Buffer.from(bytes).toString("latin1").split("\n", 4);
   if (`${mark}\n` !== backupMagic || rest === undefined) return null;
@@ -64,7 +64,7 @@ export function isAuthentic({ header, line, mac }: ParsedHeader, secret: Uint8Ar
   return found.length === wanted.length && timingSafeEqual(found, wanted);
 }
 
-/** What the store itself is sealed with. */
+/** The key that encrypts the store itself. */
 export function contentKey({ salt }: BackupHeader, secret: Uint8Array): Uint8Array {
   return deriveKey(secret, "sluice backup contents 1", keyBytes, salt);
 }
@@ -78,7 +78,7 @@ function parseKeyHint(value: unknown): BackupKeyHint | null {
   if (!isJsonObject(value)) return null;
   const { kind, version, workLog2 } = value;
   if (kind === "master_key" && typeof version === "string") return { kind, version };
-  // A file must not be able to ask for all memory there is.
+  // A file must not be able to request all of the memory.
   if (kind === "passphrase" && isCount(workLog2, workLog2Max)) return { kind, workLog2 };
   return null;
 }

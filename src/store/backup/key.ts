@@ -1,18 +1,18 @@
 import { scrypt } from "node:crypto";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import type { BackupKeyHint } from "./header.ts";
 import type { Database } from "../database.ts";
 import { masterKeyFile, masterKeysAt, MasterKeyError, replacedKeysAt } from "../secrets/master-key-file.ts";
 import { readMasterKeyRecord, decryptPepper } from "../secrets/master-key.ts";
 import { deriveKey, keyBytes, encryptionKeyOf } from "../secrets/encryption.ts";
 
-/** What a backup is sealed with: the master key of its store unless something else is wished. */
+/** How a backup is encrypted: with the master key of its store unless another way is requested. */
 export type BackupProtection =
   | { readonly kind: "master_key" }
   | { readonly kind: "passphrase"; readonly passphrase: string }
   | { readonly kind: "plain" };
 
-/** A key for backups, and what their headers say of it. */
+/** A key for backups, and what their headers say about it. */
 export interface BackupKey {
   readonly hint: BackupKeyHint;
   readonly secret: (salt: Uint8Array) => Promise<Uint8Array>;
@@ -20,29 +20,33 @@ export interface BackupKey {
 
 export interface BackupKeyOptions {
   readonly dataDir: string;
-  /** The master key, where the environment gives it. */
+  /** The master key, if the environment sets it. */
   readonly given: string | null;
 }
 
-/** The key for a backup of this store; null where it is to be plain. A master key that is not the store's own seals nothing. */
-export async function encryptionKeyFor(protection: BackupProtection, place: BackupKeyOptions, store: Database): Promise<BackupKey | null> {
+/** The key for a backup of this store; null for a plain one. A master key of another store is never used. */
+export async function encryptionKeyFor(
+  protection: BackupProtection,
+  options: BackupKeyOptions,
+  store: Database,
+): Promise<BackupKey | null> {
   if (protection.kind === "plain") return null;
-  if (protection.kind === "passphrase") return passphraseKey(protection.passphrase, workLog2Usual);
-  return (await storeMasterKey(place, store)) ?? fail(withoutOwnKey(place));
+  if (protection.kind === "passphrase") return passphraseKey(protection.passphrase, defaultWorkLog2);
+  return (await storeMasterKey(options, store)) ?? fail(withoutOwnKey(options));
 }
 
-/** The master key at hand that the store was begun with; null where there is none. */
+/** The available master key that belongs to this store; null if there is none. */
 export async function storeMasterKey({ dataDir, given }: BackupKeyOptions, store: Database): Promise<BackupKey | null> {
   return toStorageErrors(async () => {
-    const lock = await readMasterKeyRecord(store);
-    const own = masterKeysAt(dataDir, given).find((key) => lock !== null && decryptPepper(lock, encryptionKeyOf(key)) !== null);
+    const record = await readMasterKeyRecord(store);
+    const own = masterKeysAt(dataDir, given).find((key) => record !== null && decryptPepper(record, encryptionKeyOf(key)) !== null);
     return own === undefined ? null : masterKey(own);
   });
 }
 
 /**
- * Whether a store could be begun with the master key that is here: it could, or it needs the one that is kept in this file since it
- * was replaced, or one that is not here, where there is another one or none.
+ * Whether the available master key fits a restored store: it does, or the store needs a replaced key that is kept in `file`, or
+ * another key than the available one, or there is no key at all.
  */
 export type MasterKeyFit =
   | { readonly kind: "fits" }
@@ -51,22 +55,22 @@ export type MasterKeyFit =
   | { readonly kind: "missing" };
 
 export async function masterKeyFitOf({ dataDir, given }: BackupKeyOptions, store: Database): Promise<MasterKeyFit> {
-  const lock = await toStorageErrors(() => readMasterKeyRecord(store));
-  const opens = (key: Uint8Array): boolean => lock !== null && decryptPepper(lock, encryptionKeyOf(key)) !== null;
+  const record = await toStorageErrors(() => readMasterKeyRecord(store));
+  const opens = (key: Uint8Array): boolean => record !== null && decryptPepper(record, encryptionKeyOf(key)) !== null;
   try {
     const keys = masterKeysAt(dataDir, given);
-    if (lock === null || keys.some(opens)) return { kind: "fits" };
+    if (record === null || keys.some(opens)) return { kind: "fits" };
     const replaced = replacedKeysAt(dataDir).find(({ bytes }) => opens(bytes));
     if (replaced !== undefined) return { kind: "replaced", file: replaced.file };
     return { kind: keys.length === 0 ? "missing" : "other" };
   } catch (error) {
-    // What lies there is no master key, and a restore is not the moment to refuse for it.
+    // The key file is invalid, which must not stop a restore.
     if (error instanceof MasterKeyError) return { kind: "other" };
     throw error;
   }
 }
 
-/** The key that a backup asks for. Throws where it is not at hand, with what is to be done. */
+/** The key for decrypting a backup. Throws with instructions if it is not available. */
 export function decryptionKeyFor(
   file: string,
   hint: BackupKeyHint,
@@ -83,7 +87,7 @@ export function decryptionKeyFor(
   return found ?? fail(keys.length === 0 ? noMasterKey(file, dataDir) : otherMasterKey(file, dataDir, given !== null));
 }
 
-/** Why a passphrase is none; null when it is one. Whoever has the file may try as many as they like. */
+/** Why a passphrase is not accepted; null if it is. It must be long, because whoever has the file can try any number of them. */
 export function passphraseProblem(passphrase: string): string | null {
   if (passphrase.length >= passphraseCharactersMin && passphrase.length <= passphraseCharactersMax) return null;
   return `A passphrase for backups must have ${passphraseCharactersMin} to ${passphraseCharactersMax} characters.`;
@@ -98,7 +102,7 @@ function masterKey(master: Uint8Array): BackupKey {
 
 function passphraseKey(passphrase: string, workLog2: number): BackupKey {
   const problem = passphraseProblem(passphrase);
-  if (problem !== null) throw new StorageTrouble("invalid", problem);
+  if (problem !== null) throw new StorageError("invalid", problem);
   return {
     hint: { kind: "passphrase", workLog2 },
     secret: (salt) => derivePassphraseKey(passphrase.normalize("NFC"), salt, workLog2),
@@ -112,37 +116,37 @@ function derivePassphraseKey(passphrase: string, salt: Uint8Array, workLog2: num
   });
 }
 
-/** 128 MiB and less than a second. */
-const workLog2Usual = 17;
+/** scrypt with 128 MiB: less than a second. */
+const defaultWorkLog2 = 17;
 const passphraseCharactersMin = 16;
 const passphraseCharactersMax = 1024;
 
-function withoutOwnKey({ dataDir }: BackupKeyOptions): StorageTrouble {
-  return new StorageTrouble(
+function withoutOwnKey({ dataDir }: BackupKeyOptions): StorageError {
+  return new StorageError(
     "missing",
     `There is nothing to encrypt the backup with: the master key of this store is neither ${masterKeyFile(dataDir)} nor SLUICE_MASTER_KEY. ` +
-      "Put it there, give --passphrase-file, or give --plain for a backup that anybody can read.",
+      "Provide it, give --passphrase-file, or give --plain for a backup that anybody can read.",
   );
 }
 
-function passphraseNeeded(file: string): StorageTrouble {
-  return new StorageTrouble("missing", `${file} is encrypted with a passphrase: give the file that holds it as --passphrase-file.`);
+function passphraseNeeded(file: string): StorageError {
+  return new StorageError("missing", `${file} is encrypted with a passphrase: give the file that holds it as --passphrase-file.`);
 }
 
-function noMasterKey(file: string, dataDir: string): StorageTrouble {
-  return new StorageTrouble(
+function noMasterKey(file: string, dataDir: string): StorageError {
+  return new StorageError(
     "missing",
-    `${file} is encrypted with the master key of its store, and there is none here. Copy that to ${masterKeyFile(dataDir)}, or set ` +
-      "SLUICE_MASTER_KEY: the store in it needs it, too.",
+    `${file} is encrypted with the master key of its store, and there is none here. Copy that key to ${masterKeyFile(dataDir)}, or set ` +
+      "SLUICE_MASTER_KEY. The restored store needs it too.",
   );
 }
 
-function otherMasterKey(file: string, dataDir: string, given: boolean): StorageTrouble {
+function otherMasterKey(file: string, dataDir: string, given: boolean): StorageError {
   const which = given ? "SLUICE_MASTER_KEY" : `the one in ${masterKeyFile(dataDir)}`;
-  return new StorageTrouble(
+  return new StorageError(
     "invalid",
-    `${file} is encrypted with another master key than ${which}. Put the one in its place that the store had when the backup was made: ` +
-      "the store in it needs it, too.",
+    `${file} is encrypted with another master key than ${which}. Replace it by the one that the store had when the backup was made. ` +
+      "The restored store needs it too.",
   );
 }
 
@@ -163,7 +167,7 @@ function toStorageErrorsSync<T>(work: () => T): T {
 }
 
 function translated(error: unknown): unknown {
-  return error instanceof MasterKeyError ? new StorageTrouble("invalid", error.message) : error;
+  return error instanceof MasterKeyError ? new StorageError("invalid", error.message) : error;
 }
 
 function fail(error: Error): never {

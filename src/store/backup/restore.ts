@@ -1,45 +1,45 @@
 import { Database, SQLiteError } from "bun:sqlite";
 import { copyFileSync, existsSync, linkSync, mkdirSync, renameSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import { checkStore } from "./check.ts";
 import { fileError, fsyncPath, removeAbandoned, writeAtomically } from "./atomic-file.ts";
 import type { BackupKeyHint } from "./header.ts";
 import { decryptionKeyFor, masterKeyFitOf, type BackupKey, type BackupKeyOptions, type MasterKeyFit } from "./key.ts";
 import { isEncrypted, decryptFile } from "./encrypted-file.ts";
-import { bytesOf, refuseServer, withProgress, type BackupProgress } from "./backup.ts";
+import { bytesOf, rejectPostgres, withProgress, type BackupProgress } from "./backup.ts";
 import { storeFile } from "../sqlite/sqlite.ts";
 import { ThreadDatabase } from "../sqlite/thread-database.ts";
 
 export interface RestoreOptions {
-  /** As the configuration says; only SQLite is restored by us. */
+  /** The `store` setting. Only SQLite can be restored by Sluice. */
   readonly store?: string;
   readonly from: StoreBackupSource;
   readonly dataDir: string;
-  /** The master key, where the environment gives it. */
+  /** The master key, if the environment sets it. */
   readonly given?: string | null;
   readonly onProgress?: (progress: BackupProgress) => void;
 }
 
 export interface StoreBackupSource {
-  /** A backup, encrypted or plain: it tells by itself. */
+  /** A backup, encrypted or plain, which is detected. */
   readonly file: string;
-  /** What it was encrypted with, where that was not the master key. */
+  /** The passphrase, if it was not encrypted with the master key. */
   readonly passphrase: string | null;
-  /** To see whether it is good, and change nothing. */
+  /** Only check the backup, and change nothing. */
   readonly checkOnly: boolean;
 }
 
 export interface StoreRestoreResult {
-  /** Where the store from before is kept; null where there was none, or where it is still in its place. */
+  /** Where the previous store was moved; null if there was none, or if nothing was replaced. */
   readonly replaced: string | null;
-  /** Whether the master key that is here is the one that the store in the backup needs. */
+  /** Whether the available master key is the one that the restored store needs. */
   readonly masterKey: MasterKeyFit;
 }
 
 /**
- * Puts a backup in the place of the store, after it was copied and checked. What it replaces is kept beside it. At every
- * moment there is one whole store under the name, the old one or the new one.
+ * Replaces the store by a backup after copying and checking it. The previous store is kept beside it. At every moment there is a
+ * complete store under the name, the old one or the new one.
  */
 export async function restoreStore({
   store = "sqlite",
@@ -48,13 +48,13 @@ export async function restoreStore({
   given = null,
   onProgress = () => {},
 }: RestoreOptions): Promise<StoreRestoreResult> {
-  refuseServer(store);
+  rejectPostgres(store);
   const file = storeFile(dataDir);
-  if (!existsSync(from)) throw new StorageTrouble("missing", `There is no backup at ${from}.`);
+  if (!existsSync(from)) throw new StorageError("missing", `There is no backup at ${from}.`);
   if (bytesOf(`${from}-wal`) > 0) {
-    throw new StorageTrouble("conflict", `${from} is in use, or was copied from a running gateway. Use a file made by \`sluice backup\`.`);
+    throw new StorageError("conflict", `${from} is in use, or was copied from a running gateway. Use a file made by \`sluice backup\`.`);
   }
-  if (!checkOnly) refuseInUse(file);
+  if (!checkOnly) rejectIfInUse(file);
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
@@ -73,19 +73,19 @@ export async function restoreStore({
     await checkStore(part, from);
     masterKey = await masterKeyFitOfFile(part, { dataDir, given });
     if (checkOnly) return false;
-    // Much time may have passed since we looked.
-    refuseInUse(file);
+    // Copying and checking may have taken a long time.
+    rejectIfInUse(file);
     replaced = setAside(file);
     return true;
   });
   return { replaced, masterKey };
 }
 
-/** A backup that is not encrypted opens without the master key, but the store in it is of no use without it. */
-async function masterKeyFitOfFile(store: string, place: BackupKeyOptions): Promise<MasterKeyFit> {
+/** A plain backup can be restored without the master key, but the store in it cannot be used without it. */
+async function masterKeyFitOfFile(store: string, options: BackupKeyOptions): Promise<MasterKeyFit> {
   const database = new ThreadDatabase(store, { readonly: true });
   try {
-    return await masterKeyFitOf(place, database);
+    return await masterKeyFitOf(options, database);
   } finally {
     await database.close();
   }
@@ -97,10 +97,10 @@ async function copyOrDecrypt(from: string, to: string, keyFor: (hint: BackupKeyH
 }
 
 /**
- * Rejects while anybody has the store open: leaving WAL mode needs the file for oneself. It also brings everything that was
- * written into the one file. A damaged store cannot be asked, and is what a restore is for.
+ * Rejects if any process has the store open: leaving WAL mode needs exclusive access. It also checkpoints the WAL into the file.
+ * Other errors are ignored: replacing a damaged store is what a restore is for.
  */
-function refuseInUse(file: string): void {
+function rejectIfInUse(file: string): void {
   if (!existsSync(file)) return;
   let database: Database | undefined;
   try {
@@ -109,21 +109,21 @@ function refuseInUse(file: string): void {
     database.run("pragma journal_mode = delete");
   } catch (error) {
     if (error instanceof SQLiteError && (error.code?.startsWith("SQLITE_BUSY") || error.code?.startsWith("SQLITE_LOCKED"))) {
-      throw new StorageTrouble("unavailable", `A gateway has the store ${file} open. Stop it first, then restore.`);
+      throw new StorageError("unavailable", `A gateway has the store ${file} open. Stop it first, then restore.`);
     }
   } finally {
     database?.close();
   }
 }
 
-/** Under a second name, so that the first one is never without a store. */
+/** Links the store under a second name, so that the first name always has a store. */
 function setAside(file: string): string | null {
   if (!existsSync(file)) return null;
   const aside = `${file}.replaced-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
   try {
     linkSync(file, aside);
   } catch {
-    // Some disks know no links.
+    // Not every file system supports hard links.
     copyFileSync(file, aside);
     fsyncPath(aside);
   }

@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import type { DrainThreadOptions, FromDrain, ToDrain } from "./drain-message.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { OpenOptions } from "../open.ts";
@@ -7,61 +7,61 @@ import type { OpenOptions } from "../open.ts";
 export interface DrainOptions {
   readonly journal: Journal;
   readonly database: OpenOptions;
-  /** Is told once when receipts cannot get into the store, and with null when they can again. */
-  readonly onTrouble: (message: string | null) => void;
-  /** Is told of damage in a journal, in words. */
+  /** Called once when receipts cannot be written to the store, and with null when they can again. */
+  readonly onError: (message: string | null) => void;
+  /** Called with a message about each damaged record of a journal. */
   readonly onReport: (message: string) => void;
-  /** How long receipts gather before they are carried on together, where only few come; ten times as long where many do. */
+  /** How long receipts are collected before they are written in one transaction. Ten times as long under load. */
   readonly pollMs?: number;
-  /** How often it is looked for journals of processes that have died. */
+  /** How often to look for journals of processes that have died. */
   readonly adoptMs?: number;
 }
 
 export interface Drain {
   lag(): DrainLag;
-  /** Resolves when everything written so far, also in earlier lives of this slot, is in the store; not before the store is there. Rejects when it is stopped. */
+  /** Resolves when all that was written so far to this slot, also by earlier processes, is in the store. Waits for the store if necessary. Rejects on `stop`. */
   idle(): Promise<void>;
-  /** Ends between two batches. What is not drained waits for the next start. */
+  /** Stops between two batches. What is not drained yet is drained after the next start. */
   stop(): Promise<void>;
 }
 
 export interface DrainLag {
   readonly bytes: number;
   readonly receipts: number;
-  /** Receipts wait because the store is not to be had. */
+  /** Receipts wait because the store is unavailable. */
   readonly degraded: boolean;
 }
 
-/** Starts the thread that carries receipts from the journal into the store. Should it die, it is started again. */
+/** Starts the worker that moves receipts from the journal into the store, and restarts it if it dies. */
 export function startDrain(options: DrainOptions): Drain {
   return new DrainWorker(options);
 }
 
 class DrainWorker implements Drain {
   private worker: Worker;
-  private state: Extract<FromDrain, { kind: "state" }> = { kind: "state", trouble: null, behindBytes: 0, receipts: 0 };
-  private readonly asks = new Map<number, IdleRequest>();
-  private lastAsk = 0;
+  private state: Extract<FromDrain, { kind: "state" }> = { kind: "state", error: null, behindBytes: 0, receipts: 0 };
+  private readonly idleRequests = new Map<number, IdleRequest>();
+  private lastRequest = 0;
   private stopping: PromiseWithResolvers<void> | null = null;
   private ended: Promise<void> = Promise.resolve();
   private restart: ReturnType<typeof setTimeout> | null = null;
-  /** The thread is at work, or will be in a moment, and says so when it has done everything. */
+  /** The worker is busy, or was just woken. It reports `resting` when it has nothing left to do. */
   private working = true;
-  /** How many receipts were in the store when the thread last rested, and how many it had carried on since it rested before. */
+  /** How many receipts were in the store at the last `resting`, and how many were drained in the round before it. */
   private receiptsAtRest = 0;
   private receiptsLastRound = 0;
 
   constructor(private readonly options: DrainOptions) {
     this.worker = this.started();
-    options.journal.watch(() => this.wakeSoon());
+    options.journal.watch(() => this.scheduleWake());
   }
 
   lag(): DrainLag {
-    const { behindBytes, receipts, trouble } = this.state;
+    const { behindBytes, receipts, error } = this.state;
     return {
       bytes: behindBytes,
       receipts: Math.max(0, this.options.journal.written().receipts - receipts),
-      degraded: trouble !== null,
+      degraded: error !== null,
     };
   }
 
@@ -73,9 +73,9 @@ class DrainWorker implements Drain {
         reject(stopped());
         return;
       }
-      const ask = ++this.lastAsk;
-      const message: ToDrain = { kind: "ask", ask, segment, position };
-      this.asks.set(ask, { message, resolve, reject });
+      const id = ++this.lastRequest;
+      const message: ToDrain = { kind: "idle", id, segment, position };
+      this.idleRequests.set(id, { message, resolve, reject });
       this.worker.ref();
       this.send(message);
     });
@@ -93,8 +93,8 @@ class DrainWorker implements Drain {
       const timer = setTimeout(() => this.stopping?.resolve(), stopMsMax);
       this.ended = this.stopping.promise.then(async () => {
         clearTimeout(timer);
-        for (const { reject } of this.asks.values()) reject(stopped());
-        this.asks.clear();
+        for (const { reject } of this.idleRequests.values()) reject(stopped());
+        this.idleRequests.clear();
         await this.worker.terminate();
       });
     }
@@ -114,8 +114,8 @@ class DrainWorker implements Drain {
     worker.on("message", (message: FromDrain) => this.onMessage(message));
     worker.on("error", (error) => this.onWorkerLost(worker, error instanceof Error ? error.message : String(error)));
     worker.on("exit", () => this.onWorkerLost(worker, "it ended"));
-    // A program may end while its receipts are drained: they are in the journal.
-    if (this.asks.size === 0) worker.unref();
+    // The process may exit while receipts are drained: they are safe in the journal.
+    if (this.idleRequests.size === 0) worker.unref();
     return worker;
   }
 
@@ -132,15 +132,15 @@ class DrainWorker implements Drain {
         this.working = false;
         this.receiptsLastRound = this.state.receipts - this.receiptsAtRest;
         this.receiptsAtRest = this.state.receipts;
-        if (this.isBehind(message)) this.wakeSoon();
+        if (this.isBehind(message)) this.scheduleWake();
         break;
       case "report":
         this.options.onReport(message.message);
         break;
       case "done":
-        this.asks.get(message.ask)?.resolve();
-        this.asks.delete(message.ask);
-        if (this.asks.size === 0 && this.stopping === null) this.worker.unref();
+        this.idleRequests.get(message.id)?.resolve();
+        this.idleRequests.delete(message.id);
+        if (this.idleRequests.size === 0 && this.stopping === null) this.worker.unref();
         break;
       case "stopped":
         this.stopping?.resolve();
@@ -148,13 +148,13 @@ class DrainWorker implements Drain {
     }
   }
 
-  private wakeSoon(): void {
+  private scheduleWake(): void {
     if (this.working || this.stopping !== null) return;
     this.working = true;
     setTimeout(() => this.send({ kind: "more" }), this.gatherMs).unref();
   }
 
-  /** A call now and then is in the store at once. Where there are many, fewer and larger transactions cost far less. */
+  /** A single receipt is written at once. Under load, fewer and larger transactions cost far less. */
   private get gatherMs(): number {
     const pollMs = this.options.pollMs ?? pollMsDefault;
     return this.receiptsLastRound < busyReceipts ? pollMs : pollMs * 10;
@@ -167,9 +167,9 @@ class DrainWorker implements Drain {
   }
 
   private setState(state: Extract<FromDrain, { kind: "state" }>): void {
-    const changed = (state.trouble === null) !== (this.state.trouble === null);
+    const changed = (state.error === null) !== (this.state.error === null);
     this.state = state;
-    if (changed) this.options.onTrouble(state.trouble);
+    if (changed) this.options.onError(state.error);
   }
 
   private onWorkerLost(worker: Worker, reason: string): void {
@@ -179,13 +179,13 @@ class DrainWorker implements Drain {
       return;
     }
     void worker.terminate();
-    // The next one looks by itself before it rests.
+    // A new worker drains before it rests.
     this.working = true;
-    this.setState({ ...this.state, trouble: `The thread that writes receipts into the store died: ${reason}.` });
+    this.setState({ ...this.state, error: `The thread that writes receipts into the store died: ${reason}.` });
     this.restart = setTimeout(() => {
       this.restart = null;
       this.worker = this.started();
-      for (const { message } of this.asks.values()) this.worker.postMessage(message, []);
+      for (const { message } of this.idleRequests.values()) this.worker.postMessage(message, []);
     }, restartMs);
   }
 }
@@ -193,17 +193,17 @@ class DrainWorker implements Drain {
 interface IdleRequest {
   readonly message: ToDrain;
   readonly resolve: () => void;
-  readonly reject: (trouble: StorageTrouble) => void;
+  readonly reject: (error: StorageError) => void;
 }
 
-function stopped(): StorageTrouble {
-  return new StorageTrouble("unavailable", "Receipts are no longer carried into the store; they wait in the journal for the next start.");
+function stopped(): StorageError {
+  return new StorageError("unavailable", "Receipts are no longer written to the store. They stay in the journal until the next start.");
 }
 
 const pollMsDefault = 100;
-/** Receipts of one round. */
+/** From this number of receipts in a round on, the drain counts as under load. */
 const busyReceipts = 10;
 const adoptMsDefault = 30_000;
 const restartMs = 1_000;
-/** A store that hangs must not keep the program from ending. */
+/** A store that hangs must not keep the process from exiting. */
 const stopMsMax = 5_000;

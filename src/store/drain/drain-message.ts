@@ -1,6 +1,6 @@
 import type { OpenOptions } from "../open.ts";
 
-/** What the drain's thread is started with. */
+/** The `workerData` of the drain's worker. */
 export interface DrainThreadOptions {
   readonly folder: string;
   readonly slotFolder: string;
@@ -10,16 +10,16 @@ export interface DrainThreadOptions {
 }
 
 export type ToDrain =
-  /** Answer when everything up to this place is in the store. */
-  | { readonly kind: "ask"; readonly ask: number; readonly segment: number; readonly position: number }
-  /** There is something new in the journal. */
+  /** Reply with `done` when everything up to this position is in the store. */
+  | { readonly kind: "idle"; readonly id: number; readonly segment: number; readonly position: number }
+  /** New records were written to the journal. */
   | { readonly kind: "more" }
   | { readonly kind: "stop" };
 
 export type FromDrain =
-  | { readonly kind: "state"; readonly trouble: string | null; readonly behindBytes: number; readonly receipts: number }
-  /** Everything up to this place is in the store, and nothing is done until there is more. */
+  | { readonly kind: "state"; readonly error: string | null; readonly behindBytes: number; readonly receipts: number }
+  /** Everything up to this position is in the store. The worker sleeps until the next message. */
   | { readonly kind: "resting"; readonly segment: number; readonly position: number }
   | { readonly kind: "report"; readonly message: string }
-  | { readonly kind: "done"; readonly ask: number }
+  | { readonly kind: "done"; readonly id: number }
   | { readonly kind: "stopped" };

@@ -8,36 +8,36 @@ import { acquireLock, type FileLock } from "../journal/lock.ts";
 import { openDatabase } from "../open.ts";
 import { sql } from "../sql.ts";
 
-/** A slot whose process has died, for as long as it takes to empty it. */
-interface Adopted {
+/** The slot of a process that has died, while its journal is drained. */
+interface AdoptedSlot {
   readonly drain: SlotDrain;
   readonly lock: FileLock;
 }
 
 /**
- * The thread that carries receipts into the store: those of its own process as they come, and those that dead processes of the
- * same folder left behind. It has a connection of its own, so that nothing it waits for holds up a call.
+ * The worker that moves receipts into the store: those of its own process as they are written, and those that dead processes in
+ * the same folder left behind. It has its own connection, so that calls never wait for it.
  */
 class DrainThread {
   private database: Database | null = null;
   private own: SlotDrain | null = null;
-  private readonly adopted = new Map<string, Adopted>();
+  private readonly adopted = new Map<string, AdoptedSlot>();
   private nextAdoptionMs = 0;
-  private asks: Extract<ToDrain, { kind: "ask" }>[] = [];
+  private idleRequests: Extract<ToDrain, { kind: "idle" }>[] = [];
   private stopping = false;
   private wake: (() => void) | null = null;
-  /** Somebody wants something, and came while there was no rest to wake from. */
+  /** A message arrived while the thread was not asleep. */
   private woken = false;
-  private trouble: string | null = null;
+  private lastError: string | null = null;
   private failures = 0;
   private lastPosted = "";
-  /** How many receipts had been carried when it was last tidied. */
+  /** How many receipts had been drained when memory was last given back. */
   private shrunkAtReceipts = 0;
 
   constructor(private readonly start: DrainThreadOptions) {}
 
   onMessage(message: ToDrain): void {
-    if (message.kind === "ask") this.asks.push(message);
+    if (message.kind === "idle") this.idleRequests.push(message);
     if (message.kind === "stop") this.stopping = true;
     this.woken = true;
     this.wake?.();
@@ -48,8 +48,8 @@ class DrainThread {
       this.woken = false;
       const busy = await this.step();
       this.postState();
-      this.answerAsks();
-      // Messages are heard between turns of the event loop only, also while there is no end of work.
+      this.answerIdleRequests();
+      // Messages are only delivered between turns of the event loop.
       if (busy) await new Promise((resolve) => void setImmediate(resolve));
       else if (this.failures > 0) await this.sleep(Math.min(backoffMaxMs, backoffMinMs * 2 ** (this.failures - 1)));
       else await this.sleepUntilMore();
@@ -71,17 +71,17 @@ class DrainThread {
         else this.releaseSlot(slot);
       }
       this.failures = 0;
-      this.trouble = null;
+      this.lastError = null;
       return busy;
     } catch (error) {
       this.failures += 1;
-      this.trouble = error instanceof Error ? error.message : String(error);
+      this.lastError = error instanceof Error ? error.message : String(error);
       return false;
     }
   }
 
   private async options(): Promise<SlotDrainOptions> {
-    this.database ??= await openDatabase({ ...this.start.database, writesMuch: true });
+    this.database ??= await openDatabase({ ...this.start.database, bulkWrites: true });
     return { database: this.database, settle: settleHolds, release: releaseHolds, report: (message) => post({ kind: "report", message }) };
   }
 
@@ -102,12 +102,12 @@ class DrainThread {
     adopted?.lock.release();
   }
 
-  private answerAsks(): void {
+  private answerIdleRequests(): void {
     const { own } = this;
-    if (own === null || this.asks.length === 0) return;
-    this.asks = this.asks.filter(({ ask, segment, position }) => {
+    if (own === null || this.idleRequests.length === 0) return;
+    this.idleRequests = this.idleRequests.filter(({ id, segment, position }) => {
       if (!own.hasDone(segment, position)) return true;
-      post({ kind: "done", ask });
+      post({ kind: "done", id });
       return false;
     });
   }
@@ -115,7 +115,7 @@ class DrainThread {
   private postState(): void {
     const state: FromDrain = {
       kind: "state",
-      trouble: this.trouble,
+      error: this.lastError,
       behindBytes: this.own?.behindBytes ?? 0,
       receipts: this.own?.receipts ?? 0,
     };
@@ -125,19 +125,19 @@ class DrainThread {
     post(state);
   }
 
-  /** An idle process must not use the machine, so we do not look again and again: we are told. */
+  /** Sleeps until the main thread reports new records, because polling would use CPU in an idle process. */
   private async sleepUntilMore(): Promise<void> {
     if (this.own !== null) post({ kind: "resting", ...this.own.position });
     await this.sleep(Math.min(sleepMsMax, this.start.adoptMs));
     if (!this.woken) await this.shrinkMemory();
   }
 
-  /** After much work, and a rest in which nothing came, the pages that SQLite keeps for more of it are given back. */
+  /** After much work and an idle moment, gives SQLite's page cache back. */
   private async shrinkMemory(): Promise<void> {
     const receipts = this.own?.receipts ?? 0;
     if (receipts - this.shrunkAtReceipts < shrinkAfterReceipts || this.database?.engine !== "sqlite") return;
     this.shrunkAtReceipts = receipts;
-    // Where that cannot be, they stay where they are, and the next turn tells of any trouble.
+    // If this fails the memory stays in use, and the next step reports why the store does not work.
     await this.database.run(sql`pragma shrink_memory`).catch(() => undefined);
   }
 

@@ -1,6 +1,6 @@
 import { appendFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import { type ReceiptOpening, type Receipt, requestNameOf } from "../../usage/receipt.ts";
 import type { Spending } from "../tables/budget-table.ts";
 import type { Database } from "../database.ts";
@@ -15,32 +15,32 @@ import { addToSums, nanosOf, type UsageSum } from "../receipts/usage-sums.ts";
 
 export interface SlotDrainOptions {
   readonly database: Database;
-  /** Takes what was spent off the budgets' holds of a process. */
+  /** Deducts what was spent from the budget holds of a process. */
   readonly settle: (database: Database, holder: string, spent: readonly Spending[]) => Promise<void>;
-  /** Gives back what a process held of budgets and did not live to spend. */
+  /** Releases the budget holds of a process that has died. */
   readonly release: (database: Database, holder: string) => Promise<void>;
-  /** Is told of what could not be read, in words. */
+  /** Called with a message about each record that could not be read or stored. */
   readonly report: (message: string) => void;
-  /** Receipts of one transaction. */
+  /** The most receipts in one transaction. */
   readonly receiptsMax?: number;
 }
 
 /**
- * Carries the receipts of one slot into the store, each exactly once: receipts, sums, budgets and the place in the journal
- * change together, and a receipt that is there already changes nothing. What a death left behind takes the same way.
+ * Moves the receipts of one slot into the store, each exactly once: receipts, sums, budget holds and the journal position change in
+ * one transaction, and a receipt that is already stored changes nothing. Journals of dead processes are drained in the same way.
  */
 export class SlotDrain {
   private current: SegmentCursor | null = null;
-  /** Calls of a dead process that were under way, as far as it has been read. */
+  /** Calls of a dead process that have an opening, but no receipt so far. */
   private readonly inFlight = new Map<string, ReceiptOpening>();
-  /** How many receipts are written at once: fewer for a while after the store did not take so many. */
+  /** The current batch size. It is halved after a failure and grows again afterwards. */
   private receiptsMax: number;
   private drained = 0;
-  /** When last looked at, there was nothing beyond. */
+  /** Nothing was left to read at the last look. */
   private atEnd = false;
   private done: { readonly segment: number; readonly position: number } = { segment: 0, position: 0 };
 
-  /** `firstLive`: the first segment of the process that is still writing; null where none is. */
+  /** `firstLive`: the first segment of the process that is still writing; null if there is none. */
   constructor(
     private readonly options: SlotDrainOptions,
     private readonly folder: string,
@@ -49,12 +49,12 @@ export class SlotDrain {
     this.receiptsMax = this.batchMax;
   }
 
-  /** How many receipts of the living process are in the store. */
+  /** How many receipts of the running process are in the store. */
   get receipts(): number {
     return this.drained;
   }
 
-  /** How many bytes of the slot have still to be read. */
+  /** How many bytes of the slot have not been read yet. */
   get behindBytes(): number {
     if (this.atEnd) return 0;
     return segmentsIn(this.folder)
@@ -62,17 +62,17 @@ export class SlotDrain {
       .reduce((sum, segment) => sum + Bun.file(segmentFile(this.folder, segment)).size, -this.done.position);
   }
 
-  /** Everything up to here is in the store. */
+  /** Everything up to this position is in the store. */
   get position(): { readonly segment: number; readonly position: number } {
     return this.done;
   }
 
-  /** Whether everything up to a place is in the store. */
+  /** Whether everything up to a position is in the store. */
   hasDone(segment: number, position: number): boolean {
     return this.done.segment > segment || (this.done.segment === segment && this.done.position >= position);
   }
 
-  /** Does a little; false where there was nothing to do. Throws where the store is not to be had; then it is to be called again. */
+  /** Processes one batch; returns false if there was nothing to do. Throws if the store is unavailable; the next call tries again. */
   async step(): Promise<boolean> {
     this.atEnd = false;
     this.current ??= await this.openOldestSegment();
@@ -82,7 +82,7 @@ export class SlotDrain {
     if (batch.position > cursor.position && !(await this.writeBatch(cursor, batch))) return true;
     if (!batch.atEnd) return true;
     if (cursor.finished) return this.finishSegment(cursor);
-    // The writer goes on with a new segment when this one is complete; only what is read after that is all of it.
+    // A newer segment means that this one is complete, but its last records may have been written after our last read.
     cursor.finished = segmentsIn(this.folder).some((segment) => segment > cursor.segment);
     this.atEnd = !cursor.finished;
     return cursor.finished;
@@ -105,7 +105,7 @@ export class SlotDrain {
     return reader.read(position, { receiptsMax: this.receiptsMax, finished, openings: !this.isLive(segment) });
   }
 
-  /** The oldest segment that is there, from where it was left. */
+  /** Opens the oldest segment at the position that is stored for it. */
   private async openOldestSegment(): Promise<SegmentCursor | null> {
     const [segment] = segmentsIn(this.folder);
     if (segment === undefined) return null;
@@ -113,7 +113,7 @@ export class SlotDrain {
     const reader = new SegmentReader(segmentFile(this.folder, segment));
     try {
       const { head } = reader.beginning();
-      // Nothing has been written yet, not even by whom.
+      // The header has not been written yet.
       if (head === null && live && reader.bytes === 0) {
         reader.close();
         return null;
@@ -129,7 +129,7 @@ export class SlotDrain {
     }
   }
 
-  /** What was under way at a place, or over, is told by what lies before it in the same segment. */
+  /** Restores the state at `position` by reading the segment from its start: which calls are running, how many receipts came before. */
   private replayBefore({ segment, reader, position, head }: SegmentCursor): void {
     const live = this.isLive(segment);
     this.drained = live ? (head?.receipts ?? this.drained) : 0;
@@ -147,7 +147,7 @@ export class SlotDrain {
     if (this.inFlight.size > 0) for (const { row } of receipts) this.inFlight.delete(String(row[idColumn]));
   }
 
-  /** False where it has to be tried again in smaller parts. */
+  /** Returns false if the batch must be retried with a smaller size. */
   private async writeBatch(cursor: SegmentCursor, batch: JournalBatch): Promise<boolean> {
     cursor.head ??= batch.head;
     if (batch.receipts.length > 0 && !(await this.writeReceipts(cursor, batch))) return false;
@@ -164,17 +164,17 @@ export class SlotDrain {
       await this.write(cursor, receipts, position);
       this.receiptsMax = Math.min(this.batchMax, this.receiptsMax * 2);
     } catch (error) {
-      // A store that is slow may take fewer in its time; one that refuses a receipt takes the others.
+      // A slow store may manage a smaller batch in time, and one that rejects a single receipt takes the others.
       this.receiptsMax = Math.ceil(receipts.length / 2);
       if (!isRejection(error)) throw error;
       if (receipts.length > 1) return false;
       await this.writeReduced(cursor, position);
-      this.options.report(`${this.refusedFile}: put there is a receipt that the store takes only in part: ${messageOf(error)}`);
+      this.options.report(`${this.refusedFile}: a receipt was put there, because the store accepts only a part of it: ${messageOf(error)}`);
     }
     return true;
   }
 
-  /** What a receipt must have goes to the store; if it refuses that as well, it is not the receipt that is wrong. */
+  /** Stores a rejected receipt without its optional fields. If that is rejected as well, the receipt is not the cause. */
   private async writeReduced(cursor: SegmentCursor, position: number): Promise<void> {
     const receipts = cursor.reader.receipts(cursor.position, position);
     const plain = receipts.map((receipt) => ({
@@ -198,7 +198,7 @@ export class SlotDrain {
       await this.writeWith(addNewEntries, cursor, entries, position);
     } catch (error) {
       if (!(error instanceof DuplicateReceipt)) throw error;
-      // A death between two steps makes us read again what is in the store: then each is looked at by itself.
+      // After a crash, records are read again that are already in the store: insert those one by one.
       await this.writeWith(addEntries, cursor, entries, position);
     }
   }
@@ -220,19 +220,19 @@ export class SlotDrain {
     });
   }
 
-  /** All of it is in the store, so that it can go. False where that must wait. */
+  /** Deletes a segment that is completely in the store. Returns false if it must be kept for now. */
   private async finishSegment(cursor: SegmentCursor): Promise<boolean> {
     const next = segmentsIn(this.folder).find((segment) => segment > cursor.segment);
     const follower = next === undefined ? null : { segment: next, ...beginningOf(segmentFile(this.folder, next)) };
     if (this.isLive(cursor.segment)) {
-      // Which calls are under way must stand somewhere at every moment.
+      // The openings of running calls must be on disk at every moment, so that the next segment must be complete first.
       if (follower?.whole !== true) return false;
     } else if (!this.continuesIn(cursor, follower)) {
       if (this.inFlight.size > 0) await this.writeUnknownReceipts(cursor);
-      // This was the last of a life that is over, and all that it spent is counted.
+      // This was the last segment of a process that has died, and all that it spent is counted.
       if (cursor.head !== null) await this.options.release(this.options.database, cursor.head.holder);
     }
-    // In this order a death in between makes it be read once more, which changes nothing.
+    // Should the process die between these two steps, the segment is read again, which changes nothing.
     if (cursor.head !== null) await this.options.database.run(sql`delete from journals where name = ${cursor.head.segment}`);
     cursor.reader.close();
     rmSync(cursor.reader.path, { force: true });
@@ -241,13 +241,13 @@ export class SlotDrain {
     return true;
   }
 
-  /** Whether a segment of the same process follows, which knows of its calls as well; if it does not tell by whom it is, it is taken for one. */
+  /** Whether a later segment of the same process exists, which repeats the openings. A segment without a readable header counts as one. */
   private continuesIn(cursor: SegmentCursor, follower: (SegmentStart & { readonly segment: number }) | null): boolean {
     if (follower === null || this.isLive(follower.segment) || !follower.whole) return false;
-    return follower.head === null || cursor.head === null || follower.head.life === cursor.head.life;
+    return follower.head === null || cursor.head === null || follower.head.runId === cursor.head.runId;
   }
 
-  /** The process died during these calls: what they cost is what was reserved for them. */
+  /** The process died during these calls, so that their cost is unknown: they are billed what was reserved for them. */
   private async writeUnknownReceipts(cursor: SegmentCursor): Promise<void> {
     const openings = [...this.inFlight.values()];
     for (let at = 0; at < openings.length; at += this.batchMax) {
@@ -280,16 +280,16 @@ async function storedPosition(database: Database, segment: string): Promise<numb
   return rows[0]?.position ?? 0;
 }
 
-/** No period of a budget begins within an hour, so that all of an hour was paid from the same hold. */
+/** No budget period begins within an hour, so that all calls of an hour were paid from the same hold. */
 function spendingOf(sum: UsageSum): Spending {
   return { keyId: sum.keyId, model: sum.model, nanos: nanosOf(sum), atMs: sum.atMs };
 }
 
 const idColumn = receiptColumnIndex("id");
 
-/** The store is there and says no, which waiting does not change. */
+/** The store is reachable and rejects the data, so that waiting does not help. */
 function isRejection(error: unknown): boolean {
-  return !(error instanceof StorageTrouble) || (error.kind !== "unavailable" && error.kind !== "full");
+  return !(error instanceof StorageError) || (error.kind !== "unavailable" && error.kind !== "full");
 }
 
 function messageOf(error: unknown): string {
@@ -327,7 +327,7 @@ export function unknownReceipt(opening: ReceiptOpening): Receipt {
 }
 
 /**
- * Many come in large steps: a transaction of this size takes about a tenth of a second. Where each receipt is of another key,
- * every transaction changes all pages of the sums, so that fewer cost less; a server is to have done a statement in its time.
+ * Larger transactions are faster; one of this size takes about 0.1 s. If each receipt belongs to another key, each transaction
+ * rewrites all pages of the sums, so that fewer transactions cost less. On PostgreSQL a batch must finish within the statement timeout.
  */
 const receiptsMaxDefault = { sqlite: 20_000, postgres: 5_000 } as const;

@@ -7,19 +7,19 @@ import { SegmentReader } from "./reader.ts";
 import { sql } from "../sql.ts";
 
 export interface CatchUpOptions {
-  /** Of all journals. */
+  /** The folder that holds the journals of all processes. */
   readonly folder: string;
   readonly database: Database;
-  /** Is told of damage in a journal, in words. */
+  /** Called with a message about each damaged record. */
   readonly report: (message: string) => void;
-  /** How long journals of dead processes may take, and how long living ones are waited for. */
+  /** How long draining the journals of dead processes may take, and how long to wait for the drains of living ones. */
   readonly drainMs?: number;
   readonly waitMs?: number;
 }
 
 /**
- * For somebody who is about to look at what was used: brings in what dead processes left in their journals, and waits a moment
- * for what living ones have written so far. Gives the number of bytes that are not in the store even so.
+ * Brings the store up to date before usage is read from it: drains the journals of dead processes, and waits shortly until living
+ * processes have drained what they have written so far. Returns the number of bytes that are still missing.
  */
 export async function catchUp({ folder, database, report, drainMs = 30_000, waitMs = 3_000 }: CatchUpOptions): Promise<number> {
   const untilMs = performance.now() + drainMs;
@@ -45,7 +45,7 @@ export async function catchUp({ folder, database, report, drainMs = 30_000, wait
   return behindBytes + (await waitForDrain(living, database, waitMs));
 }
 
-/** Whether a living process of this machine has a journal here. */
+/** Whether a running process on this machine has a journal in this folder. */
 export function hasLivingJournal(folder: string): boolean {
   return slotFolders(folder).some((slot) => {
     const lock = acquireLock(lockFile(slot));
@@ -54,7 +54,7 @@ export function hasLivingJournal(folder: string): boolean {
   });
 }
 
-/** A segment, and how far it was written when we came. */
+/** A segment and its length at the time of the call. */
 interface WrittenUpTo {
   readonly file: string;
   readonly bytes: number;
@@ -77,7 +77,7 @@ async function waitForDrain(segments: readonly WrittenUpTo[], database: Database
   }
 }
 
-/** Calls that are only begun do not count: nobody waits for them in the store. */
+/** Openings do not count: only receipts go into the store. */
 async function waitingBytes({ file, bytes }: WrittenUpTo, database: Database): Promise<number> {
   const segment = withSegment(file, (reader) => reader.beginning().head?.segment ?? null);
   if (segment === null) return 0;
@@ -97,7 +97,7 @@ function holdsReceipts(reader: SegmentReader, from: number, until: number): bool
   return false;
 }
 
-/** Null where the segment is gone: then all of it is in the store. */
+/** Null if the segment was deleted: all of it is in the store then. */
 function withSegment<T>(file: string, look: (reader: SegmentReader) => T): T | null {
   let reader: SegmentReader;
   try {

@@ -2,8 +2,8 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Where journals lie. Every process that uses a data folder has a slot of its own there, a folder called by a number, and in
- * it segments: `0001.log`, `0002.log`, and so on.
+ * The layout of the journal folder: each process has a slot, a folder with a number as its name, that holds its segments
+ * `0001.log`, `0002.log`, and so on.
  */
 export function slotFolders(folder: string): readonly string[] {
   return namesIn(folder)
@@ -21,7 +21,7 @@ export function makeFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
 }
 
-/** The numbers of the segments in a slot, oldest first. */
+/** The segment numbers in a slot, oldest first. */
 export function segmentsIn(slot: string): readonly number[] {
   return namesIn(slot)
     .map((name) => /^([0-9]{4,12})\.log$/.exec(name)?.[1])

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import { WaitingBytes } from "../../files/waiting-bytes.ts";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import type { ReceiptBook } from "../../gateway/settlement/record.ts";
 import type { ReceiptOpening, Receipt } from "../../usage/receipt.ts";
 import { lockFile, makeFolder, segmentFile, segmentsIn, slotFolder } from "./folder.ts";
@@ -10,27 +10,27 @@ import { Segment } from "./segment.ts";
 import { headLine, openingLine, receiptLine } from "../receipts/receipt-line.ts";
 
 export interface JournalOptions {
-  /** Shared by all processes of a data folder; made where it is missing. */
+  /** The journal folder, shared by all processes of a data folder. It is created if it does not exist. */
   readonly folder: string;
-  /** Under which name this process holds money of budgets. */
+  /** The name under which this process holds money of budgets. */
   readonly holder: string;
-  /** Is told once when the disk refuses records, again when it refuses for another reason, and with null when all is well. */
-  readonly onTrouble: (trouble: JournalError | null) => void;
-  /** Every record waits for the disk itself, not only for the operating system: not even a loss of power takes it back. */
+  /** Called once when writing fails, again when the reason changes, and with null when writing works again. */
+  readonly onError: (error: JournalError | null) => void;
+  /** fsync each record before its promise resolves, so that a power failure loses nothing. */
   readonly sync?: boolean;
   readonly segmentBytes?: number;
-  /** How much may wait in memory while the disk refuses. */
+  /** How much may be queued in memory while the disk rejects writes. */
   readonly memoryBytesMax?: number;
-  /** How much may wait on the disk for the store. */
+  /** How much may lie on disk that is not in the store yet. */
   readonly diskBytesMax?: number;
-  /** How long an answer waits for a disk that refuses. */
-  readonly patienceMs?: number;
+  /** How long calls wait for a disk that rejects writes before they go on. */
+  readonly flushTimeoutMs?: number;
   readonly retryMs?: number;
 }
 
 export interface JournalError {
   readonly message: string;
-  /** Records that found no room in memory either, since the process began. */
+  /** Records dropped since the process started, because the queue in memory was full as well. */
   readonly lost: number;
 }
 
@@ -38,15 +38,15 @@ export interface Journal extends ReceiptBook {
   readonly folder: string;
   readonly slot: number;
   readonly slotFolder: string;
-  /** Segments before it are of processes that have died. */
+  /** Older segments were written by processes that have exited. */
   readonly firstSegment: number;
-  /** How far the disk has taken records, and how many receipts this process has kept. */
+  /** How far the journal has been written, and how many receipts this process has written. */
   written(): JournalPosition;
-  /** The listener is told whenever the disk has taken records. */
+  /** Calls the listener after each write. */
   watch(listener: () => void): void;
-  /** Resolves when nothing waits in memory, or after the patience with a disk that refuses. */
+  /** Resolves when the queue is empty, or after `flushTimeoutMs` if the disk rejects writes. */
   flush(): Promise<void>;
-  /** Writes what waits and gives the slot free. */
+  /** Flushes the queue and releases the slot. */
   stop(): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export interface JournalPosition {
   readonly receipts: number;
 }
 
-/** Takes the first slot that no living process has. Throws a `StorageTrouble` where the folder cannot be used. */
+/** Opens a journal in the first free slot. Throws a `StorageError` if the folder cannot be used. */
 export function openJournal(options: JournalOptions): Journal {
   try {
     const { slot, lock } = acquireSlot(options.folder);
@@ -67,7 +67,7 @@ export function openJournal(options: JournalOptions): Journal {
       throw error;
     }
   } catch (error) {
-    throw new StorageTrouble(
+    throw new StorageError(
       isFull(error) ? "full" : "unavailable",
       `The journal of receipts in ${options.folder} cannot be written: ${messageOf(error)}. ` +
         "Check that the folder belongs to the user that runs the gateway and that its disk has room.",
@@ -91,24 +91,24 @@ class FileJournal implements Journal {
   readonly firstSegment: number;
 
   private readonly options: Required<JournalOptions>;
-  private readonly life = crypto.randomUUID();
+  private readonly runId = crypto.randomUUID();
   private segment: Segment;
   private nextSegment: boolean;
 
-  /** Frames that the disk has not taken yet. */
+  /** Frames that have not been written yet. */
   private readonly waiting = new WaitingBytes(bufferBytes, bufferBytesKept);
-  /** A part of them is written, so that the rest belongs into the same segment. */
+  /** A frame was written in part, so that the rest must go into the same segment. */
   private partlyWritten = false;
-  /** Who waits for them. */
+  /** The callers that wait for these frames. */
   private group: WriteGroup | null = null;
   private scheduled = false;
 
-  /** The calls that are under way, as their lines: every segment begins with them, so that older ones can go. */
+  /** The lines of running calls. Each new segment begins with them, so that older segments can be deleted. */
   private readonly inFlight = new Map<string, string>();
-  /** Calls that were just let in, and are written down if they last. */
+  /** Openings that are not written yet: a call that ends within `openingDelayMs` needs no line. */
   private readonly newOpenings = new Map<string, ReceiptOpening>();
   private openingsTimer: ReturnType<typeof setTimeout> | null = null;
-  /** Whose receipts are among the frames that wait. */
+  /** The calls whose receipts are among the queued frames. */
   private closedIds: string[] = [];
   private position: JournalPosition;
   private watcher: (() => void) | null = null;
@@ -121,14 +121,14 @@ class FileJournal implements Journal {
   private reportedMessage: string | null = null;
   private errorSinceMs = 0;
   private retry: ReturnType<typeof setTimeout> | null = null;
-  private patience: ReturnType<typeof setTimeout> | null = null;
+  private flushTimer: ReturnType<typeof setTimeout> | null = null;
 
   private syncTimer: ReturnType<typeof setTimeout> | null = null;
   private syncRunning = false;
-  /** Written, and waiting for the disk itself. */
+  /** Callers whose records were written, but not fsynced. */
   private unsynced: WriteGroup[] = [];
   private dirty = false;
-  /** The segment before this one is on its way to the disk. */
+  /** The fsync of the previous segment. */
   private previousSync: Promise<unknown> = done;
 
   private stopped: Promise<void> | null = null;
@@ -161,12 +161,12 @@ class FileJournal implements Journal {
     return this.durable();
   }
 
-  openSoon(opening: ReceiptOpening): void {
+  openDeferred(opening: ReceiptOpening): void {
     this.newOpenings.set(opening.id, opening);
     this.openingsTimer ??= setTimeout(this.writeOpenings, openingDelayMs);
   }
 
-  /** Most calls take longer than this, and are worth a line; a quick one has its receipt by now. */
+  /** By now a short call has its receipt and needs no opening; the others get one. */
   private readonly writeOpenings = (): void => {
     this.openingsTimer = null;
     for (const opening of this.newOpenings.values()) {
@@ -179,7 +179,7 @@ class FileJournal implements Journal {
 
   close(receipt: Receipt): Promise<void> {
     this.newOpenings.delete(receipt.id);
-    // A receipt that finds no room leaves its call under way, and so it is not forgotten altogether.
+    // If the queue has no room for the receipt, the call stays in flight, so that the next segment still mentions it.
     if (this.enqueue(receiptLine(receipt))) this.closedIds.push(receipt.id);
     return this.durable();
   }
@@ -204,10 +204,10 @@ class FileJournal implements Journal {
 
   private async end(): Promise<void> {
     await this.flush();
-    // A disk that refused may have room by now.
+    // The disk may have room again.
     if (this.waiting.length > 0) this.write();
     this.ended = true;
-    for (const timer of [this.retry, this.patience, this.syncTimer, this.openingsTimer]) if (timer !== null) clearTimeout(timer);
+    for (const timer of [this.retry, this.flushTimer, this.syncTimer, this.openingsTimer]) if (timer !== null) clearTimeout(timer);
     await this.previousSync;
     await this.segment.sync();
     this.segment.close();
@@ -227,10 +227,10 @@ class FileJournal implements Journal {
   }
 
   private durable(): Promise<void> {
-    if (this.ended) return Promise.reject(new StorageTrouble("unavailable", "The journal of receipts is closed."));
+    if (this.ended) return Promise.reject(new StorageError("unavailable", "The journal of receipts is closed."));
     if (this.writeError !== null) {
-      // Everybody who came in the first moments of trouble waits for its end, within reason; later ones do not.
-      if (performance.now() - this.errorSinceMs >= this.options.patienceMs) return done;
+      // Callers wait for a failing disk until the timeout after its first error. Later callers do not wait at all.
+      if (performance.now() - this.errorSinceMs >= this.options.flushTimeoutMs) return done;
     } else if (!this.scheduled) {
       this.scheduled = true;
       setImmediate(this.write);
@@ -239,7 +239,7 @@ class FileJournal implements Journal {
     return this.group.promise;
   }
 
-  /** Everything that came in during one turn of the event loop goes out in one piece. */
+  /** Writes all that was queued during one turn of the event loop with a single system call. */
   private readonly write = (): void => {
     this.scheduled = false;
     const { waiting } = this;
@@ -251,9 +251,9 @@ class FileJournal implements Journal {
         if (wrote > 0) this.dirty = true;
         waiting.from += wrote;
         this.partlyWritten = waiting.length > 0;
-        if (wrote === 0) throw new Error("the disk takes no more");
+        if (wrote === 0) throw new Error("the disk accepts no more data");
         if (wrote === wanted && waiting.length > 0) {
-          // A long wait in memory goes out in pieces, so that calls go on meanwhile.
+          // A long queue is written in pieces, so that the event loop is not blocked.
           this.scheduled = true;
           setImmediate(this.write);
           return;
@@ -283,14 +283,14 @@ class FileJournal implements Journal {
     if (this.writeError !== null) {
       this.writeError = null;
       this.memoryFull = false;
-      if (this.patience !== null) clearTimeout(this.patience);
+      if (this.flushTimer !== null) clearTimeout(this.flushTimer);
       this.reportError();
     }
-    this.syncSoon();
+    this.scheduleSync();
     if (this.segment.bytes >= this.options.segmentBytes) this.nextSegment = true;
   }
 
-  /** What waits is whole frames now. */
+  /** Only called when the queue consists of complete frames. */
   private startSegment(): void {
     makeFolder(this.slotFolder);
     const number = Math.max(this.segment.number, segmentsIn(this.slotFolder).at(-1) ?? 0) + 1;
@@ -311,9 +311,9 @@ class FileJournal implements Journal {
   }
 
   private putHead(): void {
-    const { life, position, inFlight } = this;
+    const { runId, position, inFlight } = this;
     const segment = crypto.randomUUID();
-    this.put(headLine({ segment, life, holder: this.options.holder, receipts: position.receipts, inFlight: inFlight.size }));
+    this.put(headLine({ segment, runId, holder: this.options.holder, receipts: position.receipts, inFlight: inFlight.size }));
   }
 
   private put(line: string): void {
@@ -325,7 +325,7 @@ class FileJournal implements Journal {
   private onWriteError(error: unknown): void {
     if (this.writeError === null) {
       this.errorSinceMs = performance.now();
-      this.patience = setTimeout(() => this.releaseWaiters(), this.options.patienceMs);
+      this.flushTimer = setTimeout(() => this.releaseWaiters(), this.options.flushTimeoutMs);
     }
     this.writeError = messageOf(error);
     this.reportError();
@@ -334,15 +334,15 @@ class FileJournal implements Journal {
     this.retry.unref();
   }
 
-  /** Answers do not hang for ever on a disk that refuses: their records wait in memory instead. */
+  /** Calls do not wait forever for a failing disk: their records stay queued in memory. */
   private releaseWaiters(): void {
     this.group?.resolve();
     this.group = null;
     for (const group of this.unsynced.splice(0)) group.resolve();
   }
 
-  /** Without `sync`, at most this much time's records can be lost with the power. */
-  private syncSoon(): void {
+  /** Without the `sync` option, a power failure can lose the records of the last `syncEveryMs`. */
+  private scheduleSync(): void {
     if ((!this.dirty && this.unsynced.length === 0) || this.syncRunning || this.ended) return;
     if (this.options.sync) {
       void this.syncNow();
@@ -360,11 +360,11 @@ class FileJournal implements Journal {
     this.dirty = false;
     const { segment, previousSync } = this;
     const group = this.unsynced.splice(0);
-    const patience = group.length === 0 ? null : setTimeout(() => resolveAll(group), this.options.patienceMs);
+    const flushTimer = group.length === 0 ? null : setTimeout(() => resolveAll(group), this.options.flushTimeoutMs);
     const failed = await this.syncSegment(segment);
     await previousSync;
     this.syncRunning = false;
-    if (patience !== null) clearTimeout(patience);
+    if (flushTimer !== null) clearTimeout(flushTimer);
     resolveAll(group);
     if (this.ended) return;
     if (failed) {
@@ -375,39 +375,39 @@ class FileJournal implements Journal {
       }, this.options.retryMs);
       return;
     }
-    // Somebody cleared the folder away: what comes now goes where it can be found.
+    // Somebody deleted the file: continue in a new segment, which the drain can find.
     if (segment === this.segment && segment.isGone) this.nextSegment = true;
-    this.syncSoon();
+    this.scheduleSync();
   }
 
   private async syncSegment(segment: Segment): Promise<boolean> {
     const error = await segment.sync();
-    const trouble = error === null ? null : messageOf(error);
-    if (trouble !== this.syncError) {
-      this.syncError = trouble;
+    const message = error === null ? null : messageOf(error);
+    if (message !== this.syncError) {
+      this.syncError = message;
       this.reportError();
     }
     return error !== null;
   }
 
-  /** A store that is away for long must not fill the disk for everybody else. */
+  /** While the store is unavailable for long, the journal must not fill the disk. */
   private checkDiskUse(): void {
     const { diskBytesMax, segmentBytes, retryMs } = this.options;
     const bytes = segmentsIn(this.slotFolder).length * segmentBytes;
-    const trouble = bytes > diskBytesMax ? `more than ${diskBytesMax} bytes of receipts wait for the store` : null;
-    if (trouble !== null && !this.ended) setTimeout(() => this.checkDiskUse(), retryMs).unref();
-    if (trouble === this.diskError) return;
-    this.diskError = trouble;
+    const message = bytes > diskBytesMax ? `more than ${diskBytesMax} bytes of receipts wait for the store` : null;
+    if (message !== null && !this.ended) setTimeout(() => this.checkDiskUse(), retryMs).unref();
+    if (message === this.diskError) return;
+    this.diskError = message;
     this.reportError();
   }
 
   private reportError(): void {
     const message = this.writeError ?? this.syncError ?? this.diskError;
-    // The first lost record is worth another word, the others are not.
+    // The first dropped record changes the message, so that it is reported once; later ones are only counted.
     const reported = message === null ? null : this.memoryFull ? `${message}, and memory is full` : message;
     if (reported === this.reportedMessage) return;
     this.reportedMessage = reported;
-    this.options.onTrouble(reported === null ? null : { message: reported, lost: this.lost });
+    this.options.onError(reported === null ? null : { message: reported, lost: this.lost });
   }
 }
 
@@ -417,7 +417,7 @@ function resolveAll(groups: readonly WriteGroup[]): void {
   for (const group of groups) group.resolve();
 }
 
-/** A file whose name is not on the disk is lost with the power, whatever is in it. Where a folder cannot be synced, it need not be. */
+/** A new file survives a power failure only after its folder was synced too. File systems that cannot sync a folder do not need it. */
 async function syncFolder(folder: string): Promise<void> {
   try {
     const opened = await open(folder, "r");
@@ -427,7 +427,7 @@ async function syncFolder(folder: string): Promise<void> {
       await opened.close();
     }
   } catch {
-    // Trouble with the disk shows in the file itself.
+    // A failing disk shows in the sync of the file itself.
   }
 }
 
@@ -440,7 +440,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** How long a call that holds no money may be under way without a line about it. */
+/** A call without a budget gets an opening only if it runs for longer than this. */
 const openingDelayMs = 20;
 const done = Promise.resolve();
 const defaults = {
@@ -448,7 +448,7 @@ const defaults = {
   segmentBytes: 16 << 20,
   memoryBytesMax: 64 << 20,
   diskBytesMax: 8 * 2 ** 30,
-  patienceMs: 2_000,
+  flushTimeoutMs: 2_000,
   retryMs: 1_000,
 };
 const syncEveryMs = 20;

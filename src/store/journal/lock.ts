@@ -1,15 +1,15 @@
 import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, openSync } from "node:fs";
 
-/** Held until it is released or its process dies, however it dies. */
+/** Held until `release`, or until the process exits in any way. */
 export interface FileLock {
   release(): void;
 }
 
 /**
- * Takes a lock on a file, or returns null where a living process, or somebody else in this one, has it. An empty SQLite
- * database in an exclusive transaction is the lock of the operating system that this runtime has; nothing is ever written to
- * the file. Nobody else may open it: closing it would set the lock free.
+ * Locks a file, or returns null if another process, or somebody else in this one, holds the lock. Bun has no flock, so that the
+ * lock is an exclusive transaction on an empty SQLite database; nothing is ever written to the file. Nothing else may open the
+ * file, because closing any descriptor of it would release the lock (POSIX).
  */
 export function acquireLock(file: string): FileLock | null {
   makePrivate(file);

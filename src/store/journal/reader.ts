@@ -4,26 +4,26 @@ import { frameAt, nextFrame, textBytesMax } from "./frame.ts";
 import { entryOfLine, type ReceiptEntry } from "../receipts/receipt-entry.ts";
 import { isOpeningLine, lineOf, lineOfParsed, type SegmentHeader } from "../receipts/receipt-line.ts";
 
-/** What was found between two places of a segment. */
+/** The records between two positions of a segment. */
 export interface JournalBatch {
   readonly head: SegmentHeader | null;
   readonly openings: readonly ReceiptOpening[];
   readonly receipts: readonly ReceiptEntry[];
-  /** Where the next one begins. */
+  /** Where the next batch begins. */
   readonly position: number;
-  /** There is nothing more, now. */
+  /** The segment has no more records at the moment. */
   readonly atEnd: boolean;
-  /** What could not be read, in words. */
+  /** Messages about what could not be read. */
   readonly damages: readonly string[];
 }
 
 export interface ReadLimits {
   readonly receiptsMax: number;
-  /** Nobody writes to it any more: what is not whole now never will be. */
+  /** Nobody writes to the segment any more, so that an incomplete frame at its end is damage. */
   readonly finished: boolean;
-  /** Openings matter only where their process has died. */
+  /** Whether to return openings. They matter only if their process has died. */
   readonly openings: boolean;
-  /** Records that begin here or later are left for another time. */
+  /** Reading stops at this position. */
   readonly until?: number;
 }
 
@@ -32,7 +32,7 @@ export interface SegmentStart {
   readonly whole: boolean;
 }
 
-/** Reads one segment, which may still be written to. */
+/** Reads one segment, while it may still be written. */
 export class SegmentReader {
   private readonly file: number;
 
@@ -53,13 +53,13 @@ export class SegmentReader {
     while (at < bytes.length && at < until && found.receipts.length < limits.receiptsMax) {
       const frame = frameAt(bytes, at);
       if (frame.kind !== "frame") {
-        // It may go on behind what was read.
+        // The frame may continue beyond the buffer.
         if (frame.kind === "short" && bytes.length === buffer.length) break;
         return this.skipDamage(position + at, limits, found);
       }
       if ((limits.openings || !isOpeningLine(frame.text)) && !addLine(found, frame.text)) {
         unknown += 1;
-        // One word for all of them, as there may be a million.
+        // Report only the first one: there may be a million.
         if (unknown === 1) {
           found.damages.push(`${this.path}: the record at byte ${position + at} is of a kind that this version does not know`);
         }
@@ -69,7 +69,7 @@ export class SegmentReader {
     return { ...found, position: position + at, atEnd: at === bytes.length && bytes.length < buffer.length };
   }
 
-  /** Who writes it, and whether all of what it begins with is there: who writes, and which calls were under way. */
+  /** The segment's header, and whether the openings that follow it are complete. */
   beginning(): SegmentStart {
     let head: SegmentHeader | null = null;
     let openings = 0;
@@ -77,17 +77,17 @@ export class SegmentReader {
       const batch = this.read(position, { receiptsMax: 1, finished: true, openings: true });
       head ??= batch.head;
       openings += batch.openings.length;
-      // A receipt comes only behind them.
+      // Openings come before the first receipt.
       const whole = batch.receipts.length > 0 || (head !== null && openings >= head.inFlight);
       if (whole || batch.position === position || batch.atEnd) return { head, whole };
       ({ position } = batch);
     }
   }
 
-  /** Here is no whole frame. Where one follows, what is between them is damaged; where none does, it may just not be there yet. */
+  /** Called at a position without a valid frame. If one follows, the bytes in between are damaged; if none does, they may just not be written yet. */
   private skipDamage(position: number, limits: ReadLimits, found: Omit<JournalBatch, "position" | "atEnd">): JournalBatch {
     const rest = this.rest(position);
-    // Whoever writes it may just have gone on.
+    // The writer may have completed the frame in the meantime.
     if (frameAt(rest, 0).kind === "frame") return { ...found, position, atEnd: false };
     const next = nextFrame(rest, 1);
     if (next !== null) {
@@ -99,7 +99,7 @@ export class SegmentReader {
     return { ...found, damages: [...found.damages, damage], position: position + rest.length, atEnd: true };
   }
 
-  /** The receipts between two places that are the bounds of a batch, with all that they tell. */
+  /** The full receipts between two positions at which batches begin. */
   receipts(from: number, to: number): readonly Receipt[] {
     const bytes = Buffer.allocUnsafe(to - from);
     readSync(this.file, bytes, 0, bytes.length, from);
@@ -128,11 +128,11 @@ interface BatchContents {
   readonly damages: string[];
 }
 
-/** False where the text is no line that this version knows. */
+/** Returns false for a line that this version does not know. */
 function addLine(found: BatchContents, text: string): boolean {
   try {
     const parsed: unknown = JSON.parse(text);
-    // A NUL, or half of a character, is not in a text of UTF-8 but as an escape.
+    // Decoded UTF-8 contains NUL and lone surrogates only as escapes.
     const isPlain = !text.includes("\\");
     const entry = entryOfLine(parsed, isPlain);
     if (entry !== null) {
@@ -149,9 +149,9 @@ function addLine(found: BatchContents, text: string): boolean {
 }
 
 /**
- * About as much as a full batch of receipts and their openings, and more than the longest record. Nothing of it is kept beyond a
- * batch, so that all readers of a thread share it.
+ * Holds about a full batch of receipts with their openings, and always more than the longest record. All readers of a thread share
+ * it, because nothing in it is used after a batch was parsed.
  */
 const buffer = Buffer.allocUnsafe(6 * textBytesMax);
-/** A segment is not longer, but for what one turn of the event loop brought, and nobody knows what lies in a folder. */
+/** More than any segment that we write, as a bound for other files in the folder. */
 const restBytesMax = 256 << 20;

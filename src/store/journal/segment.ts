@@ -1,8 +1,8 @@
 import { closeSync, fdatasync, fstatSync, openSync, writeSync } from "node:fs";
 
 /**
- * One file of a journal, written from its beginning to its end. It always knows how far it got: what the disk took only a part
- * of is continued right there, and what failed without a word on how much of it was taken is written over.
+ * One append-only file of a journal. It tracks its own write offset: after a short write the next one continues there, and after
+ * a failed write, which may have written some bytes, the next one overwrites them.
  */
 export class Segment {
   private readonly file: number;
@@ -21,19 +21,19 @@ export class Segment {
     return this.writtenBytes;
   }
 
-  /** Nobody could find what is written into it any more. */
+  /** The file was deleted, so that nobody could read what is written to it. */
   get isGone(): boolean {
     return fstatSync(this.file).nlink === 0;
   }
 
-  /** Returns how many bytes the disk took, which may be fewer; throws where it refused. */
+  /** Returns how many bytes were written, which may be fewer than given. Throws if the write fails. */
   write(bytes: Buffer, from: number, to: number): number {
     const wrote = writeSync(this.file, bytes, from, to - from, this.writtenBytes);
     this.writtenBytes += wrote;
     return wrote;
   }
 
-  /** Resolves when what was written so far would survive the loss of power, with what went wrong or null. */
+  /** Resolves when what was written so far survives a power failure, with the error or null. */
   sync(): Promise<Error | null> {
     this.syncing += 1;
     return new Promise((resolve) => {

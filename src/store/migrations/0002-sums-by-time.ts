@@ -1,35 +1,35 @@
 import { joinSql, nameSql, sql, type Sql } from "../sql.ts";
-import type { SqlByEngine } from "./index.ts";
+import type { SqlByEngine } from "../database.ts";
 
 /**
- * Receipts of a key are found by the hours in which it called, instead of by an index (`receipt-minutes.ts`); hours from before
- * this step know no minutes and are read whole. In SQLite, which keeps rows in the order of their key, the sums of one time lie
- * together now: those that change again and again are a few pages, however many keys there are and however old they are.
+ * Receipts of a key are found through its hourly sums instead of an index (see `receipt-minutes.ts`). Hours from before this
+ * migration have no minutes, and are read completely. In SQLite, which stores these rows in the order of their primary key, the
+ * key now begins with the time: the sums that change all the time lie on a few pages, however many keys there are.
  */
 export const sumsByTime: readonly (Sql | SqlByEngine)[] = [
-  byItsKey(sql`create table stray_receipts (key_id text not null, id text not null, primary key (key_id, id))`),
+  withoutRowid(sql`create table stray_receipts (key_id text not null, id text not null, primary key (key_id, id))`),
   {
     sqlite: sql`insert into stray_receipts (key_id, id) select key_id, id from receipts
-      where id not like '________-____-7%' or ${hexOfSqlite()} / 3600000 <> started_ms / 3600000`,
+      where id not like '________-____-7%' or ${idTimeSqlite()} / 3600000 <> started_ms / 3600000`,
     postgres: sql`insert into stray_receipts (key_id, id) select key_id, id from receipts
       where case when id ~ '^[0-9a-f]{8}-[0-9a-f]{4}-7'
         then ('x' || substr(id, 1, 8) || substr(id, 10, 4))::bit(48)::bigint / 3600000 <> started_ms / 3600000 else true end`,
   },
   sql`drop index receipts_key`,
-  ...marked("usage_hours"),
-  // Days have no use for them, but the version before puts the rows of both tables together as they are.
-  ...marked("usage_days"),
-  ...byTime("usage_hours"),
-  ...byTime("usage_days"),
+  ...addMinuteColumns("usage_hours"),
+  // Daily sums do not use these columns, but the previous version combines both tables with `select *`.
+  ...addMinuteColumns("usage_days"),
+  ...reorderByTime("usage_hours"),
+  ...reorderByTime("usage_days"),
 ];
 
-function marked(table: string): readonly Sql[] {
+function addMinuteColumns(table: string): readonly Sql[] {
   const columns = ["placed", "minutes_early", "minutes_late"];
   return columns.map((column) => sql`alter table ${nameSql(table)} add column ${nameSql(column)} bigint not null default 0`);
 }
 
-/** PostgreSQL keeps rows where there is room, and changes them in place. */
-function byTime(table: string): readonly SqlByEngine[] {
+/** Only SQLite: PostgreSQL does not store rows in the order of a key. */
+function reorderByTime(table: string): readonly SqlByEngine[] {
   const own = nameSql(table);
   const next = nameSql(`${table}_next`);
   return [
@@ -47,14 +47,14 @@ function byTime(table: string): readonly SqlByEngine[] {
   ].map((statement) => ({ sqlite: statement, postgres: sql`select 1` }));
 }
 
-/** The first twelve digits of an id as a number, which SQLite has no word for. */
-function hexOfSqlite(): Sql {
+/** The first 12 hex digits of an id as a number, which SQLite has no function for. */
+function idTimeSqlite(): Sql {
   const digits = [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13].map(
-    (place, at) => sql`(instr('123456789abcdef', substr(id, ${place}, 1)) << ${44 - 4 * at})`,
+    (position, at) => sql`(instr('123456789abcdef', substr(id, ${position}, 1)) << ${44 - 4 * at})`,
   );
   return sql`(${joinSql(digits, sql` + `)})`;
 }
 
-function byItsKey(table: Sql): SqlByEngine {
+function withoutRowid(table: Sql): SqlByEngine {
   return { sqlite: sql`${table} without rowid`, postgres: table };
 }

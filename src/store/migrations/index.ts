@@ -1,29 +1,33 @@
-import type { Database } from "../database.ts";
-import type { Sql } from "../sql.ts";
-import { beginning } from "./0001-beginning.ts";
+import type { SqlByEngine } from "../database.ts";
+import { sql, type Sql } from "../sql.ts";
+import { initialSchema } from "./0001-initial-schema.ts";
 import { sumsByTime } from "./0002-sums-by-time.ts";
-import { receiptWarnings } from "./0004-receipt-warnings.ts";
-import { wantedHolds } from "./0003-wanted-holds.ts";
 
-/** One step of the schema. A step that was released never changes again; the next one mends it. */
+/** One migration of the schema. A released migration is never changed; a mistake in it is fixed by the next one. */
 export interface Migration {
   readonly number: number;
   readonly name: string;
   /**
-   * The oldest program that still works on the result, by the number of the last step that it knows. During a rolling
-   * upgrade old processes go on, and start again, on the new schema: a step that only adds says the number before its own
-   * or less, one that takes something away says its own.
+   * The oldest version that still works on the migrated schema, given by the newest migration that it knows. During a rolling
+   * upgrade old processes keep running, and restart, on the new schema. A migration that only adds something has a lower number
+   * than its own; one that removes something has its own.
    */
   readonly reads: number;
   readonly statements: readonly (Sql | SqlByEngine)[];
 }
 
-/** For what the engines do not say in the same way. */
-export type SqlByEngine = Readonly<Record<Database["engine"], Sql>>;
+/** A process that is short of a budget marks the holds of others. Few rows are marked, and each process looks for its own twice a second. */
+const wantedHolds: readonly Sql[] = [
+  sql`alter table budget_holds add column wanted integer not null default 0`,
+  sql`create index budget_holds_wanted on budget_holds (holder) where wanted = 1`,
+];
 
-/** In order and without a gap. */
+/** Why an answer may be less than its client expects although the call succeeded. */
+const receiptWarnings: readonly Sql[] = [sql`alter table receipts add column warning text`];
+
+/** In order and without gaps. The names are stored in the database. */
 export const migrations: readonly Migration[] = [
-  { number: 1, name: "beginning", reads: 1, statements: beginning },
+  { number: 1, name: "beginning", reads: 1, statements: initialSchema },
   { number: 2, name: "sums by time", reads: 1, statements: sumsByTime },
   { number: 3, name: "wanted holds", reads: 1, statements: wantedHolds },
   { number: 4, name: "receipt warnings", reads: 1, statements: receiptWarnings },

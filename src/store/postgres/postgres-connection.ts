@@ -1,17 +1,17 @@
 import { SQL, type ReservedSQL } from "bun";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import { postgresError } from "./postgres-errors.ts";
 import { textOf, valuesOf, type Sql, type Value } from "../sql.ts";
 
-/** What a statement gave: its rows with numbers as numbers, and how many rows it changed. */
+/** The rows of a statement, with BIGINT as numbers, and how many rows it changed. */
 export interface QueryResult {
   readonly rows: object[];
   readonly changed: number;
 }
 
 /**
- * One connection, used by one statement after the other. Once it was lost, late or closed it is `closed`, and never comes
- * back under the same name: a new one in its place would not know of the transaction that was going on.
+ * One connection that runs one statement at a time. After an error of the connection or a timeout it is `closed` for good. It is
+ * never reconnected, because a new connection would not be in the transaction of the old one.
  */
 export class PostgresConnection {
   closed = false;
@@ -22,7 +22,7 @@ export class PostgresConnection {
     private readonly reserved: ReservedSQL,
   ) {}
 
-  /** `statementMs` is also told to the server, so that it does not go on with what nobody waits for. */
+  /** Also sets `statement_timeout` on the server, so that it stops working on statements that nobody waits for. */
   static async open(url: string, statementMs: number, waitMs: number): Promise<PostgresConnection> {
     const state: { connection?: PostgresConnection } = {};
     const client = clientFor(url, () => {
@@ -37,19 +37,19 @@ export class PostgresConnection {
   }
 
   async send(query: Sql, waitMs: number): Promise<QueryResult> {
-    if (this.closed) throw new StorageTrouble("unavailable", "The connection to PostgreSQL was lost.");
+    if (this.closed) throw new StorageError("unavailable", "The connection to PostgreSQL was lost.");
     const text = textOf(query, "$");
     this.texts.add(text);
     try {
       return toQueryResult(await withTimeout(this.reserved.unsafe(text, valuesOf(query).map(bound)), waitMs));
     } catch (error) {
-      // Its answer may still come, and would be taken for the one of the next statement.
+      // The reply may still arrive, and would be taken for that of the next statement.
       if (error instanceof StatementTimeout) this.discard();
       throw postgresError(error);
     }
   }
 
-  /** The driver and the server keep every statement ready that they have seen. Few programs have so many. */
+  /** The driver and the server cache each prepared statement of a connection. Few programs ever send this many. */
   get hasTooManyStatements(): boolean {
     return this.texts.size > textsMax;
   }
@@ -60,8 +60,8 @@ export class PostgresConnection {
   }
 }
 
-/** Did not answer in time. */
-export class StatementTimeout extends StorageTrouble {
+/** PostgreSQL did not reply in time. */
+export class StatementTimeout extends StorageError {
   constructor(waitMs: number) {
     super("unavailable", `PostgreSQL did not answer within ${Math.round(waitMs)} ms.`);
   }
@@ -69,13 +69,13 @@ export class StatementTimeout extends StorageTrouble {
 
 function clientFor(url: string, onclose: () => void): SQL {
   try {
-    // The pool is ours, because the driver's has no way to throw away a connection that hangs.
+    // We pool connections ourselves, because the driver's pool cannot drop a connection that hangs.
     return new SQL({ url, adapter: "postgres", max: 1, bigint: true, idleTimeout: 0, maxLifetime: 0, connectionTimeout: 0, onclose });
   } catch {
-    // The driver's message might repeat the password.
-    throw new StorageTrouble(
+    // The driver's message may contain the password.
+    throw new StorageError(
       "unavailable",
-      "The store's address is not one of PostgreSQL: write postgres://user:password@host:5432/database.",
+      "The store's address is not a PostgreSQL URL: write postgres://user:password@host:5432/database.",
     );
   }
 }
@@ -92,7 +92,7 @@ async function configured(client: SQL, statementMs: number, state: { connection?
   return connection;
 }
 
-/** Nobody waits for it; what was under way is rejected, and whoever sent it has gone. */
+/** Closes the client in the background. Pending statements are rejected; their callers have given up. */
 function dispose(client: SQL): void {
   client.close({ timeout: 0 }).catch(() => {});
 }
@@ -107,7 +107,7 @@ async function withTimeout<T>(work: PromiseLike<T>, waitMs: number): Promise<T> 
   }
 }
 
-/** As a number of eight bytes, whatever its size: the type must not change from call to call. */
+/** Numbers are always sent as BIGINT, so that a prepared statement has the same types in each call. */
 function bound(value: Value): string | bigint | null {
   return typeof value === "number" ? BigInt(value) : value;
 }
@@ -128,12 +128,12 @@ function toQueryResult(result: unknown): QueryResult {
   return { rows, changed: changing.has(command) ? count : 0 };
 }
 
-/** The numbers of PostgreSQL's types. A sum of BIGINTs is a NUMERIC. */
+/** OIDs of PostgreSQL's types. The sum of BIGINTs is a NUMERIC. */
 const int8 = 20;
 const numeric = 1700;
 const changing = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 const textsMax = 500;
-/** The server gives up a little before us, so that the connection of a slow statement can be kept. */
+/** The server's timeout is a little shorter than ours, so that a slow statement does not cost its connection. */
 const serverShare = 0.9;
-/** A process that froze in the middle of a transaction does not keep its locks for longer. */
+/** How long a transaction may be idle, so that a process that hangs does not hold its locks for longer. */
 const idleMs = 10_000;

@@ -1,11 +1,11 @@
 import { SQL } from "bun";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 
 /**
- * Trouble after which the same may succeed. `conflictStates`: a serialization failure, a deadlock or an outdated plan, after which
- * nothing was done; `crowdedStates`: the server has no place for one more connection, or is just starting.
+ * An error after which a retry may succeed. `conflict`: a serialization failure, a deadlock or an outdated plan; nothing was done.
+ * `too_many_connections`: the server has no free connection slot, or is still starting.
  */
-export class TransientError extends StorageTrouble {
+export class TransientError extends StorageError {
   constructor(
     readonly why: "conflict" | "too_many_connections",
     state: string,
@@ -13,8 +13,8 @@ export class TransientError extends StorageTrouble {
     super(
       "unavailable",
       why === "conflict"
-        ? `PostgreSQL could not do it beside what others did (${state}). Try again.`
-        : `PostgreSQL takes no more connections (${state}). Raise its max_connections or run fewer gateways.`,
+        ? `A transaction conflicted with another one on PostgreSQL (${state}). Try again.`
+        : `PostgreSQL accepts no more connections (${state}). Raise its max_connections or run fewer gateways.`,
     );
   }
 }
@@ -22,13 +22,13 @@ export class TransientError extends StorageTrouble {
 const conflictStates = new Set(["40001", "40P01", "0A000", "26000"]);
 const crowdedStates = new Set(["53300", "57P03"]);
 
-/** What the server says, as what went wrong and how it is mended. Its messages may quote values, so that few are repeated. */
-export function postgresError(error: unknown): StorageTrouble {
-  if (error instanceof StorageTrouble) return error;
+/** Translates a PostgreSQL error into what is wrong and how to fix it. Its messages may quote values, so that few are repeated. */
+export function postgresError(error: unknown): StorageError {
+  if (error instanceof StorageError) return error;
   const state = error instanceof SQL.PostgresError ? error.errno : undefined;
   if (state === undefined) {
     const code = error instanceof SQL.PostgresError ? error.code : "no connection";
-    return new StorageTrouble(
+    return new StorageError(
       "unavailable",
       `PostgreSQL cannot be reached (${code}). Check that it runs and that the store's address is right.`,
     );
@@ -37,33 +37,33 @@ export function postgresError(error: unknown): StorageTrouble {
   if (crowdedStates.has(state)) return new TransientError("too_many_connections", state);
   if (state === "23505") {
     const { constraint } = error as SQL.PostgresError;
-    return new StorageTrouble("conflict", `There is one already (${constraint ?? state}).`);
+    return new StorageError("conflict", `A row with the same unique value already exists (${constraint ?? state}).`);
   }
   switch (state.slice(0, 2)) {
     case "42":
-      // It names tables and columns only.
-      return new StorageTrouble(
+      // Messages of this class name only tables and columns.
+      return new StorageError(
         "damaged",
-        `The store does not fit this version of the program: ${(error as SQL.PostgresError).message} (${state}).`,
+        `The store does not match this version of Sluice: ${(error as SQL.PostgresError).message} (${state}). Run the version that wrote it, or restore a backup.`,
       );
     case "28":
     case "3D":
-      return new StorageTrouble(
+      return new StorageError(
         "unavailable",
-        `PostgreSQL lets us in no database (${state}). Check the user, the password and the database in the store's address.`,
+        `PostgreSQL rejected the login (${state}). Check the user, the password and the database in the store's address.`,
       );
     case "XX":
-      return new StorageTrouble("damaged", `PostgreSQL reports damage (${state}). Look into its log, and restore a backup if need be.`);
+      return new StorageError("damaged", `PostgreSQL reports damaged data (${state}). Check its log, and restore a backup if necessary.`);
     case "22":
     case "23":
-      return new StorageTrouble("damaged", `PostgreSQL does not take these values (${state}).`);
+      return new StorageError("damaged", `PostgreSQL rejected the values (${state}).`);
     default:
       break;
   }
-  if (state === "53100") return new StorageTrouble("full", `The disk of PostgreSQL is full (${state}). Make room on it.`);
+  if (state === "53100") return new StorageError("full", `The disk of PostgreSQL is full (${state}). Free some space on it.`);
   if (state === "25006") {
-    return new StorageTrouble("full", `PostgreSQL takes no writes (${state}). Point the store's address at the server that does.`);
+    return new StorageError("full", `PostgreSQL is read-only (${state}). Set the store's address to the primary server.`);
   }
-  if (state === "57014") return new StorageTrouble("unavailable", `A statement took PostgreSQL too long (${state}).`);
-  return new StorageTrouble("unavailable", `PostgreSQL cannot do it now (${state}).`);
+  if (state === "57014") return new StorageError("unavailable", `A statement exceeded its time limit on PostgreSQL (${state}).`);
+  return new StorageError("unavailable", `PostgreSQL failed with SQLSTATE ${state}. Check its log.`);
 }

@@ -1,7 +1,7 @@
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import { StatementTimeout, PostgresConnection } from "./postgres-connection.ts";
 
-/** A bounded number of connections. Whoever finds all of them in use waits in a line, for a bounded time. */
+/** A connection pool of a fixed size. When all connections are in use, callers wait in a queue for a bounded time. */
 export class PostgresPool {
   private readonly idle: PostgresConnection[] = [];
   private readonly queue: PoolWaiter[] = [];
@@ -15,7 +15,7 @@ export class PostgresPool {
     private readonly connectionsMax: number,
   ) {}
 
-  /** Does the work with a connection that nobody else uses. Rejects when it gets none within the time. */
+  /** Runs the work with a connection of its own. Rejects if none becomes free in time. */
   async use<T>(waitMs: number, work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
     const deadlineMs = performance.now() + waitMs;
     await this.acquire(waitMs);
@@ -25,7 +25,7 @@ export class PostgresPool {
         this.takeIdle() ?? (await PostgresConnection.open(this.url, this.statementMs, Math.min(connectMs, deadlineMs - performance.now())));
       return await work(connection);
     } catch (error) {
-      // When one hangs, the others that have not spoken since are likely to.
+      // If one connection hangs, the idle ones probably hang as well.
       if (error instanceof StatementTimeout) this.discardIdle();
       throw error;
     } finally {
@@ -35,25 +35,26 @@ export class PostgresPool {
 
   async close(): Promise<void> {
     this.closed = true;
-    for (const { refuse } of this.queue.splice(0)) refuse(new StorageTrouble("unavailable", "The store is closed."));
+    for (const { refuse } of this.queue.splice(0)) refuse(new StorageError("unavailable", "The store is closed."));
     if (this.used > 0) await new Promise<void>((resolve) => void (this.onAllReturned = resolve));
     this.discardIdle();
   }
 
   private async acquire(waitMs: number): Promise<void> {
-    if (this.closed) throw new StorageTrouble("unavailable", "The store is closed.");
+    if (this.closed) throw new StorageError("unavailable", "The store is closed.");
     if (this.used < this.connectionsMax) {
       this.used += 1;
       return;
     }
-    if (this.queue.length >= queueMax) throw new StorageTrouble("unavailable", "Too many wait for PostgreSQL already.");
+    if (this.queue.length >= queueMax)
+      throw new StorageError("unavailable", "Too many statements are already waiting for a connection to PostgreSQL.");
     const { promise, resolve: go, reject: refuse } = Promise.withResolvers<void>();
     const waiting = { go, refuse };
     this.queue.push(waiting);
     const timer = setTimeout(() => {
       const at = this.queue.indexOf(waiting);
       if (at >= 0) this.queue.splice(at, 1);
-      refuse(new StorageTrouble("unavailable", `All ${this.connectionsMax} connections to PostgreSQL were in use for ${waitMs} ms.`));
+      refuse(new StorageError("unavailable", `All ${this.connectionsMax} connections to PostgreSQL were in use for ${waitMs} ms.`));
     }, waitMs);
     try {
       await promise;
@@ -76,7 +77,7 @@ export class PostgresPool {
     if (this.used === 0) this.onAllReturned?.();
   }
 
-  /** The one used last, so that the others can be seen to be superfluous. */
+  /** Takes the connection that was used last, as the least likely to be stale. */
   private takeIdle(): PostgresConnection | undefined {
     for (;;) {
       const connection = this.idle.pop();
@@ -95,5 +96,5 @@ interface PoolWaiter {
 }
 
 const queueMax = 10_000;
-/** Whoever has much time for a statement still need not wait long to learn that nobody is there. */
+/** The connect timeout, for databases whose statement timeout is longer. */
 const connectMs = 10_000;

@@ -6,15 +6,15 @@ import { sql, type Sql } from "../sql.ts";
 import { TransactionScope } from "../transaction-scope.ts";
 
 export interface PostgresOptions {
-  /** How long a statement may take, with the wait for a connection. In a transaction each statement has this time. */
+  /** The timeout of a statement, with the wait for a connection. Inside a transaction it applies to each statement. */
   readonly statementMs?: number;
   readonly connectionsMax?: number;
 }
 
 /**
- * A PostgreSQL server. Whatever becomes of it, every promise settles within its time, and the next statement tries again.
- * Where a server is lost between a statement and its answer, the statement may have been done: what is sent again must be
- * harmless when it is done twice.
+ * A PostgreSQL server. Each promise settles within its timeout, and the next statement tries to connect again. If the connection
+ * is lost between a statement and its reply, the statement may have been executed, so that callers may retry only statements
+ * that are idempotent.
  */
 export class PostgresDatabase implements Database {
   readonly engine = "postgres";
@@ -64,13 +64,13 @@ export class PostgresDatabase implements Database {
       return result;
     } catch (error) {
       scope.abandon();
-      // A connection that cannot even undo is of no use to the next one.
+      // A connection that cannot roll back cannot be used again.
       await send(rollback).catch(() => connection.discard());
-      throw scope.trouble instanceof TransientError ? scope.trouble : error;
+      throw scope.firstError instanceof TransientError ? scope.firstError : error;
     }
   }
 
-  /** Undone work is done again a few times; for a place on a crowded server we wait as long as there is time. */
+  /** Retries conflicts a few times, and a server without free connections until the deadline. */
   private async retrying<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
     let tooManyConnections: TransientError | null = null;
     for (let attempts = 1; ; attempts += 1) {
@@ -78,7 +78,7 @@ export class PostgresDatabase implements Database {
         return await attempt();
       } catch (error) {
         const pauseMs = Math.min(pauseMaxMs, pauseMinMs * 2 ** attempts) * (0.5 + Math.random() / 2);
-        // That the last bit of time was too short for one more attempt is not the reason.
+        // If only the last retry ran out of time, the reason is still the lack of connections.
         if (!(error instanceof TransientError))
           throw error instanceof StatementTimeout && tooManyConnections !== null ? tooManyConnections : error;
         if (error.why === "too_many_connections") tooManyConnections = error;

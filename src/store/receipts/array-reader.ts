@@ -1,4 +1,4 @@
-/** The elements of an array, one after the other, each of the type that was asked for or else none of it is believed. */
+/** Reads the elements of an array in order, and throws if one does not have the expected type. */
 export class ArrayReader {
   private readonly elements: readonly unknown[];
   private at = 0;
@@ -24,7 +24,7 @@ export class ArrayReader {
     return element;
   }
 
-  /** At the end, where some lines have it. */
+  /** An optional last element, which not all lines have. */
   lastText(): string | null {
     return this.at < this.elements.length ? this.maybeText() : null;
   }
@@ -49,7 +49,7 @@ export class ArrayReader {
 
   oneOf<T extends string>(known: readonly T[]): T {
     const element = this.next();
-    // The first of them is nearly always the one.
+    // Nearly always it is the first one.
     for (const word of known) if (word === element) return word;
     throw wrongShape();
   }
@@ -68,5 +68,5 @@ export class ArrayReader {
 }
 
 function wrongShape(): TypeError {
-  return new TypeError("a line of the journal has another shape than this version writes");
+  return new TypeError("this journal line has a shape that this version does not know");
 }

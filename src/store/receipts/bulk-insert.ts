@@ -4,101 +4,101 @@ import { joinSql, nameSql, sql, Sql, valuesOf, type Value } from "../sql.ts";
 export type ColumnTypes = Readonly<Record<string, "text" | "number">>;
 
 /**
- * Puts rows into a table. However many they are, the statements are the same, so that they are made ready once: in this process
- * they are run for one row or for some, and a server gets all rows at once, column by column.
+ * Inserts rows with statements that do not depend on the number of rows, so that they are prepared once. SQLite runs a statement
+ * for one row or for fifty; PostgreSQL gets all rows at once, as one array per column.
  */
 export class BulkInsert {
   readonly columns: Sql;
   private readonly one: Sql;
   private readonly some: Sql;
-  private readonly alike: SharedColumns | null;
-  private readonly beforeLists: Sql;
+  private readonly shared: SharedColumns | null;
+  private readonly insertInto: Sql;
   private readonly listTypes: readonly Sql[];
   private readonly kinds: readonly ("text" | "number")[];
 
   constructor(
-    private readonly what: {
+    private readonly target: {
       readonly into: string;
       readonly columns: ColumnTypes;
       readonly conflict: Sql;
-      /** The column that tells rows apart, where it matters which of them were not there before. */
+      /** The unique column, for callers that must know which rows are new. */
       readonly identity?: string;
-      /** Whoever makes the rows sees to it that every engine takes each of their values, so that nobody need look again. */
+      /** The caller guarantees that both engines can store each value, so that they are not checked again. */
       readonly storable?: true;
-      /** Columns of which rows that come together mostly have the same value: then a statement takes it once for all of its rows. */
-      readonly alike?: readonly string[];
+      /** Columns that usually have the same value in consecutive rows: one statement then binds that value once for all of its rows. */
+      readonly shared?: readonly string[];
     },
   ) {
-    const names = Object.keys(what.columns);
-    this.kinds = Object.values(what.columns);
+    const names = Object.keys(target.columns);
+    this.kinds = Object.values(target.columns);
     this.columns = joinSql(names.map(nameSql), comma);
     this.listTypes = this.kinds.map((kind) => (kind === "text" ? sql`text[]` : sql`bigint[]`));
-    this.beforeLists = sql`insert into ${nameSql(what.into)} (${this.columns})`;
-    const places = joinSql(
+    this.insertInto = sql`insert into ${nameSql(target.into)} (${this.columns})`;
+    const placeholders = joinSql(
       names.map(() => sql`${null}`),
       comma,
     );
-    const row = sql`(${places})`;
+    const row = sql`(${placeholders})`;
     const rows = Array.from({ length: rowsAtOnce }, () => row);
-    this.one = sql`${this.beforeLists} values ${row} ${what.conflict}`;
-    this.some = sql`${this.beforeLists} values ${joinSql(rows, comma)} ${what.conflict}`;
-    this.alike = what.alike === undefined ? null : new SharedColumns(names, what.alike, this.beforeLists, what.conflict);
+    this.one = sql`${this.insertInto} values ${row} ${target.conflict}`;
+    this.some = sql`${this.insertInto} values ${joinSql(rows, comma)} ${target.conflict}`;
+    this.shared = target.shared === undefined ? null : new SharedColumns(names, target.shared, this.insertInto, target.conflict);
   }
 
-  /** Gives the places of those rows that changed something. */
+  /** Returns the indexes of the rows that changed something. */
   async add(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
     if (rows.length === 0) return [];
     return database.engine === "sqlite" ? this.addEach(database, rows) : this.addLists(database, rows);
   }
 
-  /** The same, and says only how many of those rows there are, which takes less. */
+  /** Like `add`, but returns only the number of such rows, which is faster. */
   async addAll(database: Database, rows: readonly (readonly Value[])[]): Promise<number> {
     if (rows.length === 0) return 0;
     if (database.runEach === undefined) return (await this.add(database, rows)).length;
     const values = this.storable(rows);
     const end = rows.length - (rows.length % rowsAtOnce);
     let changed = 0;
-    // In their order, because a table that is kept in the same order grows at its end then.
-    for (const { statement, lists } of this.together(values, end)) changed += sumOf(await database.runEach(statement, lists));
+    // Rows keep their order, so that a table with the same order grows at its end.
+    for (const { statement, lists } of this.batches(values, end)) changed += sumOf(await database.runEach(statement, lists));
     return end === rows.length ? changed : changed + sumOf(await database.runEach(this.one, values.slice(end)));
   }
 
-  /** Which statements to run with which values, one after the other. */
-  private together(rows: readonly (readonly Value[])[], end: number): readonly StatementBatch[] {
+  /** The statements to run, in order, each with its lists of values. */
+  private batches(rows: readonly (readonly Value[])[], end: number): readonly StatementBatch[] {
     const all: StatementBatch[] = [];
     for (let at = 0; at < end; at += rowsAtOnce) {
-      const alike = this.alike?.holds(rows, at) === true ? this.alike : null;
-      const statement = alike === null ? this.some : alike.statement;
+      const shared = this.shared?.areEqual(rows, at) === true ? this.shared : null;
+      const statement = shared === null ? this.some : shared.statement;
       const before = all.at(-1);
-      const now: StatementBatch = before?.statement === statement ? before : { statement, lists: [] };
-      if (now !== before) all.push(now);
-      now.lists.push(alike === null ? joined(rows, at) : alike.list(rows, at));
+      const current: StatementBatch = before?.statement === statement ? before : { statement, lists: [] };
+      if (current !== before) all.push(current);
+      current.lists.push(shared === null ? joined(rows, at) : shared.list(rows, at));
     }
     return all;
   }
 
   private storable(rows: readonly (readonly Value[])[]): readonly (readonly Value[])[] {
-    return this.what.storable === true ? rows : rows.map((row) => valuesOf({ values: row }));
+    return this.target.storable === true ? rows : rows.map((row) => valuesOf({ values: row }));
   }
 
   private async addEach(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
-    const changed = (await database.runEach?.(this.one, this.storable(rows))) ?? (await this.oneByOne(database, rows));
-    const places: number[] = [];
-    for (let at = 0; at < changed.length; at += 1) if (changed[at]! > 0) places.push(at);
-    return places;
+    const changed = (await database.runEach?.(this.one, this.storable(rows))) ?? (await this.addOneByOne(database, rows));
+    const indexes: number[] = [];
+    for (let at = 0; at < changed.length; at += 1) if (changed[at]! > 0) indexes.push(at);
+    return indexes;
   }
 
-  private async oneByOne(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
+  private async addOneByOne(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
     const changed: number[] = [];
     for (const row of rows) changed.push(await database.run(new Sql(this.one.texts, row)));
     return changed;
   }
 
   private async addLists(database: Database, rows: readonly (readonly Value[])[]): Promise<readonly number[]> {
-    const { conflict, columns, identity } = this.what;
-    // As texts, because the driver need not know about lists then.
+    const { conflict, columns, identity } = this.target;
+    // As text, because the driver does not support arrays.
     const lists = this.kinds.map((kind, at) => sql`cast(cast(${listOf(rows, at, kind)} as text) as ${this.listTypes[at]!})`);
-    const statement = sql`${this.beforeLists} select * from unnest(${joinSql(lists, comma)}) ${conflict}`;
+    const statement = sql`${this.insertInto} select * from unnest(${joinSql(lists, comma)}) ${conflict}`;
     if (identity === undefined) {
       await database.run(statement);
       return [];
@@ -106,8 +106,8 @@ export class BulkInsert {
     const added = new Set<Value>();
     for (const row of await database.all<Record<string, Value>>(sql`${statement} returning ${nameSql(identity)}`))
       added.add(row[identity]!);
-    const place = Object.keys(columns).indexOf(identity);
-    return rows.flatMap((row, at) => (added.delete(row[place]!) ? [at] : []));
+    const identityColumn = Object.keys(columns).indexOf(identity);
+    return rows.flatMap((row, at) => (added.delete(row[identityColumn]!) ? [at] : []));
   }
 }
 
@@ -117,10 +117,10 @@ interface StatementBatch {
 }
 
 const comma = sql`, `;
-/** A statement of this many rows takes two thirds of the time of as many statements; more of them gain nothing. */
+/** One statement for 50 rows takes two thirds of the time of 50 statements. Larger ones gain nothing. */
 const rowsAtOnce = 50;
 
-/** The values of as many rows as one statement takes, one row after the other. */
+/** The values of the rows for one statement, row after row. */
 function joined(rows: readonly (readonly Value[])[], from: number): readonly Value[] {
   const list: Value[] = [];
   for (let row = from; row < from + rowsAtOnce; row += 1) for (const value of rows[row]!) list.push(value);
@@ -133,7 +133,7 @@ function sumOf(counts: readonly number[]): number {
   return sum;
 }
 
-/** A list as PostgreSQL writes it. */
+/** An array literal of PostgreSQL. */
 function listOf(rows: readonly (readonly Value[])[], at: number, kind: "text" | "number"): string {
   let list = "";
   for (const row of rows) {
@@ -148,38 +148,38 @@ function quoted(text: string): string {
   return `"${/["\\]/.test(text) ? text.replace(/["\\]/g, "\\$&") : text}"`;
 }
 
-/** A statement for as many rows that have the same values in some columns, which it takes once: to hand over a text costs more than to keep it. */
+/** A statement for rows that share the values of some columns and binds those once: binding a text costs more than storing it. */
 class SharedColumns {
   readonly statement: Sql;
-  private readonly common: readonly number[];
-  private readonly own: readonly number[];
+  private readonly sharedColumns: readonly number[];
+  private readonly ownColumns: readonly number[];
 
-  constructor(names: readonly string[], alike: readonly string[], before: Sql, conflict: Sql) {
-    const places = names.map((_, at) => at);
-    this.common = places.filter((at) => alike.includes(names[at]!));
-    this.own = places.filter((at) => !alike.includes(names[at]!));
-    let last = this.common.length;
-    // SQLite takes a value in as many places as name its number.
+  constructor(names: readonly string[], shared: readonly string[], before: Sql, conflict: Sql) {
+    const indexes = names.map((_, at) => at);
+    this.sharedColumns = indexes.filter((at) => shared.includes(names[at]!));
+    this.ownColumns = indexes.filter((at) => !shared.includes(names[at]!));
+    let last = this.sharedColumns.length;
+    // SQLite uses a value wherever its number appears.
     const rows = Array.from({ length: rowsAtOnce }, () => {
-      const marks = places.map((at) => `?${this.common.includes(at) ? this.common.indexOf(at) + 1 : ++last}`);
-      return `(${marks.join(", ")})`;
+      const placeholders = indexes.map((at) => `?${this.sharedColumns.includes(at) ? this.sharedColumns.indexOf(at) + 1 : ++last}`);
+      return `(${placeholders.join(", ")})`;
     });
     this.statement = new Sql([`${before.texts[0]!} values ${rows.join(", ")} ${conflict.texts[0]!}`], []);
   }
 
-  /** Whether the rows from here on are such. */
-  holds(rows: readonly (readonly Value[])[], from: number): boolean {
+  /** Whether the rows of the next statement share these values. */
+  areEqual(rows: readonly (readonly Value[])[], from: number): boolean {
     const first = rows[from]!;
     for (let row = from + 1; row < from + rowsAtOnce; row += 1) {
-      for (const at of this.common) if (rows[row]![at] !== first[at]) return false;
+      for (const at of this.sharedColumns) if (rows[row]![at] !== first[at]) return false;
     }
     return true;
   }
 
   list(rows: readonly (readonly Value[])[], from: number): readonly Value[] {
     const list: Value[] = [];
-    for (const at of this.common) list.push(rows[from]![at]!);
-    for (let row = from; row < from + rowsAtOnce; row += 1) for (const at of this.own) list.push(rows[row]![at]!);
+    for (const at of this.sharedColumns) list.push(rows[from]![at]!);
+    for (let row = from; row < from + rowsAtOnce; row += 1) for (const at of this.ownColumns) list.push(rows[row]![at]!);
     return list;
   }
 }

@@ -1,15 +1,15 @@
 import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
 
 /**
- * Nearly every call has one attempt, which answered and of which the receipt already tells everything but its times. Such an
- * attempt is kept as these alone, in the journal and in the store.
+ * Nearly every call has a single successful attempt, about which the receipt already says everything but its times. Only the times
+ * of such an attempt are stored, in the journal and in the database.
  */
 export interface CompactAttempt {
   readonly afterMs: number;
   readonly tookMs: number;
 }
 
-/** Null where an attempt has more to tell than its receipt, or there are several or none. */
+/** Null if there is not exactly one attempt, or if it differs from its receipt. */
 export function compactAttempt(receipt: Receipt): CompactAttempt | null {
   const { attempts } = receipt;
   if (attempts.length !== 1) return null;
@@ -39,7 +39,6 @@ function isPlain(attempt: AttemptReceipt, receipt: Receipt): boolean {
   );
 }
 
-/** The attempt that was kept as its times. */
 export function expandAttempt({ afterMs, tookMs }: CompactAttempt, receipt: Receipt): AttemptReceipt {
   const { delivered } = receipt;
   return {

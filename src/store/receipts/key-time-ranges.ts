@@ -5,22 +5,23 @@ import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
 
-/** A time in which a key has receipts, by their ids: from its beginning up to but without its end. */
+/** A time range in which a key has receipts, by their ids. The end is exclusive. */
 export interface TimeRange {
   readonly fromMs: number;
   readonly toMs: number;
 }
 
 export interface KeyTimeRanges {
-  /** The newest first. */
+  /** Newest first. */
   readonly ranges: readonly TimeRange[];
-  /** How many receipts in them may be what is asked for. */
+  /** How many receipts in the ranges may match the query. */
   readonly calls: number;
 }
 
 /**
- * When a key had calls as they are asked for, the newest first. All of its receipts but the strays lie in these times, as do
- * those of others. Hourly sums tell it by the minute; where they are forgotten before the receipts, daily ones tell it by the day.
+ * The time ranges in which a key had matching calls, newest first. All of its receipts except strays lie in these ranges, and so do
+ * receipts of other keys. Hourly sums have the resolution of a minute. Where they were deleted before the receipts, daily sums are
+ * used.
  */
 export async function* timeRangesOfKey(database: Database, query: KeyReceiptQuery): AsyncGenerator<KeyTimeRanges> {
   const [bounds] = await database.all<{ readonly oldest: string | null; readonly first_hour: number | null }>(
@@ -30,7 +31,7 @@ export async function* timeRangesOfKey(database: Database, query: KeyReceiptQuer
   if (oldest === null) return;
   const sinceMs = Math.max(timeOfId(oldest) ?? 0, Math.floor(query.sinceMs ?? 0));
   const untilMs = Math.min(Math.ceil(query.untilMs ?? endMs), beforeMs(query.before));
-  // Of the oldest hour there may be only some sums left.
+  // Of the oldest hour only some of the sums may be left.
   const hoursFromMs = firstHour === null ? endMs : firstHour + hourMs;
   yield* byHours(database, query, Math.max(hoursFromMs, startOf(sinceMs, hourMs)), untilMs);
   yield* byDays(database, query, { sinceMs: startOf(sinceMs, dayMs), untilMs, hoursFromMs });
@@ -47,7 +48,7 @@ async function* byHours(database: Database, query: KeyReceiptQuery, sinceMs: num
     const last = some.at(-1)?.at_ms;
     if (last === undefined) return;
     const isCut = some.length === rowsMax;
-    // Of the last hour more rows may follow.
+    // The last hour may have more rows.
     const rest = isCut ? await database.all<HourRow>(sql`${columns} where ${asked} and at_ms = ${last}`) : [];
     const rows = isCut ? [...some.filter(({ at_ms }) => at_ms !== last), ...rest] : some;
     for (const [atMs, sums] of Map.groupBy(rows, ({ at_ms }) => at_ms)) yield rangesOfHour(atMs, sums);
@@ -86,11 +87,11 @@ function rangesOfHour(atMs: number, sums: readonly HourRow[]): KeyTimeRanges {
 interface DaysAsked {
   readonly sinceMs: number;
   readonly untilMs: number;
-  /** From here on the hours tell it. */
+  /** From here on hourly sums are used. */
   readonly hoursFromMs: number;
 }
 
-/** A day is not cut where the calls that are asked for end: an id may be of a later moment than the start of its call. */
+/** A day is not cut at the end of the query: the id of a call may be later than its start. */
 async function* byDays(
   database: Database,
   query: KeyReceiptQuery,
@@ -118,7 +119,7 @@ function callsOf({ state }: KeyReceiptQuery): Sql {
   return state === "complete" ? sql`(calls - failed)` : sql`failed`;
 }
 
-/** An id is looked for that sorts before this one, and may be of the same moment. */
+/** Matching ids sort before this one, and may be of the same millisecond. */
 function beforeMs(before: string | null): number {
   const atMs = before === null ? null : timeOfId(before);
   return atMs === null ? endMs : atMs + 1;
@@ -128,7 +129,7 @@ function startOf(ms: number, lengthMs: number): number {
   return ms - (ms % lengthMs);
 }
 
-/** Later than every id. */
+/** Later than any id. */
 const endMs = 2 ** 48;
-/** Weeks of a key that uses few models over few channels. */
+/** Some weeks of a key that uses few models and channels. */
 const rowsMax = 500;

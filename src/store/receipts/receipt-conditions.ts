@@ -2,7 +2,7 @@ import type { ReceiptQuery } from "../../gateway/storage.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 
-/** What the receipts that are asked for have in common. */
+/** The query as a condition. */
 export function conditionsOf(query: ReceiptQuery): Sql {
   const { sinceId, untilId } = idBoundsOf(query);
   const conditions = [...filtersOf(query), sql`id >= ${sinceId}`];
@@ -10,7 +10,7 @@ export function conditionsOf(query: ReceiptQuery): Sql {
   return joinSql(conditions, sql` and `);
 }
 
-/** What is asked for but its place in the order of ids. */
+/** The query without its bounds on the id. */
 export function filtersOf(query: ReceiptQuery): readonly Sql[] {
   const facts = [sql`1 = 1`];
   if (query.keyId !== null) facts.push(sql`key_id = ${name(query.keyId)}`);
@@ -22,7 +22,7 @@ export function filtersOf(query: ReceiptQuery): readonly Sql[] {
   return facts;
 }
 
-/** The id tells the time and has the index; the start of the call may differ from it by a moment. */
+/** Ids contain the time and are indexed. The start of a call may differ a little from the time in its id. */
 export function idBoundsOf({ sinceMs, untilMs, before }: ReceiptQuery): { readonly sinceId: string; readonly untilId: string | null } {
   const sinceId = sinceMs === null ? "" : idAt(sinceMs - leewayMs);
   const untilId = untilMs === null ? null : idAt(untilMs + leewayMs);
@@ -31,7 +31,7 @@ export function idBoundsOf({ sinceMs, untilMs, before }: ReceiptQuery): { readon
   return { sinceId, untilId: beforeId < untilId ? beforeId : untilId };
 }
 
-/** What sorts before every UUIDv7 that is made from this moment on. */
+/** A string that sorts before each UUIDv7 that is created from this moment on. */
 export function idAt(ms: number): string {
   const hex = Math.trunc(Math.min(Math.max(0, ms), 2 ** 48 - 1))
     .toString(16)

@@ -5,7 +5,7 @@ import { blames, outcomes, receiptKind, states } from "./receipt-line.ts";
 import { attemptValues, audioMs, count, flag, maybeCount, maybeName, maybeNanos, name, receiptValues, status } from "./receipt-row.ts";
 import type { Value } from "../sql.ts";
 
-/** A receipt on its way into the tables: the values of its row, and of its attempts where they have more to tell than it. */
+/** The rows of a receipt: its own values, and those of its attempts unless they are stored in compact form. */
 export interface ReceiptEntry {
   readonly row: readonly Value[];
   readonly attempts: readonly (readonly Value[])[];
@@ -16,9 +16,9 @@ export function entryOf(receipt: Receipt): ReceiptEntry {
 }
 
 /**
- * The entry of a line of the journal; null where the line is of another kind. It is what `entryOf` makes of the receipt that the
- * line tells, without making the receipt: thousands of them come in a second. `isPlain`: every store takes what its texts are made of.
- * Throws where the line has a wrong shape.
+ * The entry of a journal line; null for lines of another kind. It is the same as `entryOf` of the parsed receipt, without creating
+ * that object, because thousands of lines per second go through here. `isPlain`: the texts contain only characters that each
+ * database accepts. Throws if the line has an unexpected shape.
  */
 export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null {
   const fields = new ArrayReader(line);

@@ -14,8 +14,8 @@ import { ownRequestName } from "./stored-request.ts";
 import { nameCharactersMax } from "../stored-text.ts";
 
 /**
- * What a journal says, a line at a time. A line is a JSON array whose first element tells its kind: without the names of
- * fields it takes less than half of the bytes, and no longer to make. New fields go to the end.
+ * The lines of a journal. Each is a JSON array whose first element says its kind: without field names it has less than half the
+ * size. New fields are added at the end.
  */
 export type JournalLine =
   | { readonly kind: "head"; readonly head: SegmentHeader }
@@ -24,22 +24,22 @@ export type JournalLine =
 
 export const receiptKind = 2;
 
-/** What every segment begins with. */
+/** The first line of each segment. */
 export interface SegmentHeader {
-  /** Different for every segment there ever was, on any machine. */
+  /** Unique for each segment on any machine. */
   readonly segment: string;
   /** The same for all segments of one process. */
-  readonly life: string;
-  /** Under which name the process holds money of budgets. */
+  readonly runId: string;
+  /** The name under which the process holds money of budgets. */
   readonly holder: string;
-  /** How many receipts the process had kept before it. */
+  /** How many receipts the process had written before this segment. */
   readonly receipts: number;
-  /** How many calls were under way: their openings follow. */
+  /** How many calls were running: their openings follow. */
   readonly inFlight: number;
 }
 
-export function headLine({ segment, life, holder, receipts, inFlight }: SegmentHeader): string {
-  return JSON.stringify([0, segment, life, holder, receipts, inFlight]);
+export function headLine({ segment, runId, holder, receipts, inFlight }: SegmentHeader): string {
+  return JSON.stringify([0, segment, runId, holder, receipts, inFlight]);
 }
 
 export function openingLine(opening: ReceiptOpening): string {
@@ -64,7 +64,7 @@ export function receiptLine(receipt: Receipt): string {
   return line.length * 3 <= textBytesMax ? line : lineWith(receipt, null);
 }
 
-/** The only attempt is kept as a pair of numbers, where that is all it has to tell; otherwise there is a list of attempts. */
+/** A single attempt is stored as two numbers if it can be compact; otherwise there is a list of attempts. */
 function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
   const { delivered } = receipt;
   const plain = compactAttempt(receipt);
@@ -99,7 +99,7 @@ function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
     delivered.characters,
     plain === null ? null : plain.afterMs,
     plain === null ? receipt.attempts.slice(0, attemptsMax).map(attemptPart) : plain.tookMs,
-    // Few have one.
+    // An optional last field, because few receipts have one.
     ...(receipt.warning === null ? none : [receipt.warning]),
   ]);
 }
@@ -134,20 +134,20 @@ function ownName(requestId: string, receiptId: string): string | null {
   return own === null ? null : clipped(own);
 }
 
-/** Names that clients choose are indexed, and PostgreSQL takes no long ones there. */
+/** PostgreSQL limits the length of indexed text, and clients choose these names. */
 function clipped(text: string): string {
   return text.length <= nameCharactersMax ? text : text.slice(0, nameCharactersMax);
 }
 
-/** Far beyond what the routing rules allow. */
+/** Far more than the routing rules allow. */
 const attemptsMax = 1_000;
 
-/** Which kind of line a text is, told from its beginning without reading all of it. */
+/** Looks only at the first characters, because it runs for each line. */
 export function isOpeningLine(text: string): boolean {
   return text.startsWith("[1,");
 }
 
-/** What a line says; null where it is none that this version knows. */
+/** Null for a line that this version does not know. */
 export function lineOf(text: string): JournalLine | null {
   try {
     return lineOfParsed(JSON.parse(text));
@@ -156,7 +156,7 @@ export function lineOf(text: string): JournalLine | null {
   }
 }
 
-/** Throws where the line has a wrong shape. */
+/** Throws if the line has an unexpected shape. */
 export function lineOfParsed(line: unknown): JournalLine | null {
   const fields = new ArrayReader(line);
   switch (fields.next()) {
@@ -172,7 +172,7 @@ export function lineOfParsed(line: unknown): JournalLine | null {
 }
 
 function headOf(fields: ArrayReader): SegmentHeader {
-  return { segment: fields.text(), life: fields.text(), holder: fields.text(), receipts: fields.number(), inFlight: fields.number() };
+  return { segment: fields.text(), runId: fields.text(), holder: fields.text(), receipts: fields.number(), inFlight: fields.number() };
 }
 
 function openingOf(fields: ArrayReader): ReceiptOpening {
@@ -258,7 +258,7 @@ function attemptOf(fields: ArrayReader): AttemptReceipt {
   };
 }
 
-/** Also as it stands in the store, where it is text. */
+/** Also parses the plan that is stored in the database, as JSON. */
 export function planOf(plan: unknown): readonly PlannedStep[] | null {
   return Array.isArray(plan) ? plan.map((step) => stepOf(new ArrayReader(step))) : null;
 }

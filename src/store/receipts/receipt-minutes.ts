@@ -2,14 +2,14 @@ import { BulkInsert } from "./bulk-insert.ts";
 import { sql } from "../sql.ts";
 
 /**
- * Where the receipts of a key lie. They are kept in the order of time, and an index by key would cost the drain more than all
- * the rest where thousands of keys call in turn. So each hourly sum, which is written in any case, marks the minutes of its
- * hour that have receipts: whoever looks for them reads those minutes.
+ * The minutes of an hour in which a key has receipts. Receipts are stored in the order of time, and an index by key would cost the drain
+ * more than everything else when thousands of keys are active. Instead, each hourly sum, which is written anyway, marks the minutes
+ * that have receipts, and a query reads only those minutes.
  */
 export class MinuteSet {
   /** A bit for each minute of the first half of the hour. */
   early = 0;
-  /** The same of the second half. */
+  /** The same for the second half. */
   late = 0;
 
   add(minute: number): void {
@@ -35,16 +35,16 @@ const halfHour = 30;
 const all = 2 ** halfHour - 1;
 
 /**
- * The minute by its id of a receipt that is counted in the hour that began at `atMs`; null where its id is of another hour. An
- * id is given when a request arrives and a call counts from when it is let in, which is the same moment but for long uploads
- * and clocks that are set.
+ * The minute, by the receipt's id, within the hour in which it is counted (`atMs`); null if the id is of another hour. The id is created
+ * when a request arrives, but a call counts from its admission. Those times differ only for long uploads and when the clock was
+ * set.
  */
 export function minuteOfHour(id: string, atMs: number): number | null {
   const minute = Math.floor(((timeOfId(id) ?? -1) - atMs) / minuteMs);
   return minute >= 0 && minute < 2 * halfHour ? minute : null;
 }
 
-/** When a UUIDv7 was made; null where it is none. Every receipt comes by here, so nothing is made of its parts. */
+/** The time of a UUIDv7; null for other ids. Runs for each receipt, so that it allocates nothing. */
 export function timeOfId(id: string): number | null {
   if (id.charCodeAt(8) !== dash || id.charCodeAt(13) !== dash || id.charCodeAt(14) !== seven) return null;
   let time = 0;
@@ -64,14 +64,14 @@ const nine = "9".charCodeAt(0);
 const a = "a".charCodeAt(0);
 const f = "f".charCodeAt(0);
 
-/** Of the small ones only; negative where it is none. */
+/** Lower case only; negative if it is not a hex digit. */
 function hexDigit(code: number): number {
   if (code >= zero && code <= nine) return code - zero;
   return code >= a && code <= f ? code - a + 10 : -1;
 }
 export const minuteMs = 60_000;
 
-/** The few receipts that no hour leads to. */
+/** The few receipts that are not found through their hour. */
 export const strayRows = new BulkInsert({
   into: "stray_receipts",
   columns: { key_id: "text", id: "text" },

@@ -6,11 +6,11 @@ import { blames, outcomes, planOf, planText, states } from "./receipt-line.ts";
 import { sql, type Value } from "../sql.ts";
 import { parsedJson } from "../stored-json.ts";
 import { ownRequestName } from "./stored-request.ts";
-import { keepable, nameCharactersMax } from "../stored-text.ts";
+import { storableText, nameCharactersMax } from "../stored-text.ts";
 
 /**
- * A receipt as it stands in the tables. Whatever its figures and names are, the row is one that both engines take: one odd
- * receipt must not hold up all the others that come in the same transaction.
+ * The rows of a receipt. All values are brought into a range that both engines accept: one odd receipt must not make the
+ * transaction of all the others fail.
  */
 const receiptColumns = {
   id: "text",
@@ -51,7 +51,7 @@ export const receiptRows = new BulkInsert({
   conflict: sql`on conflict (id) do nothing`,
   identity: "id",
   storable: true,
-  alike: [
+  shared: [
     "request_id",
     "key_id",
     "operation",
@@ -73,7 +73,7 @@ export const receiptRows = new BulkInsert({
   ],
 });
 
-/** Where a column stands in the values of a row. */
+/** The index of a column in the values of a row. */
 export function receiptColumnIndex(column: keyof typeof receiptColumns): number {
   return Object.keys(receiptColumns).indexOf(column);
 }
@@ -143,7 +143,7 @@ export const attemptRows = new BulkInsert({
   storable: true,
 });
 
-/** Of a receipt whose attempts are not all told by its own row. */
+/** Empty if the attempt is stored in the receipt's own row. */
 export function attemptValues(receipt: Receipt): readonly (readonly Value[])[] {
   if (compactAttempt(receipt) !== null) return [];
   return receipt.attempts.map((attempt, at) => valuesOf(name(receipt.id), at + 1, attempt));
@@ -174,12 +174,12 @@ function valuesOf(receiptId: string, number: number, attempt: AttemptReceipt): r
   ];
 }
 
-/** Milliseconds of audio keep what seconds with a fraction say, in whole numbers. */
+/** Whole milliseconds, because seconds have a fraction. */
 export function audioMs(seconds: number | null): number | null {
   return seconds === null ? null : count(seconds * 1_000);
 }
 
-/** What a sum may be made of. */
+/** A value that can be summed. */
 export function count(value: number): number {
   return bounded(value, countMax);
 }
@@ -192,10 +192,10 @@ export function maybeNanos(value: number | null): number | null {
   return value === null ? null : bounded(value, nanosMax);
 }
 
-/** What is indexed must be short, and the same in the receipt and in its sums. `isPlain`: it is known that every store takes its characters. */
+/** Indexed text must be short, and the same in the receipt and in its sums. `isPlain`: the characters are known to be storable. */
 export function name(value: string, isPlain = false): string {
-  const isFine = value.length <= nameCharactersMax && (isPlain || (value.isWellFormed() && !value.includes("\0")));
-  return isFine ? value : keepable(value, nameCharactersMax);
+  const isStorable = value.length <= nameCharactersMax && (isPlain || (value.isWellFormed() && !value.includes("\0")));
+  return isStorable ? value : storableText(value, nameCharactersMax);
 }
 
 export function maybeName(value: string | null, isPlain = false): string | null {
@@ -215,15 +215,15 @@ export function flag(value: boolean): number {
 }
 
 function bounded(value: number, max: number): number {
-  // Nearly all of them are small and whole.
+  // Nearly all values are small integers.
   const whole = value | 0;
   if (whole === value && whole >= 0 && whole <= max) return whole;
   return Number.isNaN(value) ? 0 : Math.round(Math.min(max, Math.max(0, value)));
 }
 
-/** So far beyond what a call can use that only nonsense is cut, and so small that no sum of them leaves 64 bits. */
+/** More than any call can use, and small enough that sums stay within 64 bits. */
 const countMax = 1e13;
-/** A million dollars. */
+/** One million dollars. */
 const nanosMax = 1e15;
 
 export type ReceiptRow = Readonly<Record<string, string | number | bigint | null>>;
@@ -292,7 +292,7 @@ function figuresOf(read: RowReader): Figures {
   };
 }
 
-/** A plan is for people to read: one that another version wrote otherwise is left out, and the receipt stays. */
+/** Plans are for display only: one that this version cannot parse is left out. */
 function storedPlan(plan: string | null): Receipt["plan"] {
   if (plan === null) return null;
   try {
@@ -327,7 +327,7 @@ class RowReader {
     return this.number(column) !== 0;
   }
 
-  /** A word of a newer version is shown as it is: receipts are looked at, not acted on. */
+  /** Unknown words, from a newer version, are returned as they are: receipts are only displayed. */
   oneOf<T extends string>(column: string, known: readonly T[]): T {
     const value = this.text(column);
     return known.find((word) => word === value) ?? (value as T);

@@ -29,14 +29,14 @@ export function makeReceiptStorage(database: Database): ReceiptStorage {
   };
 }
 
-/** A name that the gateway made is that call's alone: a client that gave it to a call of its own does not come before. */
+/** A request id that the gateway created belongs to one call. It takes precedence over a client that sent the same id. */
 async function ofRequest(database: Database, requestId: string): Promise<Receipt | null> {
   const id = receiptIdIn(requestId);
   const made = id === null ? [] : await receiptsWhere(database, sql`id = ${id} and request_id is null`, 1);
   return made[0] ?? (await receiptsWhere(database, sql`request_id = ${requestId}`, 1))[0] ?? null;
 }
 
-/** The ids of calls that share a request id, newest first. */
+/** The ids of receipts that share a request id, newest first. */
 async function idsOfRequest(database: Database, requestId: string): Promise<readonly string[]> {
   const chosen = await database.all<{ readonly id: string }>(
     sql`select id from receipts where request_id = ${requestId} order by id desc limit ${namesakesMax}`,
@@ -73,7 +73,7 @@ export async function addReceipts(database: Database, receipts: readonly Receipt
   return addEntries(database, receipts.map(entryOf));
 }
 
-/** Writes receipts down, and returns those that were not there before. To be called in a transaction. */
+/** Inserts receipts, and returns those that are new. Must run in a transaction. */
 export async function addEntries(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly ReceiptEntry[]> {
   const added = await receiptRows.add(database, entries.map(rowOf));
   const fresh = added.length === entries.length ? entries : added.map((at) => entries[at]!);
@@ -82,8 +82,8 @@ export async function addEntries(database: Database, entries: readonly ReceiptEn
 }
 
 /**
- * Writes receipts down that nobody should have seen before, which takes less than finding out which of them are new. Where one was
- * there already it may throw `DuplicateReceipt`, and the transaction is to be undone.
+ * Inserts receipts that are expected to be new, which is faster than finding out which of them are. Throws `DuplicateReceipt` if one
+ * exists already; the transaction must then be rolled back.
  */
 export async function addNewEntries(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly ReceiptEntry[]> {
   if (database.runEach === undefined) return addEntries(database, entries);
@@ -93,7 +93,7 @@ export async function addNewEntries(database: Database, entries: readonly Receip
 }
 
 export class DuplicateReceipt extends Error {
-  override readonly message = "One of the receipts was there already.";
+  override readonly message = "One of the receipts already exists.";
 }
 
 function rowOf({ row }: ReceiptEntry): readonly Value[] {

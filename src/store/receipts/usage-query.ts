@@ -1,4 +1,4 @@
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import type { UsageColumn, UsageQuery, UsageRow } from "../../usage/usage-row.ts";
 import type { Database } from "../database.ts";
 import { name } from "./receipt-row.ts";
@@ -6,8 +6,8 @@ import { joinSql, sql, type Sql } from "../sql.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
 
 /**
- * Answered from sums: whole days from the daily ones, the rest of the span from the hourly ones, which are kept for a shorter
- * time. The rows are sorted by the columns that were asked for.
+ * Answers from the sums: whole days from the daily ones, the rest of the range from the hourly ones, which are kept for a shorter time.
+ * The rows are sorted by the requested columns.
  */
 export async function usageOf(database: Database, query: UsageQuery): Promise<readonly UsageRow[]> {
   const by = [...new Set(query.by)];
@@ -25,9 +25,9 @@ export async function usageOf(database: Database, query: UsageQuery): Promise<re
     sql`select ${joinSql(listed, sql``)}${sums} from (${source}) as used${grouped} limit ${rowsMax + 1}`,
   );
   if (rows.length > rowsMax) {
-    throw new StorageTrouble(
+    throw new StorageError(
       "invalid",
-      `The answer has more than ${rowsMax} rows: ask for a shorter time, one key or model, or fewer columns.`,
+      `The result has more than ${rowsMax} rows. Choose a shorter time, one key or model, or fewer columns.`,
     );
   }
   return rows.map((row) => usageRow(row, by)).sort((one, other) => compareRows(one, other, by));
@@ -52,11 +52,11 @@ const sums = joinSql(
   sql`, `,
 );
 
-/** The lengths of a day and an hour stand in the text: PostgreSQL would not see that two values are the same expression. */
+/** The lengths of a day and an hour are literals: PostgreSQL would not recognise two parameters as the same expression. */
 function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql; readonly as: Sql } {
   switch (column) {
     case "key":
-      // Not the bare column: SQLite would go along its index, and look up each row by itself.
+      // An expression instead of the column, because SQLite would walk the index by key and look up each row.
       return { text: sql`key_id || ''`, as: sql`by_key` };
     case "model":
       return { text: sql`model`, as: sql`by_model` };
@@ -65,7 +65,7 @@ function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql
     case "operation":
       return { text: sql`operation`, as: sql`by_operation` };
     case "day":
-      // The bare column has an index.
+      // The bare column can use the index.
       return { text: wholeDays ? sql`at_ms` : sql`at_ms - at_ms % 86400000`, as: sql`by_day` };
     case "hour":
       return { text: sql`at_ms - at_ms % 3600000`, as: sql`by_hour` };
@@ -97,7 +97,7 @@ interface SourceColumns {
 }
 
 const everything: SourceColumns = { columns: sql`*`, grouped: sql`` };
-/** SQLite has the sums in the order of time and key. Added up in that order, few are left to be sorted by key. */
+/** SQLite stores the sums in the order of time and key. Summing in that order first leaves few rows to sort by key. */
 const keysInOrder: SourceColumns = { columns: sql`at_ms, key_id, ${sums}`, grouped: sql` group by at_ms, key_id` };
 
 function part(table: Sql, { columns, grouped }: SourceColumns, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
@@ -142,7 +142,7 @@ function shown(column: UsageColumn, value: string | number | bigint | null): str
   }
 }
 
-/** Databases sort text by rules of their own, so it is done here. */
+/** Sorted here, because databases sort text by different rules. */
 function compareRows(one: UsageRow, other: UsageRow, by: readonly UsageColumn[]): number {
   for (const column of by) {
     const left = one.group[column] ?? "";
@@ -164,6 +164,6 @@ function ceiling(ms: number, lengthMs: number): number {
   return floor(ms + lengthMs - 1, lengthMs);
 }
 
-/** The last day there is in JavaScript, which no clock reaches. */
+/** The last day that a JavaScript Date can represent. */
 const endMs = 8_640_000_000_000_000;
 const rowsMax = 100_000;

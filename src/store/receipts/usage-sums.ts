@@ -9,16 +9,16 @@ export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
 
 /**
- * Adds receipts to what was used in their hours and days, in UTC, with what it takes to find the receipts of a key, and returns
- * what they came to by hours. Only to be called with receipts that are new to the store.
+ * Adds receipts to the sums of their hours and days, in UTC, and to the index by which the receipts of a key are found. Returns the
+ * hourly sums of the added receipts. The receipts must be new to the store.
  */
 export async function addToSums(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly UsageSum[]> {
   const hours = new UsageSums(hourMs);
   const strays: (readonly Value[])[] = [];
   for (const { row } of entries) {
     const sum = hours.addRow(row);
-    const minute = minuteOfHour(row[place.id] as string, sum.atMs);
-    if (minute === null) strays.push([sum.keyId, row[place.id]!]);
+    const minute = minuteOfHour(row[column.id] as string, sum.atMs);
+    if (minute === null) strays.push([sum.keyId, row[column.id]!]);
     else sum.minutes.add(minute);
   }
   const sums = hours.all();
@@ -28,7 +28,7 @@ export async function addToSums(database: Database, entries: readonly ReceiptEnt
   return sums;
 }
 
-/** Sums of one hour are those of its day, and nearly all that comes together is of one hour. */
+/** Nearly always all receipts are of the same hour, and then the sums of the day are the same. */
 function daysOf(hours: readonly UsageSum[]): readonly UsageSum[] {
   if (hours[0]?.atMs === hours.at(-1)?.atMs) return hours;
   const days = new UsageSums(dayMs);
@@ -36,7 +36,7 @@ function daysOf(hours: readonly UsageSum[]): readonly UsageSum[] {
   return days.all();
 }
 
-/** The figures that are added up as they stand in the receipts, and in which column there. */
+/** The summed columns of the sums, and the receipt columns that they come from. */
 const summed = {
   prompt_tokens: "prompt_tokens",
   cached_tokens: "cached_tokens",
@@ -49,17 +49,17 @@ const summed = {
   estimated: "estimated",
 } as const;
 
-const summedPlaces = Object.values(summed).map(receiptColumnIndex);
+const summedColumns = Object.values(summed).map(receiptColumnIndex);
 const figureNames = ["calls", "failed", "unpriced", ...Object.keys(summed)];
-const countedFigures = figureNames.length - summedPlaces.length;
+const countedFigures = figureNames.length - summedColumns.length;
 const nanosFigure = figureNames.indexOf("nanos");
 
-function rowsOf(table: string, added: readonly string[], marked: readonly string[]): BulkInsert {
+function rowsOf(table: string, added: readonly string[], merged: readonly string[]): BulkInsert {
   const joined = (operator: Sql) => (column: string) => {
     const figure = nameSql(column);
     return sql`${figure} = ${nameSql(table)}.${figure} ${operator} excluded.${figure}`;
   };
-  const adding = [...added.map(joined(sql`+`)), ...marked.map(joined(sql`|`))];
+  const adding = [...added.map(joined(sql`+`)), ...merged.map(joined(sql`|`))];
   return new BulkInsert({
     into: table,
     columns: {
@@ -68,14 +68,14 @@ function rowsOf(table: string, added: readonly string[], marked: readonly string
       model: "text",
       channel: "text",
       operation: "text",
-      ...Object.fromEntries([...added, ...marked].map((figure) => [figure, "number"] as const)),
+      ...Object.fromEntries([...added, ...merged].map((figure) => [figure, "number"] as const)),
     },
     conflict: sql`on conflict (key_id, at_ms, model, channel, operation) do update set ${joinSql(adding, sql`, `)}`,
     storable: true,
   });
 }
 
-/** `placed` are the calls whose receipts can be found by the minutes, or are strays: an older version, which knows of neither, adds calls alone. */
+/** `placed` counts the calls whose receipts are found through the minutes, or are strays. An older version increments only `calls`. */
 const hourRows = rowsOf("usage_hours", [...figureNames, "placed"], ["minutes_early", "minutes_late"]);
 const dayRows = rowsOf("usage_days", figureNames, []);
 
@@ -87,12 +87,12 @@ function dayValues({ keyId, atMs, model, channel, operation, figures }: UsageSum
   return [keyId, atMs - (atMs % dayMs), model, channel, operation, ...checked(figures)];
 }
 
-/** Names come from rows that can be stored; figures may have become too large to be exact. */
+/** Names come from storable rows, but a sum may be too large to be exact. */
 function checked(figures: readonly number[]): readonly Value[] {
   return valuesOf({ values: figures });
 }
 
-/** What was used of one model over one channel by one key in one span of time. */
+/** The usage of one key, model, channel and operation in one hour or day. */
 export interface UsageSum {
   readonly keyId: string;
   readonly atMs: number;
@@ -100,7 +100,7 @@ export interface UsageSum {
   readonly channel: string;
   readonly operation: string;
   readonly figures: number[];
-  /** Of the hour, in which its receipts lie. */
+  /** The minutes of the hour that have receipts. */
   readonly minutes: MinuteSet;
 }
 
@@ -108,27 +108,27 @@ export function nanosOf({ figures }: UsageSum): number {
   return figures[nanosFigure]!;
 }
 
-const nothing: readonly number[] = figureNames.map(() => 0);
+const zeros: readonly number[] = figureNames.map(() => 0);
 
 class UsageSums {
-  /** By their spans: nearly all that comes together is of the same one. */
+  /** By the start of the hour or day: nearly always there is only one. */
   private readonly ranges = new Map<number, Map<string, UsageSum>>();
-  /** The one that was added to last: where few keys call much, it is mostly the next one too. */
+  /** The sum that was used last: if few keys make many calls, it is often the next one as well. */
   private last: UsageSum | null = null;
 
   constructor(private readonly lengthMs: number) {}
 
   addRow(row: ReceiptEntry["row"]): UsageSum {
-    const keyId = row[place.keyId] as string;
-    const model = row[place.model] as string;
-    const channel = (row[place.channel] ?? "") as string;
-    const operation = row[place.operation] as string;
-    const sum = this.of(keyId, row[place.startedMs] as number, model, channel, operation);
+    const keyId = row[column.keyId] as string;
+    const model = row[column.model] as string;
+    const channel = (row[column.channel] ?? "") as string;
+    const operation = row[column.operation] as string;
+    const sum = this.of(keyId, row[column.startedMs] as number, model, channel, operation);
     const { figures } = sum;
     figures[0]! += 1;
-    if (row[place.state] !== "complete") figures[1]! += 1;
-    if (row[place.billedNanos] === null) figures[2]! += 1;
-    for (let at = 0; at < summedPlaces.length; at += 1) figures[at + countedFigures]! += (row[summedPlaces[at]!] ?? 0) as number;
+    if (row[column.state] !== "complete") figures[1]! += 1;
+    if (row[column.billedNanos] === null) figures[2]! += 1;
+    for (let at = 0; at < summedColumns.length; at += 1) figures[at + countedFigures]! += (row[summedColumns[at]!] ?? 0) as number;
     return sum;
   }
 
@@ -154,26 +154,26 @@ class UsageSums {
       range = new Map();
       this.ranges.set(beganMs, range);
     }
-    // No name has a NUL in it.
+    // Names contain no NUL.
     const key = `${keyId}\0${model}\0${channel}\0${operation}`;
     let sum = range.get(key);
     if (sum === undefined) {
-      sum = { keyId, atMs: beganMs, model, channel, operation, figures: nothing.slice(), minutes: new MinuteSet() };
+      sum = { keyId, atMs: beganMs, model, channel, operation, figures: zeros.slice(), minutes: new MinuteSet() };
       range.set(key, sum);
     }
     this.last = sum;
     return sum;
   }
 
-  /** In one order for everybody: processes that add to the same sums wait for each other, and never in a circle. */
+  /** Sorted, so that processes that update the same sums lock the rows in the same order and cannot deadlock. */
   all(): readonly UsageSum[] {
     const ranges = [...this.ranges].sort(([one], [other]) => one - other);
-    // Names are sorted without a function of ours, which takes a fraction of the time.
+    // Sorting strings without a comparator takes a fraction of the time.
     return ranges.flatMap(([, range]) => [...range.keys()].sort().map((key) => range.get(key)!));
   }
 }
 
-const place = {
+const column = {
   id: receiptColumnIndex("id"),
   keyId: receiptColumnIndex("key_id"),
   startedMs: receiptColumnIndex("started_ms"),

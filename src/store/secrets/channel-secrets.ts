@@ -4,17 +4,17 @@ import type { JsonObject } from "../../operations/json.ts";
 import { parsedJson, parsedObject, textsFrom } from "../stored-json.ts";
 
 /**
- * What channels are opened with upstream, encrypted. Each channel has data keys of its own, and the master key only wraps
- * those: a new master key means new wrappings, and the secrets are not touched. What was cut, changed, moved to another channel
- * or another field, or sealed with another master key does not open.
+ * Encrypts the credentials of channels (envelope encryption). Each value has its own data key, which the master key wraps: rotating
+ * the master key only rewraps the data keys. A value that was truncated, changed, moved to another channel or field, or encrypted
+ * with another master key cannot be decrypted.
  */
 export interface ChannelSecrets {
   encrypt(channel: string, secrets: readonly string[]): string;
   decrypt(channel: string, sealed: string): readonly string[] | DecryptionError;
-  /** Headers that a channel sends along, in which people put keys, too. */
+  /** The custom headers of a channel, which may contain keys too. */
   encryptHeaders(channel: string, headers: JsonObject): string;
   decryptHeaders(channel: string, sealed: string): { readonly headers: JsonObject } | DecryptionError;
-  /** The same, wrapped with the vault's first key; the text itself where it is already. */
+  /** The same value with its data key wrapped by the first key; the unchanged text if it already is. */
   rewrapped(channel: string, sealed: string, field?: EncryptedField): string | DecryptionError;
 }
 
@@ -23,61 +23,61 @@ export type EncryptedField = "sealed" | "headers";
 export interface DecryptionError {
   readonly kind: "decryption_error";
   readonly because: "other_key" | "damaged";
-  /** With the mend, and without anything secret. */
+  /** Says how to fix it, and contains nothing secret. */
   readonly message: string;
 }
 
-/** Seals with the first key, and opens what any of them has sealed: during a change of the master key there are two. */
+/** Encrypts with the first key, and decrypts with any: during a rotation of the master key there are two. */
 export function makeChannelSecrets(first: EncryptionKey, ...others: readonly EncryptionKey[]): ChannelSecrets {
   const keys = [first, ...others];
-  const encrypt = (place: SecretField, text: string): string => {
+  const encrypt = (target: SecretField, text: string): string => {
     const dataKey = randomBytes(keyBytes);
-    const payload = encryptBytes(dataKey, Buffer.from(text), payloadContext(place));
-    return formatEnvelope({ version: first.version, wrapped: wrap(first, place, dataKey), payload });
+    const payload = encryptBytes(dataKey, Buffer.from(text), payloadContext(target));
+    return formatEnvelope({ version: first.version, wrapped: wrap(first, target, dataKey), payload });
   };
-  const decrypt = (place: SecretField, sealed: string): { readonly text: string } | DecryptionError => {
+  const decrypt = (target: SecretField, sealed: string): { readonly text: string } | DecryptionError => {
     const envelope = parseEnvelope(sealed);
-    if (envelope === null) return damaged(place);
-    const dataKey = unwrap(keys, place, envelope);
+    if (envelope === null) return damaged(target);
+    const dataKey = unwrap(keys, target, envelope);
     if ("kind" in dataKey) return dataKey;
-    const plain = decryptBytes(dataKey.bytes, envelope.payload, payloadContext(place));
-    return plain === null ? damaged(place) : { text: new TextDecoder().decode(plain) };
+    const plain = decryptBytes(dataKey.bytes, envelope.payload, payloadContext(target));
+    return plain === null ? damaged(target) : { text: new TextDecoder().decode(plain) };
   };
   return {
     encrypt: (channel, secrets) => encrypt({ channel, field: "sealed" }, JSON.stringify(secrets)),
     decrypt: (channel, sealed) => {
-      const place = { channel, field: "sealed" } as const;
-      const opened = decrypt(place, sealed);
-      return "kind" in opened ? opened : (textsFrom(parsedJson(opened.text)) ?? damaged(place));
+      const target = { channel, field: "sealed" } as const;
+      const opened = decrypt(target, sealed);
+      return "kind" in opened ? opened : (textsFrom(parsedJson(opened.text)) ?? damaged(target));
     },
     encryptHeaders: (channel, headers) => encrypt({ channel, field: "headers" }, JSON.stringify(headers)),
     decryptHeaders: (channel, sealed) => {
-      const place = { channel, field: "headers" } as const;
-      const opened = decrypt(place, sealed);
+      const target = { channel, field: "headers" } as const;
+      const opened = decrypt(target, sealed);
       if ("kind" in opened) return opened;
       const headers = parsedObject(opened.text);
-      return headers === null ? damaged(place) : { headers };
+      return headers === null ? damaged(target) : { headers };
     },
     rewrapped: (channel, sealed, field = "sealed") => {
-      const place = { channel, field };
+      const target = { channel, field };
       const envelope = parseEnvelope(sealed);
-      if (envelope === null) return damaged(place);
-      const dataKey = unwrap(keys, place, envelope);
+      if (envelope === null) return damaged(target);
+      const dataKey = unwrap(keys, target, envelope);
       if ("kind" in dataKey) return dataKey;
-      if (decryptBytes(dataKey.bytes, envelope.payload, payloadContext(place)) === null) return damaged(place);
+      if (decryptBytes(dataKey.bytes, envelope.payload, payloadContext(target)) === null) return damaged(target);
       if (envelope.version === first.version) return sealed;
-      return formatEnvelope({ version: first.version, wrapped: wrap(first, place, dataKey.bytes), payload: envelope.payload });
+      return formatEnvelope({ version: first.version, wrapped: wrap(first, target, dataKey.bytes), payload: envelope.payload });
     },
   };
 }
 
-/** What is sealed of which channel. */
+/** A field of a channel whose value is encrypted. */
 interface SecretField {
   readonly channel: string;
   readonly field: EncryptedField;
 }
 
-/** What stands in the row: the format, the master key's version, the wrapped data key and the secrets. */
+/** The stored text: format version, version of the master key, wrapped data key, encrypted payload. */
 interface Envelope {
   readonly version: string;
   readonly wrapped: string;
@@ -96,22 +96,22 @@ function parseEnvelope(sealed: string): Envelope | null {
   return { version, wrapped, payload };
 }
 
-function wrap(key: EncryptionKey, place: SecretField, dataKey: Uint8Array): string {
-  return encryptBytes(key.bytes, dataKey, dataKeyContext(place, key.version));
+function wrap(key: EncryptionKey, target: SecretField, dataKey: Uint8Array): string {
+  return encryptBytes(key.bytes, dataKey, dataKeyContext(target, key.version));
 }
 
-function unwrap(keys: readonly EncryptionKey[], place: SecretField, envelope: Envelope): { readonly bytes: Uint8Array } | DecryptionError {
+function unwrap(keys: readonly EncryptionKey[], target: SecretField, envelope: Envelope): { readonly bytes: Uint8Array } | DecryptionError {
   const key = keys.find(({ version }) => version === envelope.version);
-  if (key === undefined) return otherKey(place);
-  const bytes = decryptBytes(key.bytes, envelope.wrapped, dataKeyContext(place, key.version));
-  return bytes === null || bytes.length !== keyBytes ? damaged(place) : { bytes };
+  if (key === undefined) return otherKey(target);
+  const bytes = decryptBytes(key.bytes, envelope.wrapped, dataKeyContext(target, key.version));
+  return bytes === null || bytes.length !== keyBytes ? damaged(target) : { bytes };
 }
 
 function dataKeyContext({ channel, field }: SecretField, version: string): AssociatedData {
   return { table: "channels", row: channel, field: field === "sealed" ? "data key" : "headers data key", version };
 }
 
-/** A data key lives as long as what it seals: its version is the format's. */
+/** A data key is used for one payload, so that its version is that of the format. */
 function payloadContext({ channel, field }: SecretField): AssociatedData {
   return { table: "channels", row: channel, field, version: format };
 }
@@ -120,14 +120,14 @@ const fieldNames = { sealed: "secrets", headers: "headers" } as const;
 
 function damaged({ channel, field }: SecretField): DecryptionError {
   const message =
-    `The ${fieldNames[field]} of channel ${channel} are damaged, or not this channel's. Set the channel's ${field === "sealed" ? "keys" : "headers"} again, ` +
+    `The ${fieldNames[field]} of channel ${channel} are damaged, or belong to another channel. Set the channel's ${field === "sealed" ? "keys" : "headers"} again, ` +
     "or restore a backup of the store.";
   return { kind: "decryption_error", because: "damaged", message };
 }
 
 function otherKey({ channel, field }: SecretField): DecryptionError {
   const message =
-    `The ${fieldNames[field]} of channel ${channel} were encrypted with another master key. Finish the change of the master key that was begun, ` +
+    `The ${fieldNames[field]} of channel ${channel} were encrypted with another master key. Finish the rotation of the master key that was started, ` +
     `start with the master key they were encrypted with, or set the channel's ${field === "sealed" ? "keys" : "headers"} again.`;
   return { kind: "decryption_error", because: "other_key", message };
 }

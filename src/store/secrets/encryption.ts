@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 
-/** A key that seals other keys and secrets, and the name it is told apart by, which says nothing about it. */
+/** A key that encrypts other keys and secrets. `version` identifies it without revealing anything about it. */
 export interface EncryptionKey {
   readonly version: string;
   readonly bytes: Uint8Array;
@@ -8,7 +8,7 @@ export interface EncryptionKey {
 
 export const keyBytes = 32;
 const versionBytes = 16;
-/** 96 bits, drawn anew each time: what AES-GCM is made for. */
+/** A random 96-bit nonce for each encryption, as AES-GCM expects. */
 const nonceBytes = 12;
 const tagBytes = 16;
 
@@ -23,7 +23,7 @@ export function deriveKey(from: Uint8Array, purpose: string, bytes: number, salt
   return new Uint8Array(hkdfSync("sha256", from, salt, purpose, bytes));
 }
 
-/** Where a sealed text belongs. Anywhere else it does not open. */
+/** Where an encrypted value is stored (the AAD of AES-GCM). Moved anywhere else, it cannot be decrypted. */
 export interface AssociatedData {
   readonly table: string;
   readonly row: string;
@@ -38,7 +38,7 @@ export function encryptBytes(key: Uint8Array, plain: Uint8Array, context: Associ
   return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]).toString("base64url");
 }
 
-/** Null when it is not exactly what was sealed, with this key, for this place. */
+/** Null if the key or the context differ, or the ciphertext was changed. */
 export function decryptBytes(key: Uint8Array, encrypted: string, context: AssociatedData): Uint8Array | null {
   const bytes = Buffer.from(encrypted, "base64url");
   if (bytes.length < nonceBytes + tagBytes || bytes.toString("base64url") !== encrypted) return null;
@@ -52,12 +52,12 @@ export function decryptBytes(key: Uint8Array, encrypted: string, context: Associ
   }
 }
 
-/** As a list in JSON, so that no name can be chosen that reads like another place. */
+/** As a JSON array, so that no combination of names is ambiguous. */
 function aadBytes({ table, row, field, version }: AssociatedData): Uint8Array {
   return Buffer.from(JSON.stringify([table, row, field, version]));
 }
 
-/** How tokens are kept and looked for: as a keyed hash, in hex. Without the key nobody can try tokens on a stolen store. */
+/** The keyed hash (HMAC) under which tokens are stored and found, in hex. Without the key nobody can try tokens on a stolen store. */
 export type TokenDigest = (token: string) => string;
 
 export function makeTokenDigest(key: Uint8Array): TokenDigest {

@@ -18,7 +18,7 @@ import {
 import { join } from "node:path";
 import { keyBytes } from "./encryption.ts";
 
-/** Why there is no master key to go on with: what is wrong and how it is mended. Never the key. */
+/** The master key cannot be used. The message says why and how to fix it, and never contains the key. */
 export class MasterKeyError extends Error {
   constructor(message: string) {
     super(message);
@@ -30,7 +30,7 @@ export function masterKeyFile(dataDir: string): string {
   return join(dataDir, "master-key");
 }
 
-/** Where the next master key waits while secrets are moved to it. */
+/** The next master key, while secrets are moved to it. */
 export function nextKeyFile(dataDir: string): string {
   return join(dataDir, "master-key.next");
 }
@@ -40,7 +40,7 @@ export function parsedMasterKey(text: string): Uint8Array | null {
   const trimmed = text.trim();
   const bytes = /^[0-9a-f]{64}$/i.test(trimmed) ? Buffer.from(trimmed, "hex") : fromBase64(trimmed);
   if (bytes === null || bytes.length !== keyBytes) return null;
-  // Nobody draws such a key; somebody filled in a form.
+  // A key with so few different bytes was not generated at random; somebody typed a placeholder.
   return new Set(bytes).size < differentBytesMin ? null : new Uint8Array(bytes);
 }
 
@@ -50,16 +50,16 @@ function fromBase64(text: string): Buffer | null {
   return /^[0-9a-z+/_-]{43}=?$/i.test(text) ? Buffer.from(text, "base64") : null;
 }
 
-/** Null where there is no such file. */
+/** Null if the file does not exist. */
 export function readKeyFile(file: string): Uint8Array | null {
   const text = readText(file);
   if (text === null) return null;
   const bytes = parsedMasterKey(text);
   if (bytes !== null) return bytes;
-  throw new MasterKeyError(`The master key in ${file} is not 64 hexadecimal digits. Put the one back that was there, from a backup.`);
+  throw new MasterKeyError(`The master key in ${file} is not 64 hexadecimal digits. Restore the file from a backup.`);
 }
 
-/** The master keys at hand: the one that is given or else kept in the folder, and the one that is about to replace it. */
+/** The available master keys: that of the environment or else of the data folder, and the one that is about to replace it. */
 export function masterKeysAt(dataDir: string, given: string | null): readonly Uint8Array[] {
   const own = given === null ? readKeyFile(masterKeyFile(dataDir)) : givenMasterKey(given);
   return [own, readKeyFile(nextKeyFile(dataDir))].filter((key) => key !== null);
@@ -73,14 +73,14 @@ export function givenMasterKey(given: string): Uint8Array {
   );
 }
 
-/** Draws a key and keeps it in the file, unless there is one: then that is the key, and nothing is written. */
+/** Generates a key and writes it to the file. If the file exists already, its key is returned and nothing is written. */
 export function makeKeyFile(dataDir: string, file: string): Uint8Array {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     const draft = `${file}.${randomBytes(6).toString("hex")}`;
     try {
       writeDurably(draft, `${randomBytes(keyBytes).toString("hex")}\n`);
-      // A file with a name is a whole file, and only one can have the name.
+      // The link is created only when the draft is complete, and only one process can create it.
       linkSync(draft, file);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
@@ -90,15 +90,15 @@ export function makeKeyFile(dataDir: string, file: string): Uint8Array {
     syncFolder(dataDir);
   } catch (error) {
     throw new MasterKeyError(
-      `The master key cannot be kept in ${file}: ${said(error)}. Make its folder writable, or set SLUICE_MASTER_KEY.`,
+      `The master key cannot be written to ${file}: ${messageOf(error)}. Make its folder writable, or set SLUICE_MASTER_KEY.`,
     );
   }
   const key = readKeyFile(file);
-  if (key === null) throw new MasterKeyError(`The master key in ${file} was removed while it was made. Start again.`);
+  if (key === null) throw new MasterKeyError(`The master key in ${file} was removed while it was created. Start again.`);
   return key;
 }
 
-/** The keys that were replaced, and that backups from before may still need. */
+/** Replaced master keys, which older backups may still need. */
 export function replacedKeysAt(dataDir: string): readonly ReplacedKey[] {
   const names = existsSync(dataDir) ? readdirSync(dataDir).filter((name) => name.startsWith(replacedPrefix)) : [];
   return names.flatMap((name) => {
@@ -115,7 +115,7 @@ export interface ReplacedKey {
 
 const replacedPrefix = "master-key.replaced-";
 
-/** Puts the next key in the place of the one before, which is kept beside it: nothing else opens the backups made with it. */
+/** Makes the next key the current one. The old key is kept beside it, because backups that were encrypted with it need it. */
 export function promoteKeyFile(dataDir: string): void {
   try {
     const kept = join(dataDir, `${replacedPrefix}${randomBytes(6).toString("hex")}`);
@@ -124,7 +124,7 @@ export function promoteKeyFile(dataDir: string): void {
     syncFolder(dataDir);
   } catch (error) {
     throw new MasterKeyError(
-      `The new master key cannot be put in its place: ${said(error)}. Rename ${nextKeyFile(dataDir)} to ${masterKeyFile(dataDir)}.`,
+      `The new master key cannot replace the old one: ${messageOf(error)}. Rename ${nextKeyFile(dataDir)} to ${masterKeyFile(dataDir)}.`,
     );
   }
 }
@@ -151,15 +151,17 @@ function readText(file: string): string | null {
 }
 
 function unreadable(file: string, error: unknown): MasterKeyError {
-  return new MasterKeyError(`The master key in ${file} cannot be read: ${said(error)}. Give it to the user that runs the gateway.`);
+  return new MasterKeyError(
+    `The master key in ${file} cannot be read: ${messageOf(error)}. Make the file readable for the user that runs the gateway.`,
+  );
 }
 
-/** A copy from a backup may be open to all. Where it is not ours, whoever mounted it has decided. */
+/** A key file from a backup may be readable by everybody. If the file is not ours, its permissions are left alone. */
 function keepPrivate(descriptor: number): void {
   try {
     if ((fstatSync(descriptor).mode & 0o077) !== 0) fchmodSync(descriptor, 0o600);
   } catch {
-    // It is read in any case.
+    // The file can be read nevertheless.
   }
 }
 
@@ -173,7 +175,7 @@ function writeDurably(file: string, text: string): void {
   }
 }
 
-/** Only then does the name survive a loss of power. */
+/** A new name survives a power failure only after its folder was synced. */
 function syncFolder(folder: string): void {
   const descriptor = openSync(folder, constants.O_RDONLY);
   try {
@@ -183,6 +185,6 @@ function syncFolder(folder: string): void {
   }
 }
 
-function said(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -16,49 +16,50 @@ import {
 import { sql } from "../sql.ts";
 import { parsedObject } from "../stored-json.ts";
 
-/** What everything secret in a store hangs on. */
+/** The keys that are derived from the master key of a store. */
 export interface MasterKey {
-  /** What the keys of clients are hashed with. It stays the same when the master key changes. */
+  /** The key of the client tokens' hash. It stays the same when the master key is rotated. */
   readonly pepper: Uint8Array;
   /** Wraps the data keys of channels. */
   readonly sealing: EncryptionKey;
-  /** The key that is about to replace it, while that is under way. */
+  /** The key that is about to replace it, during a rotation. */
   readonly next: EncryptionKey | null;
-  /** Of a client's token. */
+  /** The hash of a client's token. */
   readonly digest: TokenDigest;
-  /** Of sessions, tokens for administration and the one for the first account. */
+  /** The hash of sessions, admin tokens and the bootstrap token. */
   readonly adminDigest: TokenDigest;
 }
 
 export interface MasterKeyOptions {
   readonly dataDir: string;
-  /** What the environment says; null where it says nothing. */
+  /** The value of SLUICE_MASTER_KEY; null if it is not set. */
   readonly given: string | null;
   readonly database: Database;
 }
 
 /**
- * The master key of this store: given, or kept in the data folder, where it is drawn at the first start. Refuses a key that is
- * not the one the store was begun with.
+ * The master key of this store: from the environment, or from the data folder, where it is generated on the first start. Rejects a
+ * key that is not the one of this store.
  */
-export async function openMasterKey(place: MasterKeyOptions): Promise<MasterKey> {
-  const { dataDir, database } = place;
-  // In this order, because others may start at the same moment: a file is made before its lock, and a lock before any token.
-  const inhabited = await isInhabited(database);
-  const lock = await readMasterKeyRecord(database);
-  const found = place.given === null ? readKeyFile(masterKeyFile(dataDir)) : givenMasterKey(place.given);
-  if (inhabited && lock === null) throw orphaned();
-  if (found === null && lock !== null) throw missing(dataDir);
+export async function openMasterKey(options: MasterKeyOptions): Promise<MasterKey> {
+  const { dataDir, database } = options;
+  // The order matters, because other processes may start at the same time: each creates the key file before the record, and the
+  // record before any token.
+  const hasData = await hasEncryptedData(database);
+  const record = await readMasterKeyRecord(database);
+  const found = options.given === null ? readKeyFile(masterKeyFile(dataDir)) : givenMasterKey(options.given);
+  if (hasData && record === null) throw orphaned();
+  if (found === null && record !== null) throw missing(dataDir);
   const master = found ?? makeKeyFile(dataDir, masterKeyFile(dataDir));
-  const settled = lock ?? (await firstLock(database, encryptionKeyOf(master)));
-  const opened = decryptPepper(settled, encryptionKeyOf(master));
+  const agreed = record ?? (await createRecord(database, encryptionKeyOf(master)));
+  const opened = decryptPepper(agreed, encryptionKeyOf(master));
   if (opened !== null) return masterKeyOf(opened, encryptionKeyOf(master), nextIn(dataDir));
-  // Two first starts with different folders: what we just drew has sealed nothing yet, and would only be in the way.
+  // Two processes with different data folders started for the first time: the key that we generated has encrypted nothing yet, so that it is deleted.
   if (found === null) rmSync(masterKeyFile(dataDir), { force: true });
-  return promoted(place, settled) ?? fail(wrong(dataDir, place.given !== null));
+  return finishRotation(options, agreed) ?? fail(wrong(dataDir, options.given !== null));
 }
 
-/** What the store knows of its master key: which one it is, and the pepper, sealed by it. */
+/** What the store knows about its master key: its version, and the pepper, encrypted with it. */
 export interface MasterKeyRecord {
   readonly version: string;
   readonly pepper: string;
@@ -71,32 +72,35 @@ export async function readMasterKeyRecord(database: Database): Promise<MasterKey
   if (row === undefined) return null;
   const { version, pepper } = parsedObject(row.value) ?? {};
   if (typeof version === "string" && typeof pepper === "string") return { version, pepper };
-  throw new MasterKeyError("What the store knows of its master key is damaged. Restore a backup of the store.");
+  throw new MasterKeyError("The store's record of its master key is damaged. Restore a backup of the store.");
 }
 
-/** For the end of a change of the master key. */
-export async function replaceMasterKeyRecord(database: Database, lock: MasterKeyRecord): Promise<void> {
-  await database.run(sql`update settings set value = ${JSON.stringify(lock)} where name = ${settingName}`);
+/** The last step of a rotation. */
+export async function replaceMasterKeyRecord(database: Database, record: MasterKeyRecord): Promise<void> {
+  await database.run(sql`update settings set value = ${JSON.stringify(record)} where name = ${settingName}`);
 }
 
 export function masterKeyRecord(pepper: Uint8Array, key: EncryptionKey): MasterKeyRecord {
   return { version: key.version, pepper: encryptBytes(key.bytes, pepper, pepperContext(key.version)) };
 }
 
-/** The pepper, or null when this is not its key. */
-export function decryptPepper(lock: MasterKeyRecord, key: EncryptionKey): Uint8Array | null {
-  return lock.version === key.version ? decryptBytes(key.bytes, lock.pepper, pepperContext(key.version)) : null;
+/** The pepper; null if it was encrypted with another key. */
+export function decryptPepper(record: MasterKeyRecord, key: EncryptionKey): Uint8Array | null {
+  return record.version === key.version ? decryptBytes(key.bytes, record.pepper, pepperContext(key.version)) : null;
 }
 
 function pepperContext(version: string): AssociatedData {
   return { table: "settings", row: settingName, field: "pepper", version };
 }
 
-/** Of several first starts one writes it, and all go on with what that one wrote. */
-async function firstLock(database: Database, key: EncryptionKey): Promise<MasterKeyRecord> {
+/** If several processes start for the first time, one of them writes the record and all use it. */
+async function createRecord(database: Database, key: EncryptionKey): Promise<MasterKeyRecord> {
   const text = JSON.stringify(masterKeyRecord(randomBytes(keyBytes), key));
   await database.run(sql`insert into settings (name, value) values (${settingName}, ${text}) on conflict (name) do nothing`);
-  return (await readMasterKeyRecord(database)) ?? fail(new MasterKeyError("The store does not keep what it is told. Check its disk."));
+  return (
+    (await readMasterKeyRecord(database)) ??
+    fail(new MasterKeyError("The store lost the record of its master key right after it was written. Check its disk."))
+  );
 }
 
 function masterKeyOf(pepper: Uint8Array, sealing: EncryptionKey, next: EncryptionKey | null): MasterKey {
@@ -109,10 +113,10 @@ function masterKeyOf(pepper: Uint8Array, sealing: EncryptionKey, next: Encryptio
   };
 }
 
-/** A change of the master key that was cut off after its last step in the store: the last step in the folder is done now. */
-function promoted({ dataDir, given }: MasterKeyOptions, lock: MasterKeyRecord): MasterKey | null {
+/** Finishes a rotation that was interrupted after its last step in the store, but before the key file was replaced. */
+function finishRotation({ dataDir, given }: MasterKeyOptions, record: MasterKeyRecord): MasterKey | null {
   const next = given === null ? nextIn(dataDir) : null;
-  const pepper = next === null ? null : decryptPepper(lock, next);
+  const pepper = next === null ? null : decryptPepper(record, next);
   if (next === null || pepper === null) return null;
   promoteKeyFile(dataDir);
   return masterKeyOf(pepper, next, null);
@@ -123,32 +127,32 @@ function nextIn(dataDir: string): EncryptionKey | null {
   return bytes === null ? null : encryptionKeyOf(bytes);
 }
 
-async function isInhabited(database: Database): Promise<boolean> {
+async function hasEncryptedData(database: Database): Promise<boolean> {
   const some = await database.all(sql`
     select 'token' as kind from key_tokens union all select 'secret' as kind from channels where sealed is not null or entry like '%"headers":"v1.%'
     union all select 'token' as kind from admin_tokens limit 1`);
   return some.length > 0;
 }
 
-/** Tokens and secrets without the pepper and the key they were made with open nothing any more. */
+/** Without the pepper and the key that they were made with, tokens and secrets cannot be used. */
 function orphaned(): MasterKeyError {
   return new MasterKeyError(
-    "The store holds keys or secrets, but not what it knew of its master key, without which they are of no use. Restore a backup of the store.",
+    "The store contains keys or secrets, but its record of the master key is missing, and they cannot be used without it. Restore a backup of the store.",
   );
 }
 
 function missing(dataDir: string): MasterKeyError {
   return new MasterKeyError(
-    `The store was begun with a master key, and there is none here. Copy the file ${masterKeyFile(dataDir)} of the first replica ` +
-      "or of a backup to this place, or set SLUICE_MASTER_KEY.",
+    `The store was created with a master key, and there is none here. Copy the file ${masterKeyFile(dataDir)} of the first replica ` +
+      "or of a backup to this path, or set SLUICE_MASTER_KEY.",
   );
 }
 
 function wrong(dataDir: string, given: boolean): MasterKeyError {
   const which = given ? "SLUICE_MASTER_KEY" : `the master key in ${masterKeyFile(dataDir)}`;
   return new MasterKeyError(
-    `The store was begun with another master key than ${which}. Copy the file master-key of the first replica to ${masterKeyFile(dataDir)}, ` +
-      "or set SLUICE_MASTER_KEY to what it is there.",
+    `The store was created with another master key than ${which}. Copy the file master-key of the first replica to ${masterKeyFile(dataDir)}, ` +
+      "or set SLUICE_MASTER_KEY to the value that is used there.",
   );
 }
 

@@ -21,9 +21,9 @@ export interface RewrapProgress {
 }
 
 /**
- * Moves everything sealed to another master key. It can die at any moment and be called again: each channel's row is of the
- * old key or of the new one, and the store's own key is changed last, together with any row that came meanwhile. Nothing is
- * changed where something would not open. No secret is decrypted onto the disk.
+ * Rewraps all secrets for another master key. It can be interrupted at any time and be called again: each row is wrapped with the old
+ * key or with the new one, and the store's own record changes last, together with rows that were added in the meantime. Nothing
+ * is changed if a secret cannot be decrypted. No secret is written to disk in plain text.
  */
 export async function rewrap(
   database: Database,
@@ -31,23 +31,26 @@ export async function rewrap(
   to: EncryptionKey,
   onProgress: (progress: RewrapProgress) => void = () => {},
 ): Promise<void> {
-  const lock = await readMasterKeyRecord(database);
-  if (lock === null) throw new MasterKeyError("The store has no master key yet: start the gateway once.");
-  const pepper = decryptPepper(lock, from) ?? decryptPepper(lock, to);
-  if (pepper === null) throw new MasterKeyError("The store was begun with another master key than the one to be replaced. Give that one.");
+  const record = await readMasterKeyRecord(database);
+  if (record === null) throw new MasterKeyError("The store has no master key yet: start the gateway once.");
+  const pepper = decryptPepper(record, from) ?? decryptPepper(record, to);
+  if (pepper === null)
+    throw new MasterKeyError(
+      "The store was created with another master key than the one to be replaced. Give the one it was created with.",
+    );
   const channelSecrets = makeChannelSecrets(to, from);
   const rows = await secretRows(database);
   for (const row of rows) rewrapped(channelSecrets, row);
   for (const [at, row] of rows.entries()) {
     const fresh = rewrapped(channelSecrets, row);
-    // A row that is changed at this moment is left for the end.
+    // A row that was changed in the meantime is left for the transaction at the end.
     await database.run(sql`
       update channels set sealed = ${fresh.sealed}, entry = ${fresh.entry}
       where name = ${row.name} and coalesce(sealed, '') = ${row.sealed ?? ""} and entry = ${row.entry}`);
     onProgress({ done: at + 1, of: rows.length });
   }
   await database.transaction(async (transaction) => {
-    // Changes of channels begin with this row, so none comes between.
+    // Changes of channels lock this row first, so that none can happen in between.
     await transaction.run(sql`update revision set value = value + 1 where id = 1`);
     for (const row of await secretRows(transaction)) {
       const { sealed, entry } = rewrapped(channelSecrets, row);
@@ -59,21 +62,22 @@ export async function rewrap(
 
 export interface RotationOptions {
   readonly dataDir: string;
-  /** The master key in use, where it is given by the environment; null where it is the file of the data folder. */
+  /** The current master key, if the environment sets it; null if it is in the data folder. */
   readonly given: string | null;
-  /** The one to come; null: one is drawn and takes the place of the file. */
+  /** The new master key; null to generate one, which replaces the key file. */
   readonly next: string | null;
   readonly database: Database;
 }
 
-/** Replaces the master key of a store whose gateways are stopped. When it was cut off, it is simply called again. */
+/** Rotates the master key of a store while no gateway is running. If it was interrupted, it can simply be called again. */
 export async function rotateMasterKey(
   { dataDir, given, next, database }: RotationOptions,
   onProgress: (progress: RewrapProgress) => void = () => {},
 ): Promise<void> {
   const old = given === null ? readKeyFile(masterKeyFile(dataDir)) : parsedMasterKey(given);
   if (old === null) throw new MasterKeyError("The master key to be replaced is neither in the data folder nor given as 32 bytes.");
-  if (given !== null && next === null) throw new MasterKeyError("A master key that is given is replaced by one that is given, too.");
+  if (given !== null && next === null)
+    throw new MasterKeyError("A master key that was given can only be replaced by one that is given too.");
   const fresh = next === null ? makeKeyFile(dataDir, nextKeyFile(dataDir)) : parsedMasterKey(next);
   if (fresh === null) throw new MasterKeyError("The new master key must be 32 random bytes, as 64 hexadecimal digits or base64.");
   await rewrap(database, encryptionKeyOf(old), encryptionKeyOf(fresh), onProgress);
@@ -86,7 +90,7 @@ interface SecretRow {
   readonly entry: string;
 }
 
-/** Channels with something secret, be it that it was never sealed. */
+/** Channels with secrets, also those in plain text from older versions. */
 async function secretRows(database: Database): Promise<readonly SecretRow[]> {
   const rows = await database.all<SecretRow>(sql`select name, sealed, entry from channels order by name`);
   return rows.filter(({ sealed, entry }) => sealed !== null || parsedObject(entry)?.["headers"] !== undefined);
@@ -102,5 +106,5 @@ function rewrapped(channelSecrets: ChannelSecrets, { name, sealed, entry }: Secr
 }
 
 function notOpened({ message }: DecryptionError): MasterKeyError {
-  return new MasterKeyError(`The master key stays as it is. ${message}`);
+  return new MasterKeyError(`The master key was not changed. ${message}`);
 }

@@ -1,17 +1,17 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 
 /**
- * Whose turn it is on the one connection. Single statements follow each other; a transaction has the connection to itself,
- * so that no stranger's statement becomes part of it. Everybody comes in the order of asking.
+ * A FIFO mutex for one connection. Single statements run one after the other; a transaction holds the mutex, so that no other
+ * statement becomes part of it.
  */
 export class ConnectionMutex {
   private holder: object | null = null;
   private readonly waiting: MutexWaiter[] = [];
 
-  /** Sends a statement as soon as it may be: not a moment later, when the turn may be somebody else's. */
+  /** Runs a statement when it is its turn. It is sent synchronously at that moment, before anybody else can take the mutex. */
   async run<T>(send: () => T | Promise<T>): Promise<T> {
-    this.refuseInside();
+    this.rejectReentry();
     if (this.holder === null && this.waiting.length === 0) return send();
     return new Promise<T>((resolve, reject) => {
       const go = (): void => {
@@ -25,9 +25,9 @@ export class ConnectionMutex {
     });
   }
 
-  /** Does the work while nobody else has a turn. */
+  /** Runs the work while nobody else can use the connection. */
   async runExclusive<T>(work: () => Promise<T>): Promise<T> {
-    this.refuseInside();
+    this.rejectReentry();
     const hold = {};
     if (this.holder === null && this.waiting.length === 0) this.holder = hold;
     else await new Promise<void>((go) => void this.waiting.push({ hold, go }));
@@ -48,10 +48,10 @@ export class ConnectionMutex {
     }
   }
 
-  /** It would wait for itself for ever. */
-  private refuseInside(): void {
+  /** Waiting inside a transaction for its own mutex would never end. */
+  private rejectReentry(): void {
     if (this.holder !== null && inside.getStore() === this.holder) {
-      throw new StorageTrouble("unavailable", "Inside a transaction only the database that was handed to its work can be used.");
+      throw new StorageError("unavailable", "Inside a transaction, only the database object that is passed to it can be used.");
     }
   }
 }

@@ -1,11 +1,11 @@
 import { parentPort, workerData } from "node:worker_threads";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import { Sql } from "../sql.ts";
 import { SqliteConnection } from "./sqlite-connection.ts";
 import { openedForWriting } from "./sqlite.ts";
 import type { ThreadOptions, ThreadReply, ThreadRequest } from "./thread-message.ts";
 
-/** The other end of a `ThreadDatabase`: does what it is asked, one after the other. */
+/** The worker of a `ThreadDatabase`: runs its requests one after the other. */
 const { file, busyMs, readonly } = workerData as ThreadOptions;
 let connection: SqliteConnection | null = null;
 
@@ -17,8 +17,8 @@ function replyTo(request: ThreadRequest): ThreadReply {
     return { id, value: done(request) };
   } catch (error) {
     const { kind, message } =
-      error instanceof StorageTrouble ? error : new StorageTrouble("unavailable", `The store's thread failed: ${String(error)}.`);
-    return { id, trouble: { kind, message } };
+      error instanceof StorageError ? error : new StorageError("unavailable", `The store's thread failed: ${String(error)}.`);
+    return { id, error: { kind, message } };
   }
 }
 
@@ -28,7 +28,7 @@ function done({ action, texts, values }: ThreadRequest): unknown {
     connection = null;
     return undefined;
   }
-  // A store that could not be opened may be able to later.
+  // Opening is tried again with each request, because the reason of a failure may go away.
   connection ??= readonly ? SqliteConnection.open(file, { readonly, busyMs }) : openedForWriting(file, { busyMs });
   if (action === "all" || action === "run") return connection[action](new Sql(texts, values));
   connection[action]();

@@ -1,10 +1,10 @@
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import type { Database } from "../database.ts";
 import type { Sql } from "../sql.ts";
 import { TransactionScope, type StatementRunner } from "../transaction-scope.ts";
 import { ConnectionMutex } from "./connection-mutex.ts";
 
-/** One connection that statements and transactions take turns on, on this thread or another. */
+/** A connection, on this thread or another, that statements and transactions use one after the other. */
 export interface SerialConnection extends StatementRunner {
   begin(): void | Promise<void>;
   commit(): void | Promise<void>;
@@ -20,17 +20,17 @@ export class SerialDatabase implements Database {
   constructor(private readonly connection: SerialConnection) {}
 
   async all<Row extends object>(query: Sql): Promise<Row[]> {
-    this.refuseClosed();
+    this.rejectIfClosed();
     return this.mutex.run(() => this.connection.all<Row>(query));
   }
 
   async run(query: Sql): Promise<number> {
-    this.refuseClosed();
+    this.rejectIfClosed();
     return this.mutex.run(() => this.connection.run(query));
   }
 
   async transaction<T>(work: (database: Database) => Promise<T>): Promise<T> {
-    this.refuseClosed();
+    this.rejectIfClosed();
     return this.mutex.runExclusive(async () => {
       const { connection } = this;
       await connection.begin();
@@ -48,7 +48,7 @@ export class SerialDatabase implements Database {
     });
   }
 
-  /** After what was asked for before. */
+  /** Waits for all statements that were sent before. */
   close(): Promise<void> {
     this.closed ??= this.mutex.runExclusive(async () => {
       await this.connection.close();
@@ -56,12 +56,12 @@ export class SerialDatabase implements Database {
     return this.closed;
   }
 
-  private refuseClosed(): void {
-    if (this.closed !== null) throw new StorageTrouble("unavailable", "The store is closed.");
+  private rejectIfClosed(): void {
+    if (this.closed !== null) throw new StorageError("unavailable", "The store is closed.");
   }
 }
 
-/** Why the transaction failed is worth more than why it could not be undone: the next one begins with undoing, too. */
+/** Rolls back and ignores errors: the error that made the transaction fail matters more, and `begin` rolls back again. */
 async function rollbackQuietly(connection: SerialConnection): Promise<void> {
   try {
     await connection.rollback();

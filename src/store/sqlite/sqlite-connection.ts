@@ -4,15 +4,15 @@ import { sqliteError } from "./sqlite-errors.ts";
 
 export interface SqliteSettings {
   readonly readonly?: boolean;
-  /** How long a statement waits for another process that is writing. */
+  /** How long a statement waits for another process that is writing (`busy_timeout`). */
   readonly busyMs?: number;
-  /** For who writes much at a time: pages that change again and again stay in memory, and go from the log into the file less often. */
-  readonly writesMuch?: boolean;
+  /** For large write transactions: a larger page cache, and fewer checkpoints of the WAL. */
+  readonly bulkWrites?: boolean;
 }
 
 type Prepared = Statement<object, Value[]>;
 
-/** One connection to one file, used from one thread. Nothing in it waits for anything but the disk and other writers. */
+/** One connection to one file, used from one thread. It blocks the thread, but only for the disk and for other writers. */
 export class SqliteConnection {
   private readonly statements = new Map<string, Prepared>();
   private keptCharacters = 0;
@@ -22,7 +22,7 @@ export class SqliteConnection {
     private readonly file: string,
   ) {}
 
-  static open(file: string, { readonly = false, busyMs = 5_000, writesMuch = false }: SqliteSettings = {}): SqliteConnection {
+  static open(file: string, { readonly = false, busyMs = 5_000, bulkWrites = false }: SqliteSettings = {}): SqliteConnection {
     let database: Database | undefined;
     try {
       database = new Database(file, readonly ? { readonly: true } : { readwrite: true, create: true });
@@ -30,13 +30,13 @@ export class SqliteConnection {
       if (!readonly) {
         enterWal(database, busyMs);
         database.run("pragma synchronous = full");
-        if (writesMuch) {
+        if (bulkWrites) {
           database.run(`pragma cache_size = -${cacheKibibytes}`);
           database.run(`pragma wal_autocheckpoint = ${logPages}`);
         }
       }
-      // A first look finds out at once whether this is a database at all. It also takes the lock that a connection in WAL
-      // mode keeps, by which a restore notices that somebody is here.
+      // The first query fails at once if this is not a database. It also takes the shared lock that a connection in WAL mode
+      // keeps, by which a restore notices that the store is in use.
       database.query("select count(*) from sqlite_schema").all();
       return new SqliteConnection(database, file);
     } catch (error) {
@@ -55,7 +55,7 @@ export class SqliteConnection {
 
   runEach(query: Sql, rows: readonly (readonly Value[])[]): readonly number[] {
     return this.guarded(() => {
-      // One list costs half of what as many arguments do.
+      // Passing one array takes half the time of passing as many arguments.
       const statement = this.prepared(query) as unknown as { run(values: readonly Value[]): { readonly changes: number } };
       return rows.map((values) => statement.run(values).changes);
     });
@@ -63,7 +63,7 @@ export class SqliteConnection {
 
   begin(): void {
     this.rollback();
-    // Taking the write lock at the beginning leaves no room for two transactions that each wait for the other.
+    // `begin immediate` takes the write lock at once. Upgrading from a read lock later could deadlock two transactions.
     this.guarded(() => this.database.run("begin immediate"));
   }
 
@@ -72,7 +72,7 @@ export class SqliteConnection {
   }
 
   rollback(): void {
-    // There may be none: a full disk ends a transaction by itself.
+    // A full disk ends a transaction by itself, so that there may be none.
     if (this.database.inTransaction) this.guarded(() => this.database.run("rollback"));
   }
 
@@ -116,8 +116,8 @@ export class SqliteConnection {
 }
 
 /**
- * SQLite does not wait for others in every step of this change, whatever its time-out says, and several processes may open
- * a new file at once.
+ * The busy timeout does not cover every step of the change to WAL mode, and several processes may open a new file at the same
+ * time.
  */
 function enterWal(database: Database, busyMs: number): void {
   const deadlineMs = performance.now() + busyMs;
@@ -132,9 +132,9 @@ function enterWal(database: Database, busyMs: number): void {
   }
 }
 
-/** Room for the sums of an hour and a day of some ten thousand keys; it is taken only as far as it is used. */
+/** Holds the sums of an hour and a day of some ten thousand keys. Memory is used only as needed. */
 const cacheKibibytes = 32_768;
 const logPages = 4_000;
-/** A batch of many rows is a long text; what a connection keeps ready stays within some megabytes. */
+/** Bounds of the statement cache: a batch insert is a long text, and the cache must stay within some megabytes. */
 const statementsMax = 256;
 const charactersMax = 1_000_000;

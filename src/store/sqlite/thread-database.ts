@@ -1,13 +1,13 @@
 import { Worker } from "node:worker_threads";
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import type { Sql } from "../sql.ts";
 import type { SqliteSettings } from "./sqlite-connection.ts";
 import { SerialDatabase, type SerialConnection } from "./serial-database.ts";
 import type { ThreadOptions, ThreadReply, ThreadRequest } from "./thread-message.ts";
 
 /**
- * One SQLite file, worked on in a thread of its own: however long a statement takes, this thread goes on. What was under
- * way when that thread is lost is rejected as `unavailable`, and the next statement starts a new one.
+ * A SQLite file in a worker thread, so that a slow statement does not block this one. If the worker dies, its pending statements
+ * are rejected as `unavailable`, and the next statement starts a new worker.
  */
 export class ThreadDatabase extends SerialDatabase {
   constructor(
@@ -18,12 +18,12 @@ export class ThreadDatabase extends SerialDatabase {
   }
 }
 
-/** A connection in a thread, which starts when it is first needed, and again after it was lost. */
+/** A connection in a worker, which is started on first use, and again after it was lost. */
 export class ThreadConnection implements SerialConnection {
   private worker: Worker | null = null;
   private waiting = new Map<number, PendingStatement>();
   private lastId = 0;
-  /** Which thread the transaction that is going on began in: another one knows nothing of it. */
+  /** The worker in which the current transaction began. A new worker knows nothing of it. */
   private began: Worker | null = null;
 
   constructor(
@@ -82,7 +82,7 @@ export class ThreadConnection implements SerialConnection {
     this.lastId += 1;
     const request: ThreadRequest = { id: this.lastId, action, texts, values };
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    // The thread keeps the process alive only as long as somebody waits for it.
+    // Only pending statements keep the process alive.
     if (this.waiting.size === 0) worker.ref();
     this.waiting.set(request.id, { resolve, reject });
     worker.postMessage(request, []);
@@ -106,7 +106,7 @@ export class ThreadConnection implements SerialConnection {
     if (this.worker !== worker || waiting === undefined) return;
     this.waiting.delete(reply.id);
     if (this.waiting.size === 0) worker.unref();
-    if ("trouble" in reply) waiting.reject(new StorageTrouble(reply.trouble.kind, reply.trouble.message));
+    if ("error" in reply) waiting.reject(new StorageError(reply.error.kind, reply.error.message));
     else waiting.resolve(reply.value);
   }
 
@@ -126,6 +126,6 @@ interface PendingStatement {
 
 const nothing: Pick<Sql, "texts" | "values"> = { texts: [], values: [] };
 
-function lost(): StorageTrouble {
-  return new StorageTrouble("unavailable", "The store's thread was lost before it answered. Try again.");
+function lost(): StorageError {
+  return new StorageError("unavailable", "The store's thread stopped before it answered. Try again.");
 }

@@ -1,7 +1,7 @@
-import type { StorageTrouble } from "../../gateway/storage.ts";
+import type { StorageError } from "../../gateway/storage.ts";
 import type { Value } from "../sql.ts";
 
-/** What the thread is asked, in order, and what it answers to each. */
+/** A request to the worker. It answers each one, in order, with a `ThreadReply`. */
 export interface ThreadRequest {
   readonly id: number;
   readonly action: "all" | "run" | "begin" | "commit" | "rollback" | "close";
@@ -11,9 +11,9 @@ export interface ThreadRequest {
 
 export type ThreadReply =
   | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly trouble: { readonly kind: StorageTrouble["kind"]; readonly message: string } };
+  | { readonly id: number; readonly error: { readonly kind: StorageError["kind"]; readonly message: string } };
 
-/** What the thread is started with. */
+/** The `workerData` of the worker. */
 export interface ThreadOptions {
   readonly file: string;
   readonly busyMs: number;

@@ -4,8 +4,8 @@ import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";
 
 /**
- * Absences in the database, for installations with Redis: the table of processes, which those use that count in the database,
- * holds the ones here that cannot count in Redis.
+ * Reports of processes that cannot reach Redis, for installations with Redis. They are stored in the `processes` table, which
+ * installations without Redis use to count their processes.
  */
 export class SqlAbsences implements DistributedAbsences {
   constructor(
@@ -25,10 +25,10 @@ export class SqlAbsences implements DistributedAbsences {
 
   async read(): Promise<readonly string[]> {
     const now = nowSql(this.database.engine, this.options.wallMs);
-    const rows = await this.database.all<{ id: string; gone: number }>(sql`
-      select id, case when seen_ms <= ${now} then 1 else 0 end as gone from processes order by id limit ${rowsMax}`);
-    for (const { id, gone } of rows) if (gone === 1) await this.end(id);
-    return rows.filter(({ gone }) => gone === 0).map(({ id }) => id);
+    const rows = await this.database.all<{ id: string; expired: number }>(sql`
+      select id, case when seen_ms <= ${now} then 1 else 0 end as expired from processes order by id limit ${rowsMax}`);
+    for (const { id, expired } of rows) if (expired === 1) await this.end(id);
+    return rows.filter(({ expired }) => expired === 0).map(({ id }) => id);
   }
 }
 

@@ -1,5 +1,5 @@
 import {
-  StorageTrouble,
+  StorageError,
   type Account,
   type AccountStorage,
   type Actor,
@@ -11,7 +11,7 @@ import type { HashedToken } from "../../keys/stored-key.ts";
 import { differences, type TableContext, change } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql, type Sql } from "../sql.ts";
-import { checkName, checkText, mayBeName } from "../stored-text.ts";
+import { checkName, checkText, isValidName } from "../stored-text.ts";
 
 interface NewAccount {
   readonly name: string;
@@ -42,7 +42,7 @@ export class AccountTable implements AccountStorage {
     checkAccount(account);
     return change(this.database, this.context, by, async (transaction) => {
       if ((await find(transaction, account.name)) !== undefined) {
-        throw new StorageTrouble("conflict", "An account with this name already exists: choose another.");
+        throw new StorageError("conflict", "An account with this name already exists: choose another.");
       }
       const value = await insertAccount(transaction, account, this.context.wallMs());
       return { value, audit: { action: "account.create", subject: account.name, detail: { role: account.role } } };
@@ -51,13 +51,13 @@ export class AccountTable implements AccountStorage {
 
   async change(
     name: string,
-    wanted: { readonly role?: Role; readonly passwordHash?: string; readonly disabled?: boolean },
+    changes: { readonly role?: Role; readonly passwordHash?: string; readonly disabled?: boolean },
     by: Actor,
   ): Promise<Account> {
-    const { role, passwordHash, disabled } = wanted;
+    const { role, passwordHash, disabled } = changes;
     checkText("The hash of a password", passwordHash ?? null, hashCharactersMax);
     return change(this.database, this.context, by, async (transaction) => {
-      const before = await must(transaction, name);
+      const before = await requireAccount(transaction, name);
       const wasDisabled = before.disabledMs !== null;
       const isDisabled = disabled ?? wasDisabled;
       const after: Account = {
@@ -65,13 +65,13 @@ export class AccountTable implements AccountStorage {
         role: role ?? before.role,
         disabledMs: isDisabled ? (before.disabledMs ?? this.context.wallMs()) : null,
       };
-      if (after.role !== "admin" || isDisabled) await refuseLast(transaction, before);
+      if (after.role !== "admin" || isDisabled) await rejectLastAdmin(transaction, before);
       await transaction.run(sql`update accounts set role = ${after.role}, disabled_ms = ${after.disabledMs} where name = ${name}`);
       if (passwordHash !== undefined) {
         await transaction.run(sql`update accounts set password_hash = ${passwordHash} where name = ${name}`);
       }
-      const changes = differences({ role: before.role, disabled: wasDisabled }, { role: after.role, disabled: isDisabled });
-      const detail = { ...changes, ...(passwordHash === undefined ? {} : { password: "changed" }) };
+      const changed = differences({ role: before.role, disabled: wasDisabled }, { role: after.role, disabled: isDisabled });
+      const detail = { ...changed, ...(passwordHash === undefined ? {} : { password: "changed" }) };
       if (Object.keys(detail).length === 0) return { value: after, audit: null };
       await transaction.run(sql`delete from sessions where account = ${name}`);
       return { value: after, audit: { action: "account.change", subject: name, detail } };
@@ -80,8 +80,8 @@ export class AccountTable implements AccountStorage {
 
   async remove(name: string, by: Actor): Promise<void> {
     await change(this.database, this.context, by, async (transaction) => {
-      const account = await must(transaction, name);
-      await refuseLast(transaction, account);
+      const account = await requireAccount(transaction, name);
+      await rejectLastAdmin(transaction, account);
       await transaction.run(sql`delete from sessions where account = ${name}`);
       await transaction.run(sql`delete from accounts where name = ${name}`);
       return { value: null, audit: { action: "account.remove", subject: name, detail: { role: account.role } } };
@@ -133,10 +133,10 @@ export class AccountTable implements AccountStorage {
     checkName("The digest of a token", mark.digest);
     checkRole(role);
     return change(this.database, this.context, by, async (transaction) => {
-      // A revoked one makes room for its successor: the audit trail remembers it.
+      // A revoked token can be replaced by a new one of the same name. The audit log still has the old one.
       await transaction.run(sql`delete from admin_tokens where name = ${name} and revoked_ms is not null`);
       const taken = await transaction.all(sql`select name from admin_tokens where name = ${name} or digest = ${mark.digest}`);
-      if (taken.length > 0) throw new StorageTrouble("conflict", "A token with this name already exists: choose another.");
+      if (taken.length > 0) throw new StorageError("conflict", "A token with this name already exists: choose another.");
       const createdMs = this.context.wallMs();
       await transaction.run(sql`
         insert into admin_tokens (digest, name, role, last4, created_ms)
@@ -157,7 +157,7 @@ export class AccountTable implements AccountStorage {
     });
   }
 
-  /** A revoked one is nobody's. */
+  /** Revoked tokens are not found. */
   async token(digest: string): Promise<AdminToken | null> {
     const [row] = await this.database.all<TokenRow>(sql`
       select name, role, last4, created_ms, revoked_ms from admin_tokens where digest = ${digest} and revoked_ms is null`);
@@ -167,7 +167,7 @@ export class AccountTable implements AccountStorage {
   async revokeToken(name: string, by: Actor): Promise<void> {
     await change(this.database, this.context, by, async (transaction) => {
       const known = await transaction.all(sql`select name from admin_tokens where name = ${name}`);
-      if (known.length === 0) throw new StorageTrouble("missing", "There is no such token.");
+      if (known.length === 0) throw new StorageError("missing", "There is no such token.");
       const nowMs = this.context.wallMs();
       const revoked = await transaction.run(sql`update admin_tokens set revoked_ms = ${nowMs} where name = ${name} and revoked_ms is null`);
       return { value: null, audit: revoked === 0 ? null : { action: "token.revoke", subject: name, detail: {} } };
@@ -183,7 +183,7 @@ export class AccountTable implements AccountStorage {
   async useBootstrap(digest: string, nowMs: number, account: NewAccount, by: Actor): Promise<boolean> {
     checkAccount(account);
     const open = sql`id = 1 and digest = ${digest} and used_ms is null and expires_ms > ${nowMs}`;
-    // Whoever guesses does not make others wait.
+    // Checked outside of the change first, so that guessing a code does not block other writers.
     if ((await this.database.all(sql`select id from bootstrap where ${open}`)).length === 0) return false;
     return change(this.database, this.context, by, async (transaction) => {
       if ((await countAccounts(transaction, sql`1 = 1`)) > 0) return { value: false, audit: null };
@@ -218,23 +218,23 @@ interface TokenRow {
   readonly revoked_ms: number | null;
 }
 
-/** Of one account; the one that was not seen for longest makes room. */
+/** Per account. The session that was idle for longest is deleted first. */
 const sessionsMax = 50;
 const hashCharactersMax = 1_000;
 
 async function find(database: Database, name: string): Promise<AccountRow | undefined> {
-  if (!mayBeName(name)) return undefined;
+  if (!isValidName(name)) return undefined;
   const [row] = await database.all<AccountRow>(
     sql`select name, role, password_hash, created_ms, disabled_ms from accounts where name = ${name}`,
   );
   return row;
 }
 
-async function must(database: Database, name: string): Promise<Account> {
+async function requireAccount(database: Database, name: string): Promise<Account> {
   const row = await find(database, name);
-  if (row === undefined) throw new StorageTrouble("missing", "There is no such account.");
+  if (row === undefined) throw new StorageError("missing", "There is no such account.");
   const account = accountFrom(row);
-  if (account === null) throw new StorageTrouble("damaged", `The role of account ${name} is none that this version knows.`);
+  if (account === null) throw new StorageError("damaged", `Account ${name} has a role that this version does not know.`);
   return account;
 }
 
@@ -243,12 +243,12 @@ async function countAccounts(database: Database, where: Sql): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Without anybody who may make accounts, and with accounts, there would be no way back in. */
-async function refuseLast(transaction: Database, account: Account): Promise<void> {
+/** If accounts exist but none of them is an active administrator, nobody could log in to change that. */
+async function rejectLastAdmin(transaction: Database, account: Account): Promise<void> {
   if (account.role !== "admin" || account.disabledMs !== null) return;
   const others = sql`role = 'admin' and disabled_ms is null and name <> ${account.name}`;
   if ((await countAccounts(transaction, others)) > 0) return;
-  throw new StorageTrouble("conflict", "This is the last administrator: create another one first.");
+  throw new StorageError("conflict", "This is the last administrator: create another one first.");
 }
 
 async function insertAccount(transaction: Database, { name, role, passwordHash }: NewAccount, createdMs: number): Promise<Account> {
@@ -265,7 +265,7 @@ function checkAccount({ name, role, passwordHash }: NewAccount): void {
 }
 
 function checkRole(role: string): void {
-  if (!isRole(role)) throw new StorageTrouble("invalid", "A role is `admin` or `viewer`.");
+  if (!isRole(role)) throw new StorageError("invalid", "The role must be `admin` or `viewer`.");
 }
 
 function isRole(text: string): text is Role {

@@ -11,7 +11,6 @@ export class AuditTable implements AuditStorage {
     private readonly context: TableContext,
   ) {}
 
-  /** Newest first. */
   async list({ action, subject, actor, sinceMs, before, limit }: AuditQuery): Promise<readonly AuditEntry[]> {
     const where: Sql[] = [sql`1 = 1`];
     if (action !== null) where.push(sql`action = ${action}`);
@@ -29,7 +28,7 @@ export class AuditTable implements AuditStorage {
     await writeAudit(this.database, this.context, { action, subject, detail }, by);
   }
 
-  /** What cannot be read is shown as such: a trail does not get shorter by being damaged. */
+  /** Damaged rows are listed too, marked as damaged: an audit log must not lose entries. */
   #entry(row: AuditRow): AuditEntry {
     const kind = actorKinds.find((known) => known === row.actor_kind);
     const detail = parsedObject(row.detail);

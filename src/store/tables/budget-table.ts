@@ -1,13 +1,19 @@
-import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage, type KeptHold } from "../../gateway/storage.ts";
+import {
+  StorageError,
+  type BudgetHoldResult,
+  type BudgetHoldRequest,
+  type BudgetStorage,
+  type HoldRenewal,
+} from "../../gateway/storage.ts";
 import { belongsTo } from "../../keys/rule-models.ts";
 import type { Database } from "../database.ts";
 import { sql, type Sql, batches } from "../sql.ts";
 import { parsedJson, textsFrom } from "../stored-json.ts";
 
 /**
- * Money that processes hold of budgets. In one statement, and so of one moment, is read what was spent and what is held; what
- * is granted is what both leave. The transaction that writes receipts takes their cost off the holds, so that at every moment
- * a cost is in the one or in the other.
+ * Budget holds: money that processes have set aside for their calls. One statement, and so one consistent view, reads what was spent
+ * and what is held; the rest can be granted. The transaction that stores receipts deducts their cost from the holds, so that each
+ * cost is at any time either in the sums or in a hold.
  */
 export class BudgetTable implements BudgetStorage {
   constructor(
@@ -15,11 +21,11 @@ export class BudgetTable implements BudgetStorage {
     private readonly context: { readonly wallMs: () => number },
   ) {}
 
-  async hold(ask: BudgetAsk): Promise<BudgetAnswer> {
-    checkAsk(ask);
-    const { budget, keyId, models, exceptModels = [], sinceMs, holder, lifeMs, back = 0 } = ask;
+  async hold(request: BudgetHoldRequest): Promise<BudgetHoldResult> {
+    checkRequest(request);
+    const { budget, keyId, models, exceptModels = [], sinceMs, holder, ttlMs, back = 0 } = request;
     return this.database.transaction(async (transaction) => {
-      // Whoever has this row asks alone for budgets of this key, so that two cannot be granted the same money.
+      // Locks the budgets of this key, so that two processes cannot be granted the same money.
       await transaction.run(sql`
         insert into budget_locks (key_id, turns) values (${keyId}, 1)
         on conflict (key_id) do update set turns = budget_locks.turns + 1`);
@@ -27,17 +33,17 @@ export class BudgetTable implements BudgetStorage {
       await transaction.run(sql`
         delete from budget_holds
         where budget = ${budget} and (expires_ms <= ${now} or (holder = ${holder} and since_ms <> ${sinceMs}))`);
-      if (back > 0) await takeOff(transaction, holder, amount({ budget, nanos: back }));
-      const { spentNanos, heldNanos } = await standing(transaction, ask);
-      const leftNanos = ask.limitNanos - spentNanos - heldNanos;
-      if (leftNanos < ask.need || leftNanos <= 0) {
-        if (ask.press === true) await press(transaction, ask, now);
-        return { ok: false, spentNanos, heldNanos, ...(await holders(transaction, ask, now)) };
+      if (back > 0) await deduct(transaction, holder, amount({ budget, nanos: back }));
+      const { spentNanos, heldNanos } = await spentAndHeld(transaction, request);
+      const leftNanos = request.limitNanos - spentNanos - heldNanos;
+      if (leftNanos < request.need || leftNanos <= 0) {
+        if (request.recall === true) await recallFromOthers(transaction, request, now);
+        return { ok: false, spentNanos, heldNanos, ...(await otherHolders(transaction, request, now)) };
       }
-      const nanos = granted(ask, leftNanos);
+      const nanos = grantedNanos(request, leftNanos);
       await transaction.run(sql`
         insert into budget_holds (budget, key_id, models, except_models, holder, since_ms, nanos, expires_ms)
-        values (${budget}, ${keyId}, ${models}, ${JSON.stringify(exceptModels)}, ${holder}, ${sinceMs}, ${nanos}, ${now} + ${lifeMs})
+        values (${budget}, ${keyId}, ${models}, ${JSON.stringify(exceptModels)}, ${holder}, ${sinceMs}, ${nanos}, ${now} + ${ttlMs})
         on conflict (budget, holder) do update set nanos = budget_holds.nanos + excluded.nanos, expires_ms = excluded.expires_ms,
           models = excluded.models, except_models = excluded.except_models`);
       return { ok: true, nanos, spentNanos, leftNanos: leftNanos - nanos };
@@ -45,21 +51,21 @@ export class BudgetTable implements BudgetStorage {
   }
 
   /**
-   * Budgets that are not named keep what they have until it expires: they may have been granted a moment ago. For the same
-   * reason a holder does not ask for more of a budget while it gives back some of it.
+   * Budgets that are not listed keep their holds until they expire: they may have been granted a moment ago. For the same reason a
+   * holder must not request more of a budget while it returns some of it.
    */
-  async keep(holder: string, kept: readonly KeptHold[], lifeMs: number): Promise<void> {
-    for (const { nanos, back = 0 } of kept) {
+  async renew(holder: string, renewals: readonly HoldRenewal[], ttlMs: number): Promise<void> {
+    for (const { nanos, back = 0 } of renewals) {
       checkNanos(nanos);
       checkNanos(back);
     }
-    const byBudget = kept.toSorted((a, b) => (a.budget < b.budget ? -1 : 1));
-    for (const rows of batches(byBudget, keptRow)) {
+    const byBudget = renewals.toSorted((a, b) => (a.budget < b.budget ? -1 : 1));
+    for (const rows of batches(byBudget, renewalRow)) {
       await this.database.transaction(async (transaction) => {
-        // What was spent may or may not have been taken off already, so that only what is given back tells exactly what is left.
+        // Spending may or may not have been deducted already, so that only the returned amount says exactly what is left.
         await transaction.run(sql`
           with kept(budget, nanos, back, answers) as (values ${rows})
-          update budget_holds set expires_ms = ${this.#now(transaction)} + ${lifeMs},
+          update budget_holds set expires_ms = ${this.#now(transaction)} + ${ttlMs},
             nanos = case when budget_holds.nanos <= kept.back then 0
               when budget_holds.nanos - kept.back > kept.nanos then kept.nanos else budget_holds.nanos - kept.back end,
             wanted = case when kept.answers = 1 then 0 else budget_holds.wanted end
@@ -80,7 +86,7 @@ export class BudgetTable implements BudgetStorage {
     await releaseHolds(this.database, holder);
   }
 
-  /** Several machines agree on the time of the server they share; an embedded database has only the time of its machine. */
+  /** Replicas use the clock of the PostgreSQL server; the processes of a SQLite file are on one machine and use its clock. */
   #now({ engine }: Database): Sql {
     if (engine === "sqlite") return sql`cast(${this.context.wallMs()} as bigint)`;
     return sql`cast(extract(epoch from clock_timestamp()) * 1000 as bigint)`;
@@ -89,31 +95,31 @@ export class BudgetTable implements BudgetStorage {
 
 export interface Spending {
   readonly keyId: string;
-  /** As the client named it. */
+  /** The model name that the client used. */
   readonly model: string;
   readonly nanos: number;
-  /** When it is counted, in wall-clock milliseconds: it was not paid from the hold of a period that began later. */
+  /** When it is counted, in wall-clock milliseconds. A hold of a later period did not pay for it. */
   readonly atMs?: number;
 }
 
 /**
- * Takes what was spent off what its holder held for it. Belongs into the transaction that adds the same spending to the sums:
- * then nothing is ever counted twice or not at all.
+ * Deducts what was spent from the holds of a process. Must run in the transaction that adds the same cost to the sums, so that no
+ * cost is counted twice or not at all.
  */
 export async function settleHolds(database: Database, holder: string, spent: readonly Spending[]): Promise<void> {
-  // Most keys have no budget, and thousands of them may come in turn.
+  // Most keys have no budget, and a batch may have thousands of keys.
   const [any] = await database.all(sql`select 1 as held from budget_holds where holder = ${holder} limit 1`);
   if (any === undefined) return;
   const byKey = Map.groupBy(spent, ({ keyId }) => keyId);
-  for (const some of batches([...byKey.keys()].toSorted(), (keyId) => sql`${keyId}`)) {
+  for (const ids of batches([...byKey.keys()].toSorted(), (keyId) => sql`${keyId}`)) {
     const holds = await database.all<HoldRow>(sql`
-      select budget, key_id, models, except_models, since_ms from budget_holds where holder = ${holder} and key_id in (${some}) order by budget`);
+      select budget, key_id, models, except_models, since_ms from budget_holds where holder = ${holder} and key_id in (${ids}) order by budget`);
     const costs = holds.map((hold) => ({ budget: hold.budget, nanos: costTo(hold, byKey.get(hold.key_id) ?? []) }));
     for (const rows of batches(
       costs.filter(({ nanos }) => nanos > 0),
       amount,
     ))
-      await takeOff(database, holder, rows);
+      await deduct(database, holder, rows);
   }
 }
 
@@ -127,14 +133,14 @@ interface HoldRow {
 
 function costTo({ models, except_models, since_ms }: HoldRow, spent: readonly Spending[]): number {
   const exceptModels = textsFrom(parsedJson(except_models));
-  // Nobody knows what was paid from a damaged hold. It is left as it is: its holder makes it smaller before long.
+  // It is unknown what a damaged hold has paid for, so that nothing is deducted. Its holder reduces it with the next renewal.
   if (exceptModels === null) return 0;
   return spent
     .filter(({ model, atMs }) => belongsTo(models, exceptModels, model) && (atMs === undefined || atMs >= since_ms))
     .reduce((sum, { nanos }) => sum + Math.max(0, nanos), 0);
 }
 
-async function takeOff(database: Database, holder: string, rows: Sql): Promise<void> {
+async function deduct(database: Database, holder: string, rows: Sql): Promise<void> {
   await database.run(sql`
     with spent(budget, nanos) as (values ${rows})
     update budget_holds set nanos = case when budget_holds.nanos > spent.nanos then budget_holds.nanos - spent.nanos else 0 end
@@ -145,51 +151,51 @@ function amount({ budget, nanos }: { readonly budget: string; readonly nanos: nu
   return sql`(${budget}, cast(${nanos} as bigint))`;
 }
 
-function keptRow({ budget, nanos, back = 0, answers = false }: KeptHold): Sql {
+function renewalRow({ budget, nanos, back = 0, answers = false }: HoldRenewal): Sql {
   return sql`(${budget}, cast(${nanos} as bigint), cast(${back} as bigint), cast(${answers ? 1 : 0} as integer))`;
 }
 
-function granted({ need, wish, waiting = 0, sharers = 1 }: BudgetAsk, leftNanos: number): number {
+function grantedNanos({ need, wish, waiting = 0, sharers = 1 }: BudgetHoldRequest, leftNanos: number): number {
   return Math.min(Math.max(need, waiting, Math.min(wish, Math.floor(leftNanos / sharers))), leftNanos);
 }
 
-/** Asks the other holders to return what they do not need; they look for it every half a second. */
-async function press(database: Database, ask: BudgetAsk, now: Sql): Promise<void> {
-  const { budget, sinceMs, holder } = ask;
+/** Asks the other holders to return what they do not need. They check for that every half a second. */
+async function recallFromOthers(database: Database, request: BudgetHoldRequest, now: Sql): Promise<void> {
+  const { budget, sinceMs, holder } = request;
   await database.run(sql`
     update budget_holds set wanted = 1
-    where budget = ${budget} and since_ms = ${sinceMs} and holder <> ${holder} and nanos > 0 and wanted = 0 and ${isHeardOf(ask, now)}`);
+    where budget = ${budget} and since_ms = ${sinceMs} and holder <> ${holder} and nanos > 0 and wanted = 0 and ${isAlive(request, now)}`);
 }
 
-async function holders(
+async function otherHolders(
   database: Database,
-  ask: BudgetAsk,
+  request: BudgetHoldRequest,
   now: Sql,
 ): Promise<{ readonly ownNanos: number; readonly others: number; readonly awaited: number }> {
-  const { budget, sinceMs, holder } = ask;
+  const { budget, sinceMs, holder } = request;
   const [row] = await database.all<{ readonly own: number; readonly others: number; readonly awaited: number }>(sql`
     select cast(coalesce(sum(case when holder = ${holder} then nanos else 0 end), 0) as bigint) as own,
       cast(coalesce(sum(case when holder <> ${holder} and nanos > 0 then 1 else 0 end), 0) as bigint) as others,
-      cast(coalesce(sum(case when holder <> ${holder} and nanos > 0 and wanted = 1 and ${isHeardOf(ask, now)} then 1 else 0 end), 0) as bigint)
+      cast(coalesce(sum(case when holder <> ${holder} and nanos > 0 and wanted = 1 and ${isAlive(request, now)} then 1 else 0 end), 0) as bigint)
         as awaited
     from budget_holds where budget = ${budget} and since_ms = ${sinceMs}`);
   return { ownNanos: row?.own ?? 0, others: row?.others ?? 0, awaited: row?.awaited ?? 0 };
 }
 
-/** A holder that has not prolonged its hold for so long is gone, or cannot reach the store: it would not answer. */
-function isHeardOf({ lifeMs }: BudgetAsk, now: Sql): Sql {
-  return sql`expires_ms > ${now} + ${lifeMs - silentMs}`;
+/** A holder that has not renewed its hold for longer has died or cannot reach the store, and would not answer. */
+function isAlive({ ttlMs }: BudgetHoldRequest, now: Sql): Sql {
+  return sql`expires_ms > ${now} + ${ttlMs - aliveMs}`;
 }
 
-/** Three times as long as holders leave between two renewals. */
-const silentMs = 45_000;
+/** Three renewal intervals. */
+const aliveMs = 45_000;
 const wantedMax = 1_000;
 const dayMs = 86_400_000;
 
-/** What was spent in the period, and what is held for it by anybody. */
-async function standing(
+/** What was spent in the period, and what all processes hold for it. */
+async function spentAndHeld(
   database: Database,
-  { budget, keyId, models, exceptModels = [], sinceMs }: BudgetAsk,
+  { budget, keyId, models, exceptModels = [], sinceMs }: BudgetHoldRequest,
 ): Promise<{ readonly spentNanos: number; readonly heldNanos: number }> {
   const sums = sinceMs % dayMs === 0 ? sql`usage_days` : sql`usage_hours`;
   const fit = models === null ? { condition: sql`1 = 1`, exact: true } : modelCondition(models);
@@ -206,30 +212,30 @@ async function standing(
   return { spentNanos: total("spent"), heldNanos: total("held") };
 }
 
-function checkAsk({ limitNanos, sinceMs, need, wish, lifeMs, waiting = 0, sharers = 1, back = 0 }: BudgetAsk): void {
-  for (const nanos of [limitNanos, need, wish, lifeMs, sinceMs, waiting, sharers, back]) checkNanos(nanos);
+function checkRequest({ limitNanos, sinceMs, need, wish, ttlMs, waiting = 0, sharers = 1, back = 0 }: BudgetHoldRequest): void {
+  for (const nanos of [limitNanos, need, wish, ttlMs, sinceMs, waiting, sharers, back]) checkNanos(nanos);
 }
 
 function checkNanos(nanos: number): void {
-  if (!Number.isSafeInteger(nanos) || nanos < 0) throw new StorageTrouble("invalid", "Amounts of a budget are whole and not negative.");
+  if (!Number.isSafeInteger(nanos) || nanos < 0) throw new StorageError("invalid", "Budget amounts must be integers of at least 0.");
 }
 
-/** A process that is gone, and whose receipts are all in the store, holds nothing any more. */
+/** Deletes the holds of a process that has exited and whose receipts are all in the store. */
 export async function releaseHolds(database: Database, holder: string): Promise<void> {
   await database.run(sql`delete from budget_holds where holder = ${holder}`);
 }
 
 /**
- * A pattern with `*` as a condition on the column `model`, with the same answer on every engine: `like` takes capitals for
- * small letters on one and not on the other. Where the pattern has more than one star the condition is only necessary, and
- * the pattern itself has the last word.
+ * A pattern with `*` as a condition on the column `model`. It does not use `like`, which ignores case in SQLite but not in
+ * PostgreSQL. For a pattern with more than one star the condition is necessary but not sufficient (`exact` is false), and the
+ * caller must match the pattern itself as well.
  */
 function modelCondition(pattern: string): { readonly condition: Sql; readonly exact: boolean } {
   const parts = pattern.split("*");
   const first = parts[0] ?? "";
   if (parts.length === 1) return { condition: sql`model = ${first}`, exact: true };
   const last = parts.at(-1) ?? "";
-  // Both engines count characters, not their halves.
+  // Both engines count code points, not UTF-16 code units.
   const [before, after] = [Array.from(first).length, Array.from(last).length];
   const begins = before === 0 ? sql`` : sql` and substr(model, 1, cast(${before} as integer)) = ${first}`;
   const ends = after === 0 ? sql`` : sql` and substr(model, length(model) - cast(${after - 1} as integer)) = ${last}`;

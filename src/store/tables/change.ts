@@ -2,36 +2,36 @@ import type { Actor } from "../../gateway/storage.ts";
 import type { Database } from "../database.ts";
 import type { ChannelSecrets } from "../secrets/channel-secrets.ts";
 import { sql } from "../sql.ts";
-import { keepable, nameCharactersMax } from "../stored-text.ts";
+import { storableText, nameCharactersMax } from "../stored-text.ts";
 
-/** What the tables need of the world around them. */
+/** What the tables need from their environment. */
 export interface TableContext {
   readonly wallMs: () => number;
-  /** Ids that sort by the time they were made at, such as UUIDv7. */
+  /** Creates ids that sort by the time of their creation, such as UUIDv7. */
   readonly newId: () => string;
-  /** Seals what channels send along; without it that is kept as it is given. */
+  /** Encrypts the headers of channels; without it they are stored in plain text. */
   readonly channelSecrets?: ChannelSecrets;
-  /** Is told of rows that cannot be read and were left out of a list. */
+  /** Called for each row that cannot be read and was left out of a list. */
   readonly damaged?: (row: DamagedRow) => void;
 }
 
 export interface DamagedRow {
   readonly table: "keys" | "channels" | "prices" | "audit" | "accounts" | "admin_tokens";
   readonly id: string;
-  /** The column that makes no sense. */
+  /** The column that could not be parsed. */
   readonly column: string;
 }
 
-/** What came of a change, and what the audit trail says of it: null where nothing changed after all. */
+/** The result of a change, and its audit entry: null if nothing changed. */
 export interface Changed<T> {
   readonly value: T;
   readonly audit: AuditNote | null;
 }
 
 /**
- * One change: what it does, its line in the audit trail and the new revision are kept together or not at all. The revision is
- * raised first: whoever raised it keeps its row until the end, so changes come one after the other, each sees what the one
- * before did, and nobody who has read a revision can find an older change later.
+ * Runs one change: its work, its audit entry and the new revision are committed together. The revision is incremented first, which
+ * locks its row until the commit. So changes are serialized, each one sees the one before, and whoever has read a revision
+ * never finds an older change later.
  */
 export async function change<T>(
   database: Database,
@@ -52,7 +52,7 @@ export async function readRevision(database: Database): Promise<number> {
   return row?.value ?? 0;
 }
 
-/** A line of the audit trail, without when and by whom. The detail never holds a secret, nor its digest. */
+/** An audit entry without time and actor. The detail must not contain a secret or its digest. */
 export interface AuditNote {
   readonly action: string;
   readonly subject: string;
@@ -60,14 +60,14 @@ export interface AuditNote {
 }
 
 export async function writeAudit(database: Database, context: TableContext, note: AuditNote, by: Actor): Promise<void> {
-  const address = by.address === undefined ? null : keepable(by.address, nameCharactersMax);
+  const address = by.address === undefined ? null : storableText(by.address, nameCharactersMax);
   await database.run(sql`
     insert into audit (id, at_ms, actor_kind, actor, address, action, subject, detail)
-    values (${context.newId()}, ${context.wallMs()}, ${by.kind}, ${keepable(by.name, nameCharactersMax)}, ${address},
-      ${keepable(note.action, nameCharactersMax)}, ${keepable(note.subject, nameCharactersMax)}, ${detailText(note.detail)})`);
+    values (${context.newId()}, ${context.wallMs()}, ${by.kind}, ${storableText(by.name, nameCharactersMax)}, ${address},
+      ${storableText(note.action, nameCharactersMax)}, ${storableText(note.subject, nameCharactersMax)}, ${detailText(note.detail)})`);
 }
 
-/** Somebody outside may have had a say in it, so it has a bound; above that, only what it was about is kept. */
+/** Parts of the detail come from outside, so that its size is bounded. A detail that is too long is replaced by its member names. */
 const detailCharactersMax = 16_384;
 const membersMax = 50;
 
@@ -78,7 +78,7 @@ function detailText(detail: Readonly<Record<string, unknown>>): string {
   return JSON.stringify({ tooLong: members.map((name) => name.slice(0, nameCharactersMax)) });
 }
 
-/** What differs between two descriptions of a thing, with what it was and what it is. */
+/** The members that differ between two versions of an object, with their old and new values. */
 export function differences(
   before: Readonly<Record<string, unknown>>,
   after: Readonly<Record<string, unknown>>,

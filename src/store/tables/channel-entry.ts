@@ -2,21 +2,25 @@ import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { ChannelSecrets, DecryptionError } from "../secrets/channel-secrets.ts";
 
 /**
- * What is said of a channel, as it stands in its row: its headers are one sealed text, because people put keys into them.
- * Those from before they were sealed stand there as they are, and are read as well.
+ * Encrypts the headers of a channel's entry, because people put keys into them. They are stored as one encrypted string. Headers in
+ * plain text, from older versions, can be read as well.
  */
-export function sealedEntry(channel: string, entry: JsonObject, channelSecrets: ChannelSecrets | null): JsonObject {
+export function encryptedEntry(channel: string, entry: JsonObject, channelSecrets: ChannelSecrets | null): JsonObject {
   const { headers } = entry;
   if (channelSecrets === null || !isJsonObject(headers) || Object.keys(headers).length === 0) return entry;
   return { ...entry, headers: channelSecrets.encryptHeaders(channel, headers) };
 }
 
-export interface OpenedEntry {
+export interface DecryptedEntry {
   readonly kind: "entry";
   readonly entry: JsonObject;
 }
 
-export function storedEntry(channel: string, entry: JsonObject, channelSecrets: ChannelSecrets | null): OpenedEntry | DecryptionError {
+export function decryptedEntry(
+  channel: string,
+  entry: JsonObject,
+  channelSecrets: ChannelSecrets | null,
+): DecryptedEntry | DecryptionError {
   const { headers } = entry;
   if (typeof headers !== "string") return { kind: "entry", entry };
   if (channelSecrets === null)
@@ -25,9 +29,9 @@ export function storedEntry(channel: string, entry: JsonObject, channelSecrets: 
   return "kind" in opened ? opened : { kind: "entry", entry: { ...entry, headers: opened.headers } };
 }
 
-/** The same for a new master key. Headers that were never sealed are sealed on the occasion. */
-export function rewrappedEntry(channel: string, entry: JsonObject, channelSecrets: ChannelSecrets): OpenedEntry | DecryptionError {
-  if (typeof entry["headers"] !== "string") return { kind: "entry", entry: sealedEntry(channel, entry, channelSecrets) };
+/** The entry for a new master key. Headers in plain text are encrypted now. */
+export function rewrappedEntry(channel: string, entry: JsonObject, channelSecrets: ChannelSecrets): DecryptedEntry | DecryptionError {
+  if (typeof entry["headers"] !== "string") return { kind: "entry", entry: encryptedEntry(channel, entry, channelSecrets) };
   const headers = channelSecrets.rewrapped(channel, entry["headers"], "headers");
   return typeof headers === "string" ? { kind: "entry", entry: { ...entry, headers } } : headers;
 }

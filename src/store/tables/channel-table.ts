@@ -1,10 +1,10 @@
-import { StorageTrouble, type Actor, type ChannelStorage, type StoredChannel } from "../../gateway/storage.ts";
+import { StorageError, type Actor, type ChannelStorage, type StoredChannel } from "../../gateway/storage.ts";
 import { change, type Changed, type TableContext } from "./change.ts";
-import { sealedEntry, storedEntry } from "./channel-entry.ts";
+import { encryptedEntry, decryptedEntry } from "./channel-entry.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { parsedJson, parsedObject, textsFrom } from "../stored-json.ts";
-import { checkName, mayBeName } from "../stored-text.ts";
+import { checkName, isValidName } from "../stored-text.ts";
 
 type NewChannel = Pick<StoredChannel, "name" | "entry" | "sealed" | "last4">;
 type ChannelChange = Partial<Omit<NewChannel, "name">>;
@@ -16,7 +16,7 @@ export class ChannelTable implements ChannelStorage {
   ) {}
 
   async list(): Promise<readonly StoredChannel[]> {
-    return (await read(this.database, [])).flatMap((row) => {
+    return (await readRows(this.database, [])).flatMap((row) => {
       const channel = this.channelFrom(row);
       if (!("damaged" in channel)) return [channel];
       this.context.damaged?.({ table: "channels", id: row.name, column: channel.damaged });
@@ -25,8 +25,8 @@ export class ChannelTable implements ChannelStorage {
   }
 
   async get(name: string): Promise<StoredChannel | null> {
-    const [row] = mayBeName(name) ? await read(this.database, [sql`name = ${name}`]) : [];
-    return row === undefined ? null : this.sound(row);
+    const [row] = isValidName(name) ? await readRows(this.database, [sql`name = ${name}`]) : [];
+    return row === undefined ? null : this.requireReadable(row);
   }
 
   async create(channel: NewChannel, by: Actor): Promise<StoredChannel> {
@@ -34,66 +34,69 @@ export class ChannelTable implements ChannelStorage {
     checkName("The name of a channel", name);
     const entry = this.entryText(name, channel.entry);
     return change(this.database, this.context, by, async (transaction, revision) => {
-      if ((await read(transaction, [sql`name = ${name}`])).length > 0) {
-        throw new StorageTrouble("conflict", `A channel with the name ${name} already exists: choose another.`);
+      if ((await readRows(transaction, [sql`name = ${name}`])).length > 0) {
+        throw new StorageError("conflict", `A channel with the name ${name} already exists: choose another.`);
       }
       const nowMs = this.context.wallMs();
       await transaction.run(sql`
         insert into channels (name, entry, sealed, last4, created_ms, updated_ms, revision)
         values (${name}, ${entry}, ${sealed}, ${JSON.stringify(last4)}, ${nowMs}, ${nowMs}, ${revision})`);
       const detail = { members: Object.keys(channel.entry), last4 };
-      return { value: this.sound(await one(transaction, name)), audit: { action: "channel.create", subject: name, detail } };
+      return {
+        value: this.requireReadable(await requireRow(transaction, name)),
+        audit: { action: "channel.create", subject: name, detail },
+      };
     });
   }
 
-  async change(name: string, wanted: ChannelChange, by: Actor): Promise<StoredChannel> {
+  async change(name: string, changes: ChannelChange, by: Actor): Promise<StoredChannel> {
     const row = await change(this.database, this.context, by, async (transaction, revision) =>
-      this.changed(transaction, revision, await one(transaction, name), wanted),
+      this.changed(transaction, revision, await requireRow(transaction, name), changes),
     );
-    return this.sound(row);
+    return this.requireReadable(row);
   }
 
   /**
-   * A change that is decided by what the channel is at that moment: nobody else can change it in between. Null where the
-   * decision is to leave it.
+   * Changes a channel depending on its current state, which nobody else can change in between. Returns null if `decide` leaves it
+   * as it is.
    */
   async revise(name: string, decide: (before: StoredChannel) => Promise<ChannelChange | null>, by: Actor): Promise<StoredChannel | null> {
     try {
       const row = await change(this.database, this.context, by, async (transaction, revision) => {
-        const before = await one(transaction, name);
-        const wanted = await decide(this.sound(before));
-        // Nothing of it is to stay, not even a new revision.
-        if (wanted === null) throw new Unchanged();
-        return this.changed(transaction, revision, before, wanted);
+        const before = await requireRow(transaction, name);
+        const changes = await decide(this.requireReadable(before));
+        // Rolls back the incremented revision as well.
+        if (changes === null) throw new Unchanged();
+        return this.changed(transaction, revision, before, changes);
       });
-      return this.sound(row);
+      return this.requireReadable(row);
     } catch (error) {
       if (error instanceof Unchanged) return null;
       throw error;
     }
   }
 
-  private async changed(transaction: Database, revision: number, before: ChannelRow, wanted: ChannelChange): Promise<Changed<ChannelRow>> {
+  private async changed(transaction: Database, revision: number, before: ChannelRow, changes: ChannelChange): Promise<Changed<ChannelRow>> {
     const { name } = before;
     const after = {
-      entry: wanted.entry === undefined ? this.resealed(before) : this.entryText(name, wanted.entry),
-      sealed: wanted.sealed === undefined ? before.sealed : wanted.sealed,
-      last4: wanted.last4 === undefined ? before.last4 : JSON.stringify(wanted.last4),
+      entry: changes.entry === undefined ? this.reencryptedEntry(before) : this.entryText(name, changes.entry),
+      sealed: changes.sealed === undefined ? before.sealed : changes.sealed,
+      last4: changes.last4 === undefined ? before.last4 : JSON.stringify(changes.last4),
     };
     const nowMs = this.context.wallMs();
     await transaction.run(sql`
       update channels set entry = ${after.entry}, sealed = ${after.sealed}, last4 = ${after.last4}, updated_ms = ${nowMs},
         revision = ${revision} where name = ${name}`);
-    const members = wanted.entry === undefined ? [] : changedMembers(this.openedEntry(before) ?? {}, wanted.entry);
+    const members = changes.entry === undefined ? [] : changedMembers(this.currentEntry(before) ?? {}, changes.entry);
     const secrets = before.sealed === after.sealed ? {} : { secrets: "replaced", last4: parsedJson(after.last4) };
     const nothing = members.length === 0 && before.sealed === after.sealed && before.last4 === after.last4;
     const audit = nothing ? null : { action: "channel.change", subject: name, detail: { members, ...secrets } };
-    return { value: await one(transaction, name), audit };
+    return { value: await requireRow(transaction, name), audit };
   }
 
   async remove(name: string, by: Actor): Promise<void> {
     await change(this.database, this.context, by, async (transaction) => {
-      const { last4 } = await one(transaction, name);
+      const { last4 } = await requireRow(transaction, name);
       await transaction.run(sql`delete from channels where name = ${name}`);
       return { value: null, audit: { action: "channel.remove", subject: name, detail: { last4: parsedJson(last4) ?? null } } };
     });
@@ -105,27 +108,27 @@ export class ChannelTable implements ChannelStorage {
 
   private entryText(name: string, entry: StoredChannel["entry"]): string {
     if (JSON.stringify(entry).length > entryCharactersMax) {
-      throw new StorageTrouble("invalid", `The settings of a channel must have at most ${entryCharactersMax} characters as JSON.`);
+      throw new StorageError("invalid", `The settings of a channel must have at most ${entryCharactersMax} characters as JSON.`);
     }
-    return JSON.stringify(sealedEntry(name, entry, this.context.channelSecrets ?? null));
+    return JSON.stringify(encryptedEntry(name, entry, this.context.channelSecrets ?? null));
   }
 
-  /** Headers from before they were sealed are sealed when the row is written next. */
-  private resealed({ name, entry }: ChannelRow): string {
+  /** Headers in plain text, from versions before they were encrypted, are encrypted with the next write of the row. */
+  private reencryptedEntry({ name, entry }: ChannelRow): string {
     const stored = parsedObject(entry);
-    return stored === null ? entry : JSON.stringify(sealedEntry(name, stored, this.context.channelSecrets ?? null));
+    return stored === null ? entry : JSON.stringify(encryptedEntry(name, stored, this.context.channelSecrets ?? null));
   }
 
-  private openedEntry({ name, entry }: ChannelRow): StoredChannel["entry"] | null {
+  private currentEntry({ name, entry }: ChannelRow): StoredChannel["entry"] | null {
     const stored = parsedObject(entry);
-    const opened = stored === null ? null : storedEntry(name, stored, this.context.channelSecrets ?? null);
+    const opened = stored === null ? null : decryptedEntry(name, stored, this.context.channelSecrets ?? null);
     return opened === null || opened.kind === "decryption_error" ? null : opened.entry;
   }
 
   private channelFrom(row: ChannelRow): StoredChannel | { readonly damaged: string; readonly message?: string } {
     const stored = parsedObject(row.entry);
     if (stored === null) return { damaged: "entry" };
-    const opened = storedEntry(row.name, stored, this.context.channelSecrets ?? null);
+    const opened = decryptedEntry(row.name, stored, this.context.channelSecrets ?? null);
     if (opened.kind === "decryption_error") return { damaged: "headers", message: opened.message };
     const last4 = textsFrom(parsedJson(row.last4));
     if (last4 === null) return { damaged: "last4" };
@@ -133,13 +136,13 @@ export class ChannelTable implements ChannelStorage {
     return { name, entry: opened.entry, sealed, last4, createdMs, updatedMs };
   }
 
-  private sound(row: ChannelRow): StoredChannel {
+  private requireReadable(row: ChannelRow): StoredChannel {
     const channel = this.channelFrom(row);
     if (!("damaged" in channel)) return channel;
-    throw new StorageTrouble(
+    throw new StorageError(
       "damaged",
       channel.message ??
-        `The ${channel.damaged} of channel ${row.name} cannot be read by this version. Set it anew, or remove the channel.`,
+        `The ${channel.damaged} of channel ${row.name} cannot be read by this version. Set it again, or remove the channel.`,
     );
   }
 }
@@ -155,21 +158,21 @@ interface ChannelRow {
   readonly updated_ms: number;
 }
 
-async function read(database: Database, where: readonly Sql[]): Promise<readonly ChannelRow[]> {
+async function readRows(database: Database, where: readonly Sql[]): Promise<readonly ChannelRow[]> {
   return database.all<ChannelRow>(sql`
     select name, entry, sealed, last4, created_ms, updated_ms from channels
     where ${joinSql([sql`1 = 1`, ...where], sql` and `)} order by name`);
 }
 
-async function one(database: Database, name: string): Promise<ChannelRow> {
-  const [row] = mayBeName(name) ? await read(database, [sql`name = ${name}`]) : [];
-  if (row === undefined) throw new StorageTrouble("missing", "There is no such channel.");
+async function requireRow(database: Database, name: string): Promise<ChannelRow> {
+  const [row] = isValidName(name) ? await readRows(database, [sql`name = ${name}`]) : [];
+  if (row === undefined) throw new StorageError("missing", "There is no such channel.");
   return row;
 }
 
 const entryCharactersMax = 1_000_000;
 
-/** Only their names: an address or a header may hold what is nobody's business. */
+/** Only the names: a URL or a header may contain something confidential. */
 function changedMembers(old: StoredChannel["entry"], fresh: StoredChannel["entry"]): readonly string[] {
   const names = new Set([...Object.keys(old), ...Object.keys(fresh)]);
   return [...names].filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));

@@ -14,14 +14,14 @@ import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql, batches } from "../sql.ts";
 
 export interface SqlCountsOptions {
-  /** The machine's clock, which all processes on one SQLite file share. PostgreSQL's own clock is used for its processes. */
+  /** The clock of this machine, which all processes of a SQLite file share. On PostgreSQL the clock of the server is used. */
   readonly wallMs: () => number;
   readonly span?: WindowSpan;
-  /** How often what is old is removed. */
+  /** How often expired rows are deleted. */
   readonly sweepMs?: number;
 }
 
-/** Counts in the database, for installations without Redis. Whoever changes counts of a key has that key's row to itself. */
+/** Shared rate limit counts in the database, for installations without Redis. Changes to the counts of a key are serialized by a row lock. */
 export class SqlCounts implements DistributedCounts {
   private readonly span: WindowSpan;
   private readonly sweepMs: number;
@@ -39,7 +39,7 @@ export class SqlCounts implements DistributedCounts {
     const first = requests[0]?.id ?? lease?.id;
     if (first === undefined) return { ok: true, granted: [], slots: 0 };
     const { nowMs, taken } = await this.database.transaction(async (transaction) => {
-      const nowMs = await this.locked(transaction, keyIdOf(first));
+      const nowMs = await this.lockKey(transaction, keyIdOf(first));
       return { nowMs, taken: await this.takeAt(transaction, nowMs, requests, lease) };
     });
     await this.sweepIfTime(nowMs);
@@ -48,7 +48,7 @@ export class SqlCounts implements DistributedCounts {
 
   async correct(id: string, corrections: readonly CountCorrection[]): Promise<void> {
     await this.database.transaction(async (transaction) => {
-      const newest = this.slotAt(await this.locked(transaction, keyIdOf(id)));
+      const newest = this.slotAt(await this.lockKey(transaction, keyIdOf(id)));
       for (const { slot, ago = 0, by } of corrections) {
         const at = slot ?? newest - ago;
         if (!this.isIn(at, newest)) continue;
@@ -61,11 +61,11 @@ export class SqlCounts implements DistributedCounts {
   }
 
   async renew(leases: readonly SlotLease[]): Promise<void> {
-    // In one order for everybody, so that no two can wait for one another.
+    // All processes lock the rows in the same order, so that they cannot deadlock.
     const inOrder = leases.toSorted((a, b) => (a.id === b.id ? (a.call < b.call ? -1 : 1) : a.id < b.id ? -1 : 1));
     for (let at = 0; at < inOrder.length; at += rowsMax) {
       const now = this.now();
-      const rows = inOrder.slice(at, at + rowsMax).map(({ id, call, lifeMs }) => sql`(${id}, ${call}, ${now} + ${lifeMs})`);
+      const rows = inOrder.slice(at, at + rowsMax).map(({ id, call, ttlMs }) => sql`(${id}, ${call}, ${now} + ${ttlMs})`);
       await this.database.run(sql`
         insert into shared_holds (id, call, expires_ms) values ${joinSql(rows, sql`, `)}
         on conflict (id, call) do update set expires_ms = excluded.expires_ms`);
@@ -73,8 +73,8 @@ export class SqlCounts implements DistributedCounts {
   }
 
   async release(id: string, calls: readonly string[]): Promise<void> {
-    for (const some of batches(calls.toSorted(), (call) => sql`${call}`)) {
-      await this.database.run(sql`delete from shared_holds where id = ${id} and call in (${some})`);
+    for (const names of batches(calls.toSorted(), (call) => sql`${call}`)) {
+      await this.database.run(sql`delete from shared_holds where id = ${id} and call in (${names})`);
     }
   }
 
@@ -91,7 +91,7 @@ export class SqlCounts implements DistributedCounts {
     await this.database.run(sql`delete from processes where id = ${process}`);
   }
 
-  /** The database is closed by whoever opened it. */
+  /** The database is closed by its owner. */
   close(): void {}
 
   private async takeAt(
@@ -110,7 +110,7 @@ export class SqlCounts implements DistributedCounts {
       const amount = Math.max(need, Math.min(wish, Math.floor(rest / sharers)));
       granted.push({ id, amount, slot: newest, remaining: rest - amount });
     }
-    const taken = lease === null ? 0 : await held(transaction, lease, nowMs);
+    const taken = lease === null ? 0 : await takeSlots(transaction, lease, nowMs);
     if (lease !== null && taken === 0) {
       return { ok: false, short: lease.id, waitMs: slotWaitMs, remaining: 0 };
     }
@@ -150,8 +150,8 @@ export class SqlCounts implements DistributedCounts {
     return slots * slotMs;
   }
 
-  /** Until the end of the transaction nobody else changes counts of this key. Tells the time from then on. */
-  private async locked(transaction: Database, key: string): Promise<number> {
+  /** Locks the counts of this key until the end of the transaction, and returns the time at which the lock was taken. */
+  private async lockKey(transaction: Database, key: string): Promise<number> {
     const now = this.now();
     const [row] = await transaction.all<{ now_ms: number }>(sql`
       insert into shared_counts (id, slot, used) values (${key}, ${lockSlot}, ${now})
@@ -170,7 +170,7 @@ export class SqlCounts implements DistributedCounts {
           or (slot = ${lockSlot} and used < ${nowMs - 2 * slots * slotMs})`);
       await this.database.run(sql`delete from shared_holds where expires_ms <= ${nowMs}`);
     } catch {
-      // The next one will have more to do.
+      // The next sweep deletes the rest.
     }
   }
 
@@ -187,22 +187,22 @@ export class SqlCounts implements DistributedCounts {
   }
 }
 
-/** How many of the concurrency slots were taken. */
-async function held(transaction: Database, { id, limit, call, lifeMs, more = [] }: SlotLease, nowMs: number): Promise<number> {
+/** Returns how many of the concurrency slots were taken. */
+async function takeSlots(transaction: Database, { id, limit, call, ttlMs, more = [] }: SlotLease, nowMs: number): Promise<number> {
   await transaction.run(sql`delete from shared_holds where id = ${id} and expires_ms <= ${nowMs}`);
   const [row] = await transaction.all<{ others: number }>(sql`
     select count(*) as others from shared_holds where id = ${id} and call <> ${call}`);
   const names = [call, ...more].slice(0, Math.max(0, limit - (row?.others ?? 0)));
-  for (const rows of batches(names, (name) => sql`(${id}, ${name}, ${nowMs + lifeMs})`)) {
-    // A handful is filled up with its first row, which may not come twice where it would be changed.
+  for (const rows of batches(names, (name) => sql`(${id}, ${name}, ${nowMs + ttlMs})`)) {
+    // Batches repeat their first row, and `on conflict do update` may not change a row twice.
     await transaction.run(sql`insert into shared_holds (id, call, expires_ms) values ${rows} on conflict (id, call) do nothing`);
   }
   if (names.length > 0)
-    await transaction.run(sql`update shared_holds set expires_ms = ${nowMs + lifeMs} where id = ${id} and call = ${call}`);
+    await transaction.run(sql`update shared_holds set expires_ms = ${nowMs + ttlMs} where id = ${id} and call = ${call}`);
   return names.length;
 }
 
-/** Milliseconds on a clock that all processes of one database share. */
+/** The current time in milliseconds, on a clock that all processes of a database share. */
 export function nowSql(engine: Database["engine"], wallMs: () => number): Sql {
   if (engine === "postgres") return sql`cast(floor(extract(epoch from clock_timestamp()) * 1000) as bigint)`;
   return sql`${Math.floor(wallMs())}`;
@@ -214,6 +214,6 @@ interface CountRow {
   readonly used: number;
 }
 
-/** Not a slot of time: the row that stands for the key. */
+/** Not a time slot: the row that is locked for a key. */
 const lockSlot = -1;
 const rowsMax = 100;

@@ -3,7 +3,7 @@ import { nowSql } from "./count-table.ts";
 import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";
 
-/** Hints in the database, for installations without Redis. */
+/** Cool-down hints in the database, for installations without Redis. */
 export class SqlHints implements DistributedHints {
   constructor(
     private readonly database: Database,

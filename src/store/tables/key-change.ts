@@ -1,19 +1,19 @@
-import { StorageTrouble } from "../../gateway/storage.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import type { KeyChange } from "../../keys/stored-key.ts";
 import { differences } from "./change.ts";
 import type { KeyRow } from "./key-row.ts";
 import type { JsonObject } from "../../operations/json.ts";
-import { overlaid, parsedObject } from "../stored-json.ts";
+import { mergedJson, parsedObject } from "../stored-json.ts";
 import { limitsFrom } from "./stored-limits.ts";
 import { scopesFrom, splitsFrom } from "./stored-scopes.ts";
 import { checkName, checkText, nameCharactersMax, noteCharactersMax } from "../stored-text.ts";
 
-/** The columns of a key that somebody may change. */
+/** The columns of a key that can be changed. */
 export type KeyColumns = Pick<KeyRow, "name" | "owner" | "note" | "scopes" | "limits" | "splits" | "expires_ms">;
 
 export const emptyColumns: KeyColumns = { name: "", owner: null, note: null, scopes: "{}", limits: "{}", splits: "{}", expires_ms: null };
 
-/** What the row becomes. Works on a damaged row as well: that is how it is mended. */
+/** The changed columns. They can also be computed for a damaged row, which a change repairs. */
 export function changedColumns(row: KeyColumns, change: KeyChange): KeyColumns {
   const { limits, splits } = change;
   return {
@@ -21,13 +21,13 @@ export function changedColumns(row: KeyColumns, change: KeyChange): KeyColumns {
     owner: change.owner === undefined ? row.owner : change.owner,
     note: change.note === undefined ? row.note : change.note,
     expires_ms: change.expiresMs === undefined ? row.expires_ms : change.expiresMs,
-    scopes: overlaid(row.scopes, scopesIn(change)),
-    limits: limits === undefined ? row.limits : overlaid(row.limits, { ...limits }),
-    splits: splits === undefined ? row.splits : overlaid(row.splits, { ...splits }),
+    scopes: mergedJson(row.scopes, scopesIn(change)),
+    limits: limits === undefined ? row.limits : mergedJson(row.limits, { ...limits }),
+    splits: splits === undefined ? row.splits : mergedJson(row.splits, { ...splits }),
   };
 }
 
-/** For the audit trail. A note may say anything, so only that it changed is told. */
+/** For the audit log. A note may contain anything, so that only the fact of its change is recorded. */
 export function keyDifferences(before: KeyColumns, after: KeyColumns): JsonObject {
   const noted = before.note === after.note ? {} : { note: "changed" };
   return { ...differences(described(before), described(after)), ...noted };
@@ -38,26 +38,28 @@ function described({ name, owner, expires_ms, scopes, limits, splits }: KeyColum
   return { name, owner, expiresMs: expires_ms, models, operations, channels, limits: parsedObject(limits), splits: parsedObject(splits) };
 }
 
-/** Refuses what could not be read back as it was meant: JSON has no NaN, and "no limit" would come of it. */
+/** Rejects values that could not be read back. For example, JSON turns NaN into null, which would mean "no limit". */
 export function checkKeyChange(change: KeyChange): void {
   if (change.name !== undefined) checkName("The name of a key", change.name);
   checkText("The owner of a key", change.owner ?? null, nameCharactersMax);
   checkText("The note of a key", change.note ?? null, noteCharactersMax);
   const { expiresMs, limits, splits } = change;
-  if (expiresMs !== undefined && expiresMs !== null && !Number.isSafeInteger(expiresMs)) refuse("The end of a key's life");
-  if (scopesFrom({ models: null, operations: null, channels: null, ...scopesIn(change) }) === null) refuse("What a key may reach");
-  if (limits !== undefined && limitsFrom(limits) === null) refuse("What a key is limited to");
-  if (splits !== undefined && splitsFrom(splits) === null) refuse("What is split for a key");
-  if (JSON.stringify([limits, scopesIn(change)]).length > jsonCharactersMax) refuse("What a key may reach and use is too long and");
+  if (expiresMs !== undefined && expiresMs !== null && !Number.isSafeInteger(expiresMs))
+    reject("The expiry of a key must be a time in milliseconds.");
+  if (scopesFrom({ models: null, operations: null, channels: null, ...scopesIn(change) }) === null)
+    reject("The models, operations or channels of a key are invalid.");
+  if (limits !== undefined && limitsFrom(limits) === null) reject("The limits of a key are invalid.");
+  if (splits !== undefined && splitsFrom(splits) === null) reject("The split settings of a key are invalid.");
+  if (JSON.stringify([limits, scopesIn(change)]).length > jsonCharactersMax) reject("The limits and the models of a key are too long.");
 }
 
 function scopesIn({ models, operations, channels }: KeyChange): JsonObject {
   return Object.fromEntries(Object.entries({ models, operations, channels }).filter(([, value]) => value !== undefined));
 }
 
-/** A key is in the memory of every process that has seen it. */
+/** Bounded, because each process caches the keys that it has seen. */
 const jsonCharactersMax = 262_144;
 
-function refuse(what: string): never {
-  throw new StorageTrouble("invalid", `${what} cannot be kept as it is given.`);
+function reject(message: string): never {
+  throw new StorageError("invalid", message);
 }

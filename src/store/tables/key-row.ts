@@ -5,7 +5,7 @@ import { parsedJson } from "../stored-json.ts";
 import { limitsFrom } from "./stored-limits.ts";
 import { scopesFrom, splitsFrom } from "./stored-scopes.ts";
 
-/** A key and one of its tokens: a key comes in as many rows as it has tokens, in one row if it has none. */
+/** A key joined with one of its tokens: one row per token, or a single row if it has none. */
 export interface KeyRow {
   readonly id: string;
   readonly name: string;
@@ -30,7 +30,7 @@ export interface KeySelection {
   readonly keysMax: number;
 }
 
-/** The keys that fit, each with its tokens, newest first; all of it in one statement, and so of one moment. */
+/** The selected keys, each with its tokens, newest token first. A single statement, so that all rows are of the same moment. */
 export async function readKeys(
   database: Database,
   { where, order, keysMax }: KeySelection,
@@ -52,7 +52,7 @@ export async function readKeys(
   return [...keys.values()];
 }
 
-/** The key, or the column of it that makes no sense to this version. */
+/** The key, or the name of the column that this version cannot read. */
 export function keyFrom(rows: readonly [KeyRow, ...KeyRow[]]): StoredKey | { readonly damaged: string } {
   const [row] = rows;
   const scopes = scopesFrom(parsedJson(row.scopes));

@@ -1,11 +1,11 @@
-import { StorageTrouble, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../../gateway/storage.ts";
+import { StorageError, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../../gateway/storage.ts";
 import type { KeyChange, NewKey, StoredKey, HashedToken } from "../../keys/stored-key.ts";
 import { change, readRevision, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { changedColumns, checkKeyChange, emptyColumns, keyDifferences } from "./key-change.ts";
 import { keyFrom, readKeys, type KeyRow } from "./key-row.ts";
 import { joinSql, sql, type Sql, batches } from "../sql.ts";
-import { checkName, containing, mayBeName, pageRows, searchCharactersMax } from "../stored-text.ts";
+import { checkName, likePattern, isValidName, pageRows, searchCharactersMax } from "../stored-text.ts";
 
 export class KeyTable implements KeyStorage {
   constructor(
@@ -18,8 +18,8 @@ export class KeyTable implements KeyStorage {
     checkKeyChange(key);
     const columns = changedColumns(emptyColumns, key);
     return change(this.database, this.context, by, async (transaction, revision) => {
-      await refuseTaken(transaction, [id, columns.name], null);
-      await refuseKnown(transaction, token);
+      await rejectTakenNames(transaction, [id, columns.name], null);
+      await rejectKnownToken(transaction, token);
       const nowMs = this.context.wallMs();
       await transaction.run(sql`
         insert into keys (id, name, owner, note, scopes, limits, splits, expires_ms, created_ms, revision)
@@ -28,22 +28,22 @@ export class KeyTable implements KeyStorage {
       await insertToken(transaction, id, token, nowMs);
       const { name, owner, models, operations, channels, expiresMs, splits, limits } = key;
       const detail = { name, owner, models, operations, channels, expiresMs, splits, limits, last4: token.last4 };
-      return { value: sound(await one(transaction, id)), audit: { action: "key.create", subject: id, detail } };
+      return { value: requireReadable(await requireRows(transaction, id)), audit: { action: "key.create", subject: id, detail } };
     });
   }
 
   async get(id: string): Promise<StoredKey | null> {
-    return mayBeName(id) ? this.#first(sql`keys.id = ${id}`) : null;
+    return isValidName(id) ? this.#first(sql`keys.id = ${id}`) : null;
   }
 
   async find(idOrName: string): Promise<StoredKey | null> {
-    // A key cannot be named as another's id is, so at most one fits.
-    return mayBeName(idOrName) ? this.#first(sql`(keys.id = ${idOrName} or keys.name = ${idOrName})`) : null;
+    // A key's name is never the id of another key, so that at most one matches.
+    return isValidName(idOrName) ? this.#first(sql`(keys.id = ${idOrName} or keys.name = ${idOrName})`) : null;
   }
 
   async list({ search, revoked, after, limit }: KeyQuery): Promise<readonly StoredKey[]> {
     const where: Sql[] = revoked ? [] : [sql`keys.revoked_ms is null`];
-    if (search !== null) where.push(mentions(search));
+    if (search !== null) where.push(searchCondition(search));
     const keysMax = pageRows(limit);
     const found: StoredKey[] = [];
     let last = after;
@@ -72,31 +72,31 @@ export class KeyTable implements KeyStorage {
     return row?.count ?? 0;
   }
 
-  async change(id: string, wanted: KeyChange, by: Actor): Promise<StoredKey> {
-    checkKeyChange(wanted);
+  async change(id: string, changes: KeyChange, by: Actor): Promise<StoredKey> {
+    checkKeyChange(changes);
     const key = await change(this.database, this.context, by, async (transaction, revision) => {
-      const [row] = await one(transaction, id);
-      const columns = changedColumns(row, wanted);
+      const [row] = await requireRows(transaction, id);
+      const columns = changedColumns(row, changes);
       const detail = keyDifferences(row, columns);
-      if (columns.name !== row.name) await refuseTaken(transaction, [columns.name], id);
+      if (columns.name !== row.name) await rejectTakenNames(transaction, [columns.name], id);
       await transaction.run(sql`
         update keys set name = ${columns.name}, owner = ${columns.owner}, note = ${columns.note}, scopes = ${columns.scopes},
           limits = ${columns.limits}, splits = ${columns.splits}, expires_ms = ${columns.expires_ms}, revision = ${revision}
         where id = ${id}`);
       const audit = Object.keys(detail).length === 0 ? null : { action: "key.change", subject: id, detail };
-      return { value: await one(transaction, id), audit };
+      return { value: await requireRows(transaction, id), audit };
     });
-    return sound(key);
+    return requireReadable(key);
   }
 
   async rotate(id: string, token: HashedToken, overlapMs: number, by: Actor): Promise<StoredKey> {
     if (!Number.isSafeInteger(overlapMs) || overlapMs < 0 || overlapMs > overlapMsMax) {
-      throw new StorageTrouble("invalid", "Two tokens of a key can overlap for at most 7 days.");
+      throw new StorageError("invalid", "Two tokens of a key can overlap for at most 7 days.");
     }
     const key = await change(this.database, this.context, by, async (transaction, revision) => {
-      const [row] = await one(transaction, id);
-      if (row.revoked_ms !== null) throw new StorageTrouble("conflict", `Key ${id} is revoked for good: create another one.`);
-      await refuseKnown(transaction, token);
+      const [row] = await requireRows(transaction, id);
+      if (row.revoked_ms !== null) throw new StorageError("conflict", `Key ${id} is revoked for good: create another one.`);
+      await rejectKnownToken(transaction, token);
       const nowMs = this.context.wallMs();
       const endMs = nowMs + overlapMs;
       await transaction.run(sql`delete from key_tokens where key_id = ${id} and expires_ms <= ${nowMs}`);
@@ -108,39 +108,39 @@ export class KeyTable implements KeyStorage {
       await insertToken(transaction, id, token, nowMs);
       await transaction.run(sql`update keys set revision = ${revision} where id = ${id}`);
       const detail = { last4: token.last4, before: row.token_last4, overlapMs };
-      return { value: await one(transaction, id), audit: { action: "key.rotate", subject: id, detail } };
+      return { value: await requireRows(transaction, id), audit: { action: "key.rotate", subject: id, detail } };
     });
-    return sound(key);
+    return requireReadable(key);
   }
 
   async revoke(id: string, by: Actor): Promise<StoredKey> {
-    const [known] = await one(this.database, id);
-    if (known.revoked_ms !== null) return sound(await one(this.database, id));
-    // A damaged row must not keep anybody from revoking the key: it is read only when that is done.
+    const [known] = await requireRows(this.database, id);
+    if (known.revoked_ms !== null) return requireReadable(await requireRows(this.database, id));
+    // Revoking must work on a damaged row as well, so that the row is only parsed afterwards.
     const key = await change(this.database, this.context, by, async (transaction, revision) => {
       const nowMs = this.context.wallMs();
       const revoked = await transaction.run(
         sql`update keys set revoked_ms = ${nowMs}, revision = ${revision} where id = ${id} and revoked_ms is null`,
       );
-      const rows = await one(transaction, id);
+      const rows = await requireRows(transaction, id);
       return { value: rows, audit: revoked === 0 ? null : { action: "key.revoke", subject: id, detail: { name: rows[0].name } } };
     });
-    return sound(key);
+    return requireReadable(key);
   }
 
   async byDigest(digest: string): Promise<OpenedKey | null> {
-    if (!mayBeName(digest)) return null;
+    if (!isValidName(digest)) return null;
     const where = [sql`keys.id = (select key_id from key_tokens where digest = ${digest})`];
     const [rows] = await readKeys(this.database, { where, order: "id", keysMax: 1 });
     const token = rows?.find((row) => row.digest === digest);
-    return rows === undefined || token === undefined ? null : { key: sound(rows), tokenExpiresMs: token.token_expires_ms };
+    return rows === undefined || token === undefined ? null : { key: requireReadable(rows), tokenExpiresMs: token.token_expires_ms };
   }
 
   async changedSince(since: number, max: number): Promise<{ readonly revision: number; readonly keys: readonly ChangedKey[] | "all" }> {
-    // Read first: what changes from now on is found again the next time.
+    // The revision is read first, so that changes made from now on are found again by the next call.
     const revision = await readRevision(this.database);
     if (revision === since) return { revision, keys: [] };
-    // An older store was put in the place of this one.
+    // The store was replaced by an older backup.
     if (revision < since) return { revision, keys: "all" };
     const changed = await readKeys(this.database, { where: [sql`keys.revision > ${since}`], order: "revision", keysMax: max + 1 });
     if (changed.length > max) return { revision, keys: "all" };
@@ -149,14 +149,14 @@ export class KeyTable implements KeyStorage {
 
   async current(ids: readonly string[]): Promise<readonly ChangedKey[]> {
     const found = new Map<string, ChangedKey>();
-    for (const some of batches(ids.filter(mayBeName), (id) => sql`${id}`)) {
-      const keys = await readKeys(this.database, { where: [sql`keys.id in (${some})`], order: "id", keysMax: ids.length });
+    for (const someIds of batches(ids.filter(isValidName), (id) => sql`${id}`)) {
+      const keys = await readKeys(this.database, { where: [sql`keys.id in (${someIds})`], order: "id", keysMax: ids.length });
       for (const rows of keys) found.set(rows[0].id, this.#changed(rows));
     }
     return ids.map((id) => found.get(id) ?? { id, key: null, revoked: false, tokens: [] });
   }
 
-  /** Whoever remembers a key that can no longer be read must forget it: it may have been revoked. */
+  /** For a key that cannot be read, `key` is null: it may have been revoked, so that caches must forget it. */
   #changed(rows: readonly [KeyRow, ...KeyRow[]]): ChangedKey {
     const { id, revoked_ms } = rows[0];
     const revoked = revoked_ms !== null;
@@ -183,13 +183,13 @@ export class KeyTable implements KeyStorage {
 
   async #first(where: Sql): Promise<StoredKey | null> {
     const [rows] = await readKeys(this.database, { where: [where], order: "id", keysMax: 1 });
-    return rows === undefined ? null : sound(rows);
+    return rows === undefined ? null : requireReadable(rows);
   }
 }
 
-/** Pages that hold nothing but damaged rows; more than that is no longer a list with gaps. */
+/** How many pages of nothing but damaged rows `list` skips. */
 const roundsMax = 20;
-/** Of one key: each rotation adds one, and whoever rotates in a loop must not make looking it up expensive. */
+/** Per key. Each rotation adds a token, and rotating in a loop must not make lookups slow. */
 const tokensMax = 8;
 const overlapMsMax = 7 * 86_400_000;
 const minuteMs = 60_000;
@@ -198,46 +198,45 @@ function minuteOf(ms: number): number {
   return Math.floor(ms / minuteMs) * minuteMs;
 }
 
-/** The rows of a key that has to be there. */
-async function one(database: Database, id: string): Promise<readonly [KeyRow, ...KeyRow[]]> {
-  const [rows] = mayBeName(id) ? await readKeys(database, { where: [sql`keys.id = ${id}`], order: "id", keysMax: 1 }) : [];
-  if (rows === undefined) throw new StorageTrouble("missing", "There is no such key.");
+async function requireRows(database: Database, id: string): Promise<readonly [KeyRow, ...KeyRow[]]> {
+  const [rows] = isValidName(id) ? await readKeys(database, { where: [sql`keys.id = ${id}`], order: "id", keysMax: 1 }) : [];
+  if (rows === undefined) throw new StorageError("missing", "There is no such key.");
   return rows;
 }
 
-function sound(rows: readonly [KeyRow, ...KeyRow[]]): StoredKey {
+function requireReadable(rows: readonly [KeyRow, ...KeyRow[]]): StoredKey {
   const key = keyFrom(rows);
   if (!("damaged" in key)) return key;
-  throw new StorageTrouble(
+  throw new StorageError(
     "damaged",
-    `The ${key.damaged} of key ${rows[0].id} cannot be read by this version. Set them anew, or run the version that wrote them.`,
+    `The ${key.damaged} of key ${rows[0].id} cannot be read by this version. Set them again, or run the version that wrote them.`,
   );
 }
 
-/** Ids and names are one space, so that whoever gives either means one key. */
-async function refuseTaken(transaction: Database, names: readonly string[], except: string | null): Promise<void> {
+/** Ids and names share one namespace, so that commands can take either. */
+async function rejectTakenNames(transaction: Database, names: readonly string[], except: string | null): Promise<void> {
   for (const name of names) {
     const holders = await transaction.all<{ readonly id: string }>(sql`select id from keys where id = ${name} or name = ${name}`);
     if (holders.every(({ id }) => id === except)) continue;
-    throw new StorageTrouble("conflict", "A key with this name or id already exists: choose another.");
+    throw new StorageError("conflict", "A key with this name or id already exists: choose another.");
   }
 }
 
-async function refuseKnown(transaction: Database, { digest }: HashedToken): Promise<void> {
+async function rejectKnownToken(transaction: Database, { digest }: HashedToken): Promise<void> {
   checkName("The digest of a token", digest);
   const known = await transaction.all(sql`select key_id from key_tokens where digest = ${digest}`);
-  if (known.length > 0) throw new StorageTrouble("conflict", "This token already opens a key: use another.");
+  if (known.length > 0) throw new StorageError("conflict", "This token already opens a key: use another.");
 }
 
 async function insertToken(transaction: Database, id: string, { digest, last4 }: HashedToken, nowMs: number): Promise<void> {
   await transaction.run(sql`insert into key_tokens (digest, key_id, last4, created_ms) values (${digest}, ${id}, ${last4}, ${nowMs})`);
 }
 
-function mentions(search: string): Sql {
+function searchCondition(search: string): Sql {
   if (search.length > searchCharactersMax) {
-    throw new StorageTrouble("invalid", `What is searched for must have at most ${searchCharactersMax} characters.`);
+    throw new StorageError("invalid", `The search text must have at most ${searchCharactersMax} characters.`);
   }
-  const pattern = sql`lower(cast(${containing(search)} as text)) escape '!'`;
+  const pattern = sql`lower(cast(${likePattern(search)} as text)) escape '!'`;
   const columns = [sql`keys.id`, sql`keys.name`, sql`coalesce(keys.owner, '')`, sql`coalesce(keys.note, '')`];
   return sql`(${joinSql(
     columns.map((column) => sql`lower(${column}) like ${pattern}`),
@@ -245,5 +244,5 @@ function mentions(search: string): Sql {
   )})`;
 }
 
-/** Nobody needs to know more exactly, and counting a million takes a while. */
+/** Nobody needs the exact number beyond this, and counting a million rows is slow. */
 const countMax = 1_000;

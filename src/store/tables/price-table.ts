@@ -1,11 +1,11 @@
-import { StorageTrouble, type Actor, type PriceStorage, type StoredPrice } from "../../gateway/storage.ts";
+import { StorageError, type Actor, type PriceStorage, type StoredPrice } from "../../gateway/storage.ts";
 import type { Price, PriceRates } from "../../usage/price.ts";
 import { change, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql } from "../sql.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import { parsedObject } from "../stored-json.ts";
-import { checkName, checkText, mayBeName, noteCharactersMax } from "../stored-text.ts";
+import { checkName, checkText, isValidName, noteCharactersMax } from "../stored-text.ts";
 
 export class PriceTable implements PriceStorage {
   constructor(
@@ -33,7 +33,7 @@ export class PriceTable implements PriceStorage {
     if (price.provider !== null) checkName("The provider of a price", price.provider);
     checkText("The note of a price", note, noteCharactersMax);
     if (rates === null || !Number.isSafeInteger(fromMs))
-      throw new StorageTrouble("invalid", "This price cannot be stored: a rate or its day is invalid.");
+      throw new StorageError("invalid", "This price cannot be stored: a rate or its day is invalid.");
     return change(this.database, this.context, by, async (transaction) => {
       const day = Math.floor(fromMs / dayMs) * dayMs;
       const sameDay = sql`provider = ${provider} and model = ${model} and from_ms >= ${day} and from_ms < ${day + dayMs}`;
@@ -55,10 +55,10 @@ export class PriceTable implements PriceStorage {
 
   async remove(id: string, by: Actor): Promise<void> {
     await change(this.database, this.context, by, async (transaction) => {
-      const [row] = mayBeName(id)
+      const [row] = isValidName(id)
         ? await transaction.all<PriceRow>(sql`select id, provider, model, from_ms, rates from prices where id = ${id}`)
         : [];
-      if (row === undefined) throw new StorageTrouble("missing", "There is no such price.");
+      if (row === undefined) throw new StorageError("missing", "There is no such price.");
       await transaction.run(sql`delete from prices where id = ${id}`);
       const detail = { provider: providerOf(row), model: row.model, fromMs: row.from_ms, rates: parsedObject(row.rates) };
       return { value: null, audit: { action: "price.remove", subject: id, detail } };
@@ -76,7 +76,7 @@ interface PriceRow {
   readonly created_ms: number;
 }
 
-/** In the place of null, of which a unique index would allow any number. */
+/** Stored instead of null, because a unique index allows any number of nulls. */
 const anyProvider = "";
 const dayMs = 86_400_000;
 
@@ -89,7 +89,7 @@ function providerOf({ provider }: PriceRow): string | null {
   return provider === anyProvider ? null : provider;
 }
 
-/** Null where one of them is no rate: half a price would make calls cheaper than they are. */
+/** Null if one of the rates is invalid: a price without it would be too low. */
 function ratesFrom(value: JsonObject | null): PriceRates | null {
   if (value === null) return null;
   const known = Object.entries(value).filter(([, rate]) => rate !== undefined);

@@ -2,8 +2,8 @@ import type { Budget, BudgetPeriod, Limits, ModelLimits, RateLimits } from "../.
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 
 /**
- * Limits as they stand in a row, or as somebody wants to put them there; null when they make no sense. A limit that cannot be
- * read must not become "no limit", so nothing is filled in.
+ * Validates limits that were read from a row or are about to be written; null if they are invalid. There are no defaults: a limit
+ * that cannot be read must not become "no limit".
  */
 export function limitsFrom(value: unknown): Limits | null {
   if (!isJsonObject(value)) return null;

@@ -3,10 +3,10 @@ import { operations, type Operation } from "../../operations/operation.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { textsFrom } from "../stored-json.ts";
 
-/** What a key may reach. */
+/** What a key may use. */
 export type KeyScopes = Pick<Key, "models" | "operations" | "channels">;
 
-/** Null when a part of it is missing or not known here: it must not become "everything". */
+/** Null if a part is missing or unknown to this version: it must not be read as "everything". */
 export function scopesFrom(value: unknown): KeyScopes | null {
   if (!isJsonObject(value)) return null;
   const models = listFrom(value, "models");

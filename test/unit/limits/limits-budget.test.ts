@@ -1,6 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { StorageTrouble, type BudgetAnswer, type BudgetAsk, type BudgetStorage, type KeptHold } from "../../../src/gateway/storage.ts";
+import {
+  StorageError,
+  type BudgetHoldResult,
+  type BudgetHoldRequest,
+  type BudgetStorage,
+  type HoldRenewal,
+} from "../../../src/gateway/storage.ts";
 import { periodStartMs } from "../../../src/limits/period.ts";
 import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/budget-account.ts";
 import { BudgetLedger, type LedgerOptions } from "../../../src/state/budgets/budget-ledger.ts";
@@ -49,7 +55,7 @@ type Trouble = "none" | "before" | "after" | "hangs";
 /** Holds money as the store does, in one place and in one step, and is as slow and unreliable as it is told to be. */
 class Vault implements BudgetStorage {
   readonly rows = new Map<string, { sinceMs: number; nanos: number; expiresMs: number; wanted: boolean }>();
-  readonly asks: BudgetAsk[] = [];
+  readonly asks: BudgetHoldRequest[] = [];
   keeps = 0;
   looks = 0;
   delayMs = (): number => 1;
@@ -59,13 +65,13 @@ class Vault implements BudgetStorage {
 
   constructor(private readonly clock: Clock) {}
 
-  hold(ask: BudgetAsk): Promise<BudgetAnswer> {
+  hold(ask: BudgetHoldRequest): Promise<BudgetHoldResult> {
     this.asks.push(ask);
     expect(Number.isSafeInteger(ask.need) && ask.need > 0 && Number.isSafeInteger(ask.wish) && ask.wish >= ask.need).toBe(true);
     return this.act(() => this.held(ask));
   }
 
-  keep(holder: string, kept: readonly KeptHold[], lifeMs: number): Promise<void> {
+  renew(holder: string, kept: readonly HoldRenewal[], ttlMs: number): Promise<void> {
     this.keeps += 1;
     return this.act(() => {
       for (const { budget, nanos, back = 0, answers = false } of kept) {
@@ -74,7 +80,7 @@ class Vault implements BudgetStorage {
         if (row === undefined) continue;
         row.nanos = Math.min(Math.max(0, row.nanos - back), nanos);
         if (answers) row.wanted = false;
-        row.expiresMs = this.clock.nowMs + lifeMs;
+        row.expiresMs = this.clock.nowMs + ttlMs;
         if (row.nanos === 0) this.rows.delete(`${budget}|${holder}`);
       }
     });
@@ -104,7 +110,7 @@ class Vault implements BudgetStorage {
     return this.rows.get(`${budget}|${holder}`)?.nanos ?? 0;
   }
 
-  private held(ask: BudgetAsk): BudgetAnswer {
+  private held(ask: BudgetHoldRequest): BudgetHoldResult {
     const id = `${ask.budget}|${ask.holder}`;
     for (const [name, { expiresMs }] of this.rows) if (expiresMs <= this.clock.nowMs) this.rows.delete(name);
     const before = this.rows.get(id);
@@ -119,14 +125,14 @@ class Vault implements BudgetStorage {
     const left = ask.limitNanos - spentNanos - heldNanos;
     const row = this.rows.get(id);
     if (left < ask.need) {
-      const heard = others.filter(({ expiresMs }) => expiresMs > this.clock.nowMs + ask.lifeMs - 45_000);
-      if (ask.press === true) for (const other of heard) other.wanted = true;
+      const heard = others.filter(({ expiresMs }) => expiresMs > this.clock.nowMs + ask.ttlMs - 45_000);
+      if (ask.recall === true) for (const other of heard) other.wanted = true;
       const awaited = heard.filter(({ wanted }) => wanted).length;
       return { ok: false, spentNanos, heldNanos, ownNanos: row?.nanos ?? 0, others: others.length, awaited };
     }
     const share = Math.floor(left / (ask.sharers ?? 1));
     const nanos = Math.min(Math.max(ask.need, ask.waiting ?? 0, Math.min(ask.wish, share)), left);
-    const expiresMs = this.clock.nowMs + ask.lifeMs;
+    const expiresMs = this.clock.nowMs + ask.ttlMs;
     this.rows.set(id, { sinceMs: ask.sinceMs, nanos: (row?.nanos ?? 0) + nanos, expiresMs, wanted: row?.wanted ?? false });
     return { ok: true, nanos, spentNanos, leftNanos: left - nanos };
   }
@@ -137,10 +143,10 @@ class Vault implements BudgetStorage {
     const backMs = this.delayMs();
     if (trouble === "hangs") await this.clock.pause(20_000);
     else await this.clock.pause(wayMs);
-    if (trouble === "before") throw new StorageTrouble("unavailable", "The store cannot be reached.");
+    if (trouble === "before") throw new StorageError("unavailable", "The store cannot be reached.");
     const result = what();
     await this.clock.pause(backMs);
-    if (trouble === "after") throw new StorageTrouble("unavailable", "The connection was lost.");
+    if (trouble === "after") throw new StorageError("unavailable", "The connection was lost.");
     return result;
   }
 }
@@ -378,7 +384,7 @@ describe("a store in trouble", () => {
 
   test("that never answers is given up, and what it grants too late is not counted", async () => {
     const { clock, vault, ledger } = world({ deadlineMs: 500 });
-    const late = Promise.withResolvers<BudgetAnswer>();
+    const late = Promise.withResolvers<BudgetHoldResult>();
     const real = vault.hold.bind(vault);
     vault.hold = () => late.promise;
     const budget = line(1_000);
@@ -416,7 +422,7 @@ describe("a store in trouble", () => {
     const real = vault.hold.bind(vault);
     // The connection is lost at once, and a server that was frozen does it later all the same.
     vault.hold = (ask) => {
-      vault.hold = () => Promise.reject(new StorageTrouble("unavailable", "The store cannot be reached."));
+      vault.hold = () => Promise.reject(new StorageError("unavailable", "The store cannot be reached."));
       clock.after(40_000, () => void real(ask));
       return vault.hold(ask);
     };
