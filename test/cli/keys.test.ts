@@ -114,7 +114,7 @@ describe("a key that is made", () => {
       expect([name === key ? 64 : 1, name, err]).toEqual([
         code,
         name,
-        expect.stringMatching(/choose another|must not begin with|not a name/),
+        expect.stringMatching(/[Cc]hoose another|must not begin with|not a name/),
       ]);
     }
     expect((await cli.json<ShownKey[]>("keys", "list")).map(({ name }) => name)).toEqual(["filed", "laptop"]);
