@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, setDefaultTimeout, t
 import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { addedModels, manifest, type AddedModel } from "../../packages/embedded/src/addons/installed.ts";
+import { addedModels, addonFolder, manifest, manifestName, type AddedModel } from "../../packages/embedded/src/addons/installed.ts";
 import type { ChatModel, ChatTurn } from "../../packages/embedded/src/addons/llama.ts";
 import { addons } from "../../packages/embedded/src/addons/table.ts";
 import { catalog, type EmbeddedModel } from "../../packages/embedded/src/catalog.ts";

@@ -10,7 +10,7 @@ const stories = await loadStories(packageDirectory(model.package)!);
 
 async function lastPart(text: string, tokensMax: number): Promise<GeneratedPart> {
   const wishes = { temperature: 0, topP: 1, frequencyPenalty: 0, presencePenalty: 0, tokensMax, stop: [], seed: null };
-  const parts = await Array.fromAsync(stories.tell(stories.prompt(text)!, wishes));
+  const parts = await Array.fromAsync(stories.generate(stories.prompt(text)!, wishes));
   expect(parts.slice(0, -1).every(({ finish }) => finish === null)).toBe(true);
   return parts.at(-1)!;
 }

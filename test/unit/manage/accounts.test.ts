@@ -12,7 +12,7 @@ import {
 } from "../../../src/manage/accounts.ts";
 import { unguessableLength } from "../../../src/manage/guessable.ts";
 import { codeAndField, manageWorld, operator } from "../../support/manage-world.ts";
-import { trouble } from "../../support/storage-world.ts";
+import { errorKind } from "../../support/storage-world.ts";
 
 const password = "correct zebra stapler 7";
 
@@ -70,7 +70,7 @@ describe("accounts", () => {
     expect(codeAndField(await create("short"))).toEqual(["invalid_value", "password"]);
     expect(await world.storage.accounts.count()).toBe(0);
     await create(password);
-    expect(await trouble(create(password))).toBe("conflict");
+    expect(await errorKind(create(password))).toBe("conflict");
   });
 
   test("change in the given fields only", async () => {
@@ -91,10 +91,10 @@ describe("accounts", () => {
     await using world = await manageWorld();
     await createAccount(world.context, { name: "ada", role: "admin", password }, operator);
     expect(codeAndField(await editAccount(world.context, "ada", { password: "short" }, operator))).toEqual(["invalid_value", "password"]);
-    expect(await trouble(editAccount(world.context, "nobody", { disabled: true }, operator))).toBe("missing");
-    expect(await trouble(editAccount(world.context, "ada", { role: "viewer" }, operator))).toBe("conflict");
-    expect(await trouble(removeAccount(world.context, "ada", operator))).toBe("conflict");
-    expect(await trouble(removeAccount(world.context, "nobody", operator))).toBe("missing");
+    expect(await errorKind(editAccount(world.context, "nobody", { disabled: true }, operator))).toBe("missing");
+    expect(await errorKind(editAccount(world.context, "ada", { role: "viewer" }, operator))).toBe("conflict");
+    expect(await errorKind(removeAccount(world.context, "ada", operator))).toBe("conflict");
+    expect(await errorKind(removeAccount(world.context, "nobody", operator))).toBe("missing");
   });
 
   test("are removed while another administrator is left", async () => {
@@ -135,7 +135,7 @@ describe("admin tokens", () => {
   test("refuse a taken name, and the revocation of one that does not exist", async () => {
     await using world = await manageWorld();
     await createAdminToken(world.context, { name: "monitoring", role: "viewer" }, operator);
-    expect(await trouble(createAdminToken(world.context, { name: "monitoring", role: "admin" }, operator))).toBe("conflict");
-    expect(await trouble(revokeAdminToken(world.context, "nobody", operator))).toBe("missing");
+    expect(await errorKind(createAdminToken(world.context, { name: "monitoring", role: "admin" }, operator))).toBe("conflict");
+    expect(await errorKind(revokeAdminToken(world.context, "nobody", operator))).toBe("missing");
   });
 });
