@@ -233,8 +233,8 @@ describe("sluice models", () => {
     expect(parse(line)).toMatchObject(expected);
   });
 
-  test.each(["models add", "models remove", "models add a b", "models list a", "models add --nope a"])("«%s» is a mistake", (line) => {
-    expect(parse(line)).toMatchObject({ command: "mistake", exitCode: 64 });
+  test.each(["models add", "models remove", "models add a b", "models list a", "models add --nope a"])("«%s» is a usage error", (line) => {
+    expect(parse(line)).toMatchObject({ command: "usage-error", exitCode: 64 });
   });
 
   test.each(["models --help", "help models", "models add --help"])("«%s» shows an example", (line) => {
