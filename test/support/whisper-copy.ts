@@ -2,8 +2,7 @@ import { copyFileSync, linkSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { Addon } from "../../packages/embedded/src/addons/addon.ts";
 import { fileBytes, fileHash } from "../../packages/embedded/src/addons/files.ts";
-import { manifest } from "../../packages/embedded/src/addons/installed.ts";
-import { addonFolder, manifestName } from "../../packages/embedded/src/addons/installed.ts";
+import { manifest, addonFolder, manifestName } from "../../packages/embedded/src/addons/installed.ts";
 import { catalog, packageDirectory } from "../../packages/embedded/src/catalog.ts";
 
 /** The weights of Whisper that are built in, laid out as if they had been added under another name. */
