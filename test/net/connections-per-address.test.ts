@@ -1,7 +1,7 @@
 // Needs: quiet. It mostly waits for connections to be refused or closed.
 import { expect, setDefaultTimeout, test } from "bun:test";
 import net, { type Socket } from "node:net";
-import { ConnectionsByNetwork } from "../../src/net/server/connections-by-network.ts";
+import { ConnectionsByNetwork } from "../../src/net/server/client-network.ts";
 import { eventually } from "../support/eventually.ts";
 import { setUp } from "../support/rig.ts";
 

@@ -1,13 +1,13 @@
 import type { StreamedBody } from "../../dialects/dialect.ts";
 import type { Exchange, Reply } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { BodyQueue, type BodyQueueLimits, type FlowControl } from "../message/body-queue.ts";
 import type { HeaderLines } from "../message/header-lines.ts";
 import { copiedBytesMax } from "../message/message-parser.ts";
 import { BodySender } from "./body-sender.ts";
 import { connect, type Connection, type Origin, type PendingConnection, type ResponseHandler } from "./connection.ts";
 import type { Pool } from "./pool.ts";
-import { makeReply } from "./reply.ts";
-import { ResponseBody } from "./response-body.ts";
+import { makeReply, type BodySource } from "./reply.ts";
 import type { ResponseParser } from "./response-parser.ts";
 import { needsTruncationCheck, TruncationCheck } from "./truncation-check.ts";
 
@@ -246,6 +246,26 @@ class HttpExchange implements ResponseHandler {
     resolveReply?.(reply);
   }
 }
+
+/** The body of a response, as it arrives on a connection. */
+class ResponseBody extends BodyQueue<Failure> implements BodySource {
+  constructor(
+    connection: FlowControl,
+    private readonly exchange: Pick<Exchange, "abort">,
+  ) {
+    super(connection, bodyLimits);
+  }
+
+  cancel(): void {
+    this.exchange.abort();
+  }
+}
+
+/**
+ * The system delivers up to half a mebibyte at once. Parsed into events, that would take many times as much memory, for a client
+ * that may read none of it.
+ */
+const bodyLimits: BodyQueueLimits = { partBytesMax: 32 * 1024, queuedBytesMax: 32 * 1024 };
 
 const nothing = new Uint8Array();
 const realClock: SendClock = { nowMs: () => performance.now(), standstillMs: () => 0 };

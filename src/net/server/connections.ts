@@ -1,6 +1,6 @@
 import { ResponsePrefixes } from "./response-prefixes.ts";
 import { ClientConnection, type ClientSocket, type ListenerContext } from "./client-connection.ts";
-import { ConnectionsByNetwork } from "./connections-by-network.ts";
+import { ConnectionsByNetwork } from "./client-network.ts";
 
 export interface BindOptions {
   readonly host: string;
