@@ -282,12 +282,12 @@ describe("a parent", () => {
     );
   });
 
-  test("starts nothing where the port is taken, not even by a gateway that shares it", async () => {
+  test("starts nothing where the port is in use, not even by a gateway that shares it", async () => {
     await using upstream = await startChaos();
     const config = { channels: [{ name: "a", base_url: upstream.url }] };
     await using first = await startGateway({ config, args: ["--workers", "2"] });
     const second = startGateway({ config: { ...config, listen: new URL(first.url).host }, args: ["--workers", "2"] });
-    await expect(second).rejects.toThrow(/ended with 1[\s\S]*is taken/);
+    await expect(second).rejects.toThrow(/ended with 1[\s\S]*is already in use/);
   });
 
   test("starts nothing where the first worker cannot start, and says why", async () => {
