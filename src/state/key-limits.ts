@@ -4,7 +4,7 @@ import { mayOverlap } from "../keys/rule-models.ts";
 import type { Budget, Demand, ModelLimits, RateLimits } from "../limits/limits.ts";
 import { wholeAmount } from "../limits/minute-window.ts";
 import type { Claim } from "../limits/rate-limit-store.ts";
-import type { BudgetLimit } from "./budgets/budget-account.ts";
+import type { BudgetLimit } from "./budgets/leased-budget.ts";
 
 /** One limit per minute that applies to a call of a key. */
 export interface RateLimit {

@@ -4,7 +4,7 @@ import type { BudgetPeriod } from "../limits/limits.ts";
 import { periodEndMs } from "../limits/period.ts";
 import { failure, type FailureFacts } from "../operations/failure.ts";
 import { dollarsOf } from "../usage/dollars.ts";
-import type { BudgetLimit, BudgetRefused } from "./budgets/budget-account.ts";
+import type { BudgetLimit, BudgetRefused } from "./budgets/leased-budget.ts";
 import type { ConcurrencyLimit, RateLimit } from "./key-limits.ts";
 
 /**

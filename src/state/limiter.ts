@@ -10,7 +10,7 @@ import {
   type ReservationRequest,
   type ReservationResult,
 } from "../limits/rate-limit-store.ts";
-import type { BudgetLimit, BudgetRefused, BudgetReservation } from "./budgets/budget-account.ts";
+import type { BudgetLimit, BudgetRefused, BudgetReservation } from "./budgets/leased-budget.ts";
 import { amountOn, KeyLimits, type CallLimits, type ConcurrencyLimit, type RateLimit } from "./key-limits.ts";
 import {
   budgetExceeded,

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { StorageError, type BudgetHoldRequest, type BudgetStorage } from "../../src/gateway/storage.ts";
 import { matchesPattern } from "../../src/keys/allow.ts";
-import type { BudgetLimit } from "../../src/state/budgets/budget-account.ts";
+import type { BudgetLimit } from "../../src/state/budgets/leased-budget.ts";
 import { BudgetLedger } from "../../src/state/budgets/budget-ledger.ts";
 import { settleHolds } from "../../src/store/tables/budget-table.ts";
 import type { Database } from "../../src/store/database.ts";

@@ -1,193 +1,192 @@
 import type { BudgetHoldResult, BudgetHoldRequest, BudgetStorage, HoldRenewal } from "../../gateway/storage.ts";
 import {
-  BudgetAccount,
+  LeasedBudget,
   wholeNanos,
-  type BudgetAccountContext,
+  type LeasedBudgetContext,
   type BudgetLimit,
   type BudgetRefused,
   type BudgetReservation,
-} from "./budget-account.ts";
+} from "./leased-budget.ts";
 
 export interface LedgerOptions {
   readonly storage: Pick<BudgetStorage, "hold" | "renew" | "wanted">;
   /** Names this process in the store. */
   readonly holder: string;
-  /** Milliseconds on a clock that never jumps, and on one that tells the day. */
+  /** The monotonic clock, and the wall clock. */
   readonly nowMs: () => number;
   readonly wallMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** How many processes share the store. Without it, there are no others. */
+  /** How many processes share the store; absent: there are no others. */
   readonly processes?: () => number;
-  /** How long a call waits for the store at most. */
+  /** The longest wait of a call for the store. */
   readonly deadlineMs?: number;
-  /** What was settled before this moment has reached the store as receipts. Without it, a minute is taken to be enough. */
+  /** What was settled before this time has reached the store as receipts; absent: a minute is assumed to be enough. */
   readonly drainedMs?: () => number;
-  /** How many budgets are kept in memory. */
-  readonly accountsMax?: number;
+  /** The most budgets in memory. */
+  readonly budgetsMax?: number;
 }
 
 /**
- * The money that this process holds of its keys' budgets. The store is the authority: it is asked for chunks, told what is
- * still needed, and given back what is not. A budget never fails open: without money held and without the store, calls
- * are refused.
+ * The money that this process leases from budgets. The store is the authority: it grants chunks, and is told regularly what is
+ * still needed. A budget never fails open: without leased money and without the store, calls are refused.
  */
 export class BudgetLedger {
-  private readonly accounts = new Map<string, BudgetAccount>();
-  private readonly context: BudgetAccountContext;
+  private readonly budgets = new Map<string, LeasedBudget>();
+  private readonly context: LeasedBudgetContext;
   private readonly drainedMs: () => number;
-  private readonly accountsMax: number;
-  /** While the store is told what is kept, nothing new is held, or the one could undo the other. */
-  private keeping: Promise<void> | null = null;
+  private readonly budgetsMax: number;
+  /** No money is requested during a renewal, because the renewal could undo the grant. */
+  private renewing: Promise<void> | null = null;
   private readonly holding = new Set<Promise<unknown>>();
-  private keptMs = Number.NEGATIVE_INFINITY;
+  private renewedMs = Number.NEGATIVE_INFINITY;
   private stopped = false;
-  private cancelKeep: () => void;
-  private cancelLook: () => void = nothing;
-  /** Budgets of which so little is left that others will miss what lies idle here. */
+  private cancelRenewal: () => void;
+  private cancelCheck: () => void = nothing;
+  /** Budgets of which so little is left that other processes may need what is idle here. */
   private readonly nearEnd = new Set<string>();
 
   constructor(private readonly options: LedgerOptions) {
     const { nowMs, wallMs, after } = options;
     this.drainedMs = options.drainedMs ?? (() => nowMs() - drainedAfterMs);
-    this.accountsMax = options.accountsMax ?? 50_000;
+    this.budgetsMax = options.budgetsMax ?? 50_000;
     this.context = {
       nowMs,
       wallMs,
       after,
       processes: options.processes ?? (() => 1),
       deadlineMs: options.deadlineMs ?? 2_000,
-      spendableMs: ttlMs - lifeMarginMs,
-      hold: (ask) => this.hold(ask),
-      giveBackSoon: () => void this.keep(),
+      spendableMs: ttlMs - ttlMarginMs,
+      hold: (makeRequest) => this.hold(makeRequest),
+      returnSoon: () => void this.renew(),
       nearEnd: (budget, isNear) => void (isNear ? this.nearEnd.add(budget) : this.nearEnd.delete(budget)),
     };
-    this.cancelKeep = after(keepEveryMs, () => this.tick());
-    if (options.processes !== undefined) this.lookLater();
+    this.cancelRenewal = after(renewEveryMs, () => this.tick());
+    if (options.processes !== undefined) this.checkLater();
   }
 
-  /** Sets money aside: at once where enough is held, otherwise after a word with the store. */
-  reserve(line: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
+  /** Reserves money: at once if the lease has enough, otherwise after a request to the store. */
+  reserve(limit: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
     if (this.stopped) return unavailable;
-    let account = this.accounts.get(line.budget);
-    if (account === undefined) {
-      if (this.accounts.size >= this.accountsMax) {
-        this.pressForRoom();
+    let leased = this.budgets.get(limit.budget);
+    if (leased === undefined) {
+      if (this.budgets.size >= this.budgetsMax) {
+        this.makeRoom();
         return unavailable;
       }
-      this.accounts.set(line.budget, (account = new BudgetAccount(this.context, line)));
+      this.budgets.set(limit.budget, (leased = new LeasedBudget(this.context, limit)));
     }
-    return account.reserve(line, wholeNanos(nanos, 0));
+    return leased.reserve(limit, wholeNanos(nanos, 0));
   }
 
-  /** Tells the store what is still needed, which gives back the rest, and forgets what nobody used for long. */
-  keep(): Promise<void> {
-    return this.tellInTurn(() => this.keepOnce());
+  /** Tells the store what is still needed, which returns the rest, and forgets budgets that were not used for long. */
+  renew(): Promise<void> {
+    return this.renewInTurn(() => this.renewAll());
   }
 
-  /** Lets no call in any more and gives everything back, except for what calls under way and undrained receipts account for. */
+  /** Admits no more calls and returns all money except for running calls and for receipts that are not drained. */
   async stop(): Promise<void> {
     if (this.stopped) return;
     this.stopped = true;
-    this.cancelKeep();
-    this.cancelLook();
-    for (const account of this.accounts.values()) account.stop();
-    // What the store is just being asked for would otherwise be held by nobody.
-    await this.inTime(Promise.all([...this.holding, this.keeping]));
-    for (const account of this.accounts.values()) account.stop();
-    await this.inTime(this.keep());
+    this.cancelRenewal();
+    this.cancelCheck();
+    for (const leased of this.budgets.values()) leased.stop();
+    // Money that is being requested would otherwise not be returned.
+    await this.withinDeadline(Promise.all([...this.holding, this.renewing]));
+    for (const leased of this.budgets.values()) leased.stop();
+    await this.withinDeadline(this.renew());
   }
 
-  /** What is held of a budget; for tests and for people. */
-  figures(budget: string): BudgetAccount["figures"] | null {
-    return this.accounts.get(budget)?.figures ?? null;
+  /** What is leased of a budget. For tests. */
+  figures(budget: string): LeasedBudget["figures"] | null {
+    return this.budgets.get(budget)?.figures ?? null;
   }
 
   get size(): number {
-    return this.accounts.size;
+    return this.budgets.size;
   }
 
   private tick(): void {
-    void this.keep();
-    this.cancelKeep = this.options.after(keepEveryMs, () => this.tick());
+    void this.renew();
+    this.cancelRenewal = this.options.after(renewEveryMs, () => this.tick());
   }
 
-  private tellInTurn(tell: () => Promise<void>): Promise<void> {
-    this.keeping ??= tell().finally(() => (this.keeping = null));
-    return this.keeping;
+  private renewInTurn(send: () => Promise<void>): Promise<void> {
+    this.renewing ??= send().finally(() => (this.renewing = null));
+    return this.renewing;
   }
 
-  private lookLater(): void {
-    this.cancelLook = this.options.after(lookEveryMs, () => void this.look().finally(() => this.stopped || this.lookLater()));
+  private checkLater(): void {
+    this.cancelCheck = this.options.after(checkEveryMs, () => void this.returnWanted().finally(() => this.stopped || this.checkLater()));
   }
 
-  /** Returns what nobody here needs of budgets that others are short of. */
-  private async look(): Promise<void> {
-    if (this.accounts.size === 0) return;
+  /** Returns idle money of budgets that other processes are short of. */
+  private async returnWanted(): Promise<void> {
+    if (this.budgets.size === 0) return;
     const wanted = new Set(await this.options.storage.wanted(this.options.holder).catch(() => []));
-    for (const budget of this.nearEnd) if (this.accounts.get(budget)?.liesIdle() === true) wanted.add(budget);
+    for (const budget of this.nearEnd) if (this.budgets.get(budget)?.isIdle() === true) wanted.add(budget);
     if (wanted.size === 0 || this.stopped) return;
-    while (this.keeping !== null) await this.keeping;
-    await this.tellInTurn(() => this.giveBack(wanted));
+    while (this.renewing !== null) await this.renewing;
+    await this.renewInTurn(() => this.returnMoney(wanted));
   }
 
-  private async giveBack(wanted: ReadonlySet<string>): Promise<void> {
+  private async returnMoney(wanted: ReadonlySet<string>): Promise<void> {
     const drainedMs = this.drainedMs();
-    const kept: HoldRenewal[] = [];
+    const renewals: HoldRenewal[] = [];
     for (const budget of wanted) {
-      const hold = this.accounts.get(budget)?.toReturn(drainedMs) ?? null;
-      if (hold !== null) kept.push(hold);
+      const hold = this.budgets.get(budget)?.toReturn(drainedMs) ?? null;
+      if (hold !== null) renewals.push(hold);
     }
-    if (kept.length > 0) await this.told(kept);
+    if (renewals.length > 0) await this.sendRenewals(renewals);
   }
 
-  /** Not more often than every so often, or a flood of calls would have the store told the same thing all the time. */
-  private pressForRoom(): void {
-    if (this.context.nowMs() - this.keptMs >= keepAgainAfterMs) void this.keep();
+  /** Not too often, because many calls at once may find no room. */
+  private makeRoom(): void {
+    if (this.context.nowMs() - this.renewedMs >= renewAgainAfterMs) void this.renew();
   }
 
-  private hold(ask: () => Omit<BudgetHoldRequest, "holder" | "ttlMs">): Promise<BudgetHoldResult> {
-    const answer = this.holdInTurn(ask);
+  private hold(makeRequest: () => Omit<BudgetHoldRequest, "holder" | "ttlMs">): Promise<BudgetHoldResult> {
+    const answer = this.holdAfterRenewal(makeRequest);
     const over = answer.then(nothing, nothing).finally(() => this.holding.delete(over));
     this.holding.add(over);
     return answer;
   }
 
-  private async holdInTurn(ask: () => Omit<BudgetHoldRequest, "holder" | "ttlMs">): Promise<BudgetHoldResult> {
-    while (this.keeping !== null) await this.keeping;
-    return this.options.storage.hold({ ...ask(), holder: this.options.holder, ttlMs });
+  private async holdAfterRenewal(makeRequest: () => Omit<BudgetHoldRequest, "holder" | "ttlMs">): Promise<BudgetHoldResult> {
+    while (this.renewing !== null) await this.renewing;
+    return this.options.storage.hold({ ...makeRequest(), holder: this.options.holder, ttlMs });
   }
 
-  private async inTime(what: Promise<unknown>): Promise<void> {
+  private async withinDeadline(what: Promise<unknown>): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const cancel = this.context.after(this.context.deadlineMs, resolve);
     await Promise.race([what, promise]);
     cancel();
   }
 
-  private async keepOnce(): Promise<void> {
-    this.keptMs = this.context.nowMs();
-    const needRoom = this.accounts.size >= this.accountsMax / 2;
+  private async renewAll(): Promise<void> {
+    this.renewedMs = this.context.nowMs();
+    const needRoom = this.budgets.size >= this.budgetsMax / 2;
     const drainedMs = this.drainedMs();
-    const kept: HoldRenewal[] = [];
-    for (const account of this.accounts.values()) kept.push(account.toKeep(drainedMs, needRoom));
-    if (kept.length === 0) return;
+    const renewals: HoldRenewal[] = [];
+    for (const leased of this.budgets.values()) renewals.push(leased.renewal(drainedMs, needRoom));
+    if (renewals.length === 0) return;
     const sent = { nowMs: this.context.nowMs(), wallMs: this.context.wallMs() };
-    if (!(await this.told(kept))) return;
-    for (const { budget, nanos } of kept) {
-      const account = this.accounts.get(budget);
-      if (nanos === 0 && account?.isForgettable(sent.nowMs) === true) {
-        this.accounts.delete(budget);
+    if (!(await this.sendRenewals(renewals))) return;
+    for (const { budget, nanos } of renewals) {
+      const leased = this.budgets.get(budget);
+      if (nanos === 0 && leased?.isForgettable(sent.nowMs) === true) {
+        this.budgets.delete(budget);
         this.nearEnd.delete(budget);
-      } else account?.prolonged(sent);
+      } else leased?.renewed(sent);
     }
   }
 
-  /** Whether the store took note. Should it never answer, it is not waited for. */
-  private told(kept: readonly HoldRenewal[]): Promise<boolean> {
+  /** Sends the renewals; false if the store failed or did not answer. */
+  private sendRenewals(renewals: readonly HoldRenewal[]): Promise<boolean> {
     return new Promise((resolve) => {
       const giveUp = this.context.after(abandonAfterMs, () => resolve(false));
       void this.options.storage
-        .renew(this.options.holder, kept, ttlMs)
+        .renew(this.options.holder, renewals, ttlMs)
         .then(
           () => resolve(true),
           () => resolve(false),
@@ -198,17 +197,17 @@ export class BudgetLedger {
 }
 
 const unavailable: BudgetRefused = { ok: false, why: "unavailable", spentNanos: null, held: null };
-const keepEveryMs = 15_000;
-/** How often this process looks whether others are short of what it holds. A call of theirs waits three times as long for it. */
-const lookEveryMs = 500;
-/** A hold outlives its process by this, so that its receipts can be counted first. */
+const renewEveryMs = 15_000;
+/** How often this process checks whether others are short of money. Their calls wait three times as long. */
+const checkEveryMs = 500;
+/** A hold outlives its process by this long, so that its receipts can be counted first. */
 const ttlMs = 600_000;
 /**
- * A hold is not spent any more so long before its life is over: more than a request to the store may take (or what is prolonged
- * could have ended on the way), and two clocks differ by in that time.
+ * Money is not spent in the last part of a hold's lifetime: a request to the store may take this long, and the clocks may differ
+ * a little.
  */
-const lifeMarginMs = 60_000;
+const ttlMarginMs = 60_000;
 const drainedAfterMs = 60_000;
 const abandonAfterMs = 30_000;
-const keepAgainAfterMs = 1_000;
+const renewAgainAfterMs = 1_000;
 const nothing = (): void => {};

@@ -1,29 +1,29 @@
-/** How far receipts have come, all counted since the process began. */
-export interface DrainStanding {
-  /** In the journal. */
+/** How far receipts have been drained, counted since the process began. */
+export interface DrainProgress {
+  /** Receipts in the journal. */
   readonly written: number;
-  /** Of those, not in the store yet. */
+  /** Those of them that are not in the store yet. */
   readonly behind: number;
-  /** Some may not have got into the journal. */
+  /** Some receipts may not have reached the journal. */
   readonly stuck: boolean;
 }
 
 /**
- * Knows a moment before which everything that was written down is in the store. Under a steady load there are always some
- * receipts on their way; so a mark is put where the journal ends, and passed on when the store has come to it.
+ * Finds a time before which all receipts are in the store. Under a steady load some receipts are always on their way, so the end of
+ * the journal is marked, and its time is reported when the store has reached the mark.
  */
 export class DrainedMark {
   private mark: { readonly written: number; readonly atMs: number } | null = null;
 
-  /** What was written down before the first moment is none of ours. */
+  /** Starts with the given time: earlier receipts belong to other processes. */
   constructor(private drainedMs: number) {}
 
-  look(nowMs: number, { written, behind, stuck }: DrainStanding): number {
+  look(nowMs: number, { written, behind, stuck }: DrainProgress): number {
     if (this.mark !== null && written - behind >= this.mark.written) {
       this.drainedMs = this.mark.atMs;
       this.mark = null;
     }
-    // While something is stuck outside of the journal, its end says nothing about what was written down until now.
+    // While receipts are stuck outside of the journal, its end says nothing about the present.
     if (!stuck) {
       if (behind === 0) this.drainedMs = nowMs;
       this.mark ??= { written, atMs: nowMs };

@@ -163,7 +163,7 @@ export class LeasedRateLimits implements RateLimitStore {
       this.activeLeases.delete(lease);
       this.corrections.resend(lease.id, this.options.local.usedBySlot(lease.id));
     }
-    this.slotLeases.forgotten();
+    this.slotLeases.renewSoon();
     this.tick();
   }
 
@@ -198,7 +198,7 @@ export class LeasedRateLimits implements RateLimitStore {
     }
     localReservation.settle(amounts);
     if (slotLease !== null) {
-      this.slotLeases.leave(slotLease);
+      this.slotLeases.callEnded(slotLease);
       const lease = this.leases.get(slotLease.id);
       if (lease !== undefined) lease.refusedUntilMs = Number.NEGATIVE_INFINITY;
       if (this.parked.has(slotLease.id)) this.unpark(slotLease.id);
@@ -358,7 +358,7 @@ export class LeasedRateLimits implements RateLimitStore {
     const sharedLimit = slotClaim === null ? 0 : this.sharedLimit(slotClaim.limit, 1);
     const idleSlot = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, sharedLimit);
     const slotLease =
-      slotClaim === null || idleSlot !== null ? null : this.slotLeases.wanted(slotClaim.id, sharedLimit, slotsQueued(queue, slotClaim.id));
+      slotClaim === null || idleSlot !== null ? null : this.slotLeases.request(slotClaim.id, sharedLimit, slotsQueued(queue, slotClaim.id));
     if (slotLease !== null) this.requestedSlots.add(slotLease.id);
     let taken: TakeResult | null = null;
     try {
@@ -421,10 +421,10 @@ export class LeasedRateLimits implements RateLimitStore {
         return { fromLease, leaseSlot, fromStore: request.need, storeSlot: granted.slot, unreported: 0 };
       });
       if (slotLease !== null) this.fullSinceMs.delete(slotLease.id);
-      return this.admitted(claims, sources, slotLease === null ? idleSlot : this.slotLeases.arrived(slotLease, taken.slots), nowMs);
+      return this.admitted(claims, sources, slotLease === null ? idleSlot : this.slotLeases.granted(slotLease, taken.slots), nowMs);
     }
     for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs);
-    if (idleSlot !== null) this.slotLeases.leave(idleSlot);
+    if (idleSlot !== null) this.slotLeases.callEnded(idleSlot);
     if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(claims, slotClaim) : null;
     if (slotLease !== null && taken.short === slotLease.id && !this.isFull(slotLease, nowMs)) return null;
     const short = draws.find(({ request }) => request?.id === taken.short);
@@ -502,7 +502,7 @@ export class LeasedRateLimits implements RateLimitStore {
       tooMuch !== undefined
         ? this.refused(claims, tooMuch, lostWaitMs, nowMs)
         : this.reserveLocally(claims, slotClaim, idleSlot, rule, nowMs);
-    if (!reservation.ok && idleSlot !== null) this.slotLeases.leave(idleSlot);
+    if (!reservation.ok && idleSlot !== null) this.slotLeases.callEnded(idleSlot);
     return reservation;
   }
 
@@ -528,7 +528,7 @@ export class LeasedRateLimits implements RateLimitStore {
       this.corrections.addUnreported(id, unreported);
       return { ...nothing, unreported };
     });
-    const slotLease = slotClaim === null ? null : (idleSlot ?? this.slotLeases.unseenOf(slotClaim.id, slotClaim.limit));
+    const slotLease = slotClaim === null ? null : (idleSlot ?? this.slotLeases.unreportedSlot(slotClaim.id, slotClaim.limit));
     this.tick();
     if (slotLease === null || idleSlot !== null) return new LeasedReservation(this, claims, sources, reservation, slotLease, statuses);
     this.unreportedSlots.set(slotLease.id, (this.unreportedSlots.get(slotLease.id) ?? 0) + 1);
@@ -683,7 +683,7 @@ export class LeasedRateLimits implements RateLimitStore {
       this.returnLease(lease);
       this.activeLeases.delete(lease);
     }
-    await Promise.all([this.corrections.flush(), this.slotLeases.tend()]);
+    await Promise.all([this.corrections.flush(), this.slotLeases.maintain()]);
     this.cancelTimer = null;
     if (this.activeLeases.size > 0 || this.corrections.size > 0 || this.slotLeases.busy) this.tick();
   }

@@ -8,7 +8,7 @@ import {
   type HoldRenewal,
 } from "../../../src/gateway/storage.ts";
 import { periodStartMs } from "../../../src/limits/period.ts";
-import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/budget-account.ts";
+import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/leased-budget.ts";
 import { BudgetLedger, type LedgerOptions } from "../../../src/state/budgets/budget-ledger.ts";
 import { DrainedMark } from "../../../src/state/budgets/drained-mark.ts";
 import { numRuns } from "../../support/properties.ts";
@@ -637,7 +637,7 @@ describe("what is kept", () => {
   });
 
   test("is bounded: more budgets than there is room for are refused, until idle ones have gone", async () => {
-    const { clock, ledger } = world({ accountsMax: 4 });
+    const { clock, ledger } = world({ budgetsMax: 4 });
     const named = (name: string): BudgetLimit => line(1_000, { budget: name });
     for (const name of ["a", "b", "c", "d"]) (await granted(clock, ledger.reserve(named(name), 10))).settle(0);
     expect(ledger.reserve(named("e"), 10)).toMatchObject({ ok: false, why: "unavailable" });
