@@ -62,14 +62,14 @@ class LongTranscription {
   private async stream(parts: Parts): Promise<CallResult> {
     const first = await parts.next();
     if (first?.kind === "failed") return this.failedPart(first);
-    const frames = first === null ? null : this.heard(first);
+    const frames = first === null ? null : this.framesOf(first);
     if (frames !== null && isFailure(frames)) {
       parts.stop(frames);
       return this.failedPart({ failure: frames, retryAfterMs: null });
     }
     const firstContentMs = this.gateway.ports.nowMs() - this.call.facts.startedMs;
     const source = new LongSource(parts, frames, {
-      heard: (part) => this.heard(part),
+      framesOf: (part) => this.framesOf(part),
       last: () => joined(lastFrames(this.merged.whole())),
       settled: (cause, bytesOut) => this.settle(cause, bytesOut, firstContentMs),
     });
@@ -80,7 +80,7 @@ class LongTranscription {
   }
 
   /** The frames for the text that is final after this part. */
-  private heard(part: HeardPart): Uint8Array | Failure {
+  private framesOf(part: HeardPart): Uint8Array | Failure {
     const delta = this.merged.add(part);
     if (this.ask.format !== "diarized_json") return delta === "" ? nothing : deltaFrame(delta);
     const segments = this.merged.takeSegments();
@@ -144,7 +144,7 @@ const nothing = new Uint8Array(0);
 
 interface LongSourceOptions {
   /** The frames for the transcript of a part. */
-  heard(part: HeardPart): Uint8Array | Failure;
+  framesOf(part: HeardPart): Uint8Array | Failure;
   last(): Uint8Array;
   /** Called exactly once, when no part is running any more. */
   settled(cause: Failure | null, bytesOut: number): Persisted;
@@ -173,7 +173,7 @@ class LongSource implements OutputSource {
         await this.end(null);
         return frames;
       }
-      const frames = part.kind === "failed" ? part.failure : this.options.heard(part);
+      const frames = part.kind === "failed" ? part.failure : this.options.framesOf(part);
       if (isFailure(frames)) return this.end(frames);
       if (frames.length > 0) return this.sent(frames);
     }

@@ -18,8 +18,8 @@ export interface PartFailure {
 }
 
 /** A transcribed part. */
-export interface PartHeard extends HeardPart {
-  readonly kind: "heard";
+export interface TranscribedPart extends HeardPart {
+  readonly kind: "transcribed";
 }
 
 /**
@@ -30,10 +30,10 @@ export class Parts {
   /** The records of all started parts; complete when all have ended. */
   readonly records: CallRecord[] = [];
   private readonly cancellation = new Cancellation();
-  private readonly results: Promise<PartHeard | PartFailure | null>[] = [];
+  private readonly results: Promise<TranscribedPart | PartFailure | null>[] = [];
   private readonly running = new Set<Promise<unknown>>();
   private readonly finished: Promise<void>;
-  private resolveLast: (result: PartHeard | PartFailure | null | Promise<PartHeard | PartFailure>) => void = () => {};
+  private resolveLast: (result: TranscribedPart | PartFailure | null | Promise<TranscribedPart | PartFailure>) => void = () => {};
   private failed: PartFailure | null = null;
   private total: number | null = null;
   private started = 0;
@@ -52,7 +52,7 @@ export class Parts {
   }
 
   /** The next transcript in order, null after the last, or the failure. */
-  async next(): Promise<PartHeard | PartFailure | null> {
+  async next(): Promise<TranscribedPart | PartFailure | null> {
     const result = await this.results[this.returned]!;
     this.returned += 1;
     return this.failed ?? result;
@@ -103,13 +103,13 @@ export class Parts {
   }
 
   private addResult(): void {
-    const result = new Promise<PartHeard | PartFailure | null>((resolve) => (this.resolveLast = resolve));
+    const result = new Promise<TranscribedPart | PartFailure | null>((resolve) => (this.resolveLast = resolve));
     // Nobody may be waiting for it.
     result.catch(() => {});
     this.results.push(result);
   }
 
-  private async serve(part: AudioPart, index: number): Promise<PartHeard | PartFailure> {
+  private async serve(part: AudioPart, index: number): Promise<TranscribedPart | PartFailure> {
     const { call, ask, plan, gateway } = this;
     const startedMs = gateway.ports.nowMs();
     const partCall: Call = {
@@ -133,7 +133,7 @@ export class Parts {
     const { start, end, overlap, goesOn } = part;
     const ms = Math.round(gateway.ports.nowMs() - startedMs);
     gateway.ports.progress?.({ id: call.facts.id, part: index, of: this.total, seconds: end - start, channel: answer.channel, ms });
-    return { kind: "heard", start, end, overlap, goesOn, transcript };
+    return { kind: "transcribed", start, end, overlap, goesOn, transcript };
   }
 
   /** Keeps the first failure. The other parts are cancelled for a reason that does not blame their channels. */

@@ -93,9 +93,9 @@ function decryptChunk(key: Uint8Array, chunk: Uint8Array, headerBytes: Uint8Arra
 /** The header contains the length, so that a truncated file can be told from a changed one. */
 async function checkLength(file: string, source: FileHandle, { header, end }: ParsedHeader): Promise<void> {
   const { size } = await source.stat();
-  const wanted = end + header.bytes + chunkCount(header) * tagBytes;
-  if (size < wanted) throw truncated(file);
-  if (size > wanted) throw damaged(file, "it is longer than it should be");
+  const expected = end + header.bytes + chunkCount(header) * tagBytes;
+  if (size < expected) throw truncated(file);
+  if (size > expected) throw damaged(file, "it is longer than it should be");
 }
 
 function* chunks(header: BackupHeader): Generator<{ readonly at: number; readonly bytes: number; readonly last: boolean }> {

@@ -60,8 +60,8 @@ export function parseHeader(bytes: Uint8Array): ParsedHeader | null {
 }
 
 export function isAuthentic({ header, line, mac }: ParsedHeader, secret: Uint8Array): boolean {
-  const [found, wanted] = [Buffer.from(mac, "base64url"), headerMac(line, header, secret)];
-  return found.length === wanted.length && timingSafeEqual(found, wanted);
+  const [found, expected] = [Buffer.from(mac, "base64url"), headerMac(line, header, secret)];
+  return found.length === expected.length && timingSafeEqual(found, expected);
 }
 
 /** The key that encrypts the store itself. */

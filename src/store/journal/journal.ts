@@ -246,13 +246,13 @@ class FileJournal implements Journal {
     try {
       if (this.nextSegment && !this.partlyWritten) this.startSegment();
       while (waiting.length > 0) {
-        const wanted = Math.min(waiting.length, pieceBytesMax);
-        const wrote = this.segment.write(waiting.bytes, waiting.from, waiting.from + wanted);
+        const count = Math.min(waiting.length, pieceBytesMax);
+        const wrote = this.segment.write(waiting.bytes, waiting.from, waiting.from + count);
         if (wrote > 0) this.dirty = true;
         waiting.from += wrote;
         this.partlyWritten = waiting.length > 0;
         if (wrote === 0) throw new Error("the disk accepts no more data");
-        if (wrote === wanted && waiting.length > 0) {
+        if (wrote === count && waiting.length > 0) {
           // A long queue is written in pieces, so that the event loop is not blocked.
           this.scheduled = true;
           setImmediate(this.write);
@@ -294,9 +294,9 @@ class FileJournal implements Journal {
   private startSegment(): void {
     makeFolder(this.slotFolder);
     const number = Math.max(this.segment.number, segmentsIn(this.slotFolder).at(-1) ?? 0) + 1;
-    const begun = new Segment(number, segmentFile(this.slotFolder, number));
+    const next = new Segment(number, segmentFile(this.slotFolder, number));
     const old = this.segment;
-    this.segment = begun;
+    this.segment = next;
     this.nextSegment = false;
     this.previousSync = Promise.all([this.previousSync, this.syncSegment(old).then(() => old.close()), syncFolder(this.slotFolder)]);
 

@@ -118,8 +118,8 @@ const replacedPrefix = "master-key.replaced-";
 /** Makes the next key the current one. The old key is kept beside it, because backups that were encrypted with it need it. */
 export function promoteKeyFile(dataDir: string): void {
   try {
-    const kept = join(dataDir, `${replacedPrefix}${randomBytes(6).toString("hex")}`);
-    if (existsSync(masterKeyFile(dataDir))) linkSync(masterKeyFile(dataDir), kept);
+    const replaced = join(dataDir, `${replacedPrefix}${randomBytes(6).toString("hex")}`);
+    if (existsSync(masterKeyFile(dataDir))) linkSync(masterKeyFile(dataDir), replaced);
     renameSync(nextKeyFile(dataDir), masterKeyFile(dataDir));
     syncFolder(dataDir);
   } catch (error) {

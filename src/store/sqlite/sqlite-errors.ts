@@ -24,7 +24,7 @@ export function sqliteError(error: unknown, file: string): StorageError {
   if (code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB" || code === "SQLITE_FORMAT") {
     return new StorageError(
       "damaged",
-      `The store ${file} is damaged: ${reason}. Stop the gateway and put a backup in its place with \`sluice restore\`.`,
+      `The store ${file} is damaged: ${reason}. Stop the gateway and restore a backup with \`sluice restore\`.`,
     );
   }
   if (code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED")) {

@@ -6,7 +6,7 @@ import { languageCode, languages } from "../../../packages/embedded/src/transcri
 import { hopSamples, mel, melBins, windowFrames, nextAudible } from "../../../packages/embedded/src/transcription/mel.ts";
 import { type Network, defaultWeights } from "../../../packages/embedded/src/transcription/network.ts";
 import { passages } from "../../../packages/embedded/src/transcription/passages.ts";
-import { maximum, restrain } from "../../../packages/embedded/src/transcription/rules.ts";
+import { maximum, suppressTokens } from "../../../packages/embedded/src/transcription/rules.ts";
 import { loadVocabulary } from "../../../packages/embedded/src/transcription/vocabulary.ts";
 import { timedWords, wordTokens } from "../../../packages/embedded/src/transcription/words.ts";
 import { slowed } from "../../support/slowed.ts";
@@ -176,7 +176,7 @@ describe("what may be said next", () => {
       }
       // Without this the many words would never let a time through, or the many times never a word.
       scores.fill(said.length % 4 === 0 ? 9 : -9, firstTimestamp);
-      restrain(scores, said, vocabulary);
+      suppressTokens(scores, said, vocabulary);
       const next = scores.indexOf(maximum(scores, 0, size));
       if (next === endOfText) break;
       said.push(next);
@@ -206,7 +206,7 @@ describe("what may be said next", () => {
     const [word] = vocabulary.tokens(" la");
     const left = (said: readonly number[], timeScore: number) => {
       const scores = new Float32Array(size).fill(timeScore, firstTimestamp);
-      restrain(scores, said, vocabulary);
+      suppressTokens(scores, said, vocabulary);
       return (token: number): boolean => scores[token]! > -Infinity;
     };
     const inside = left([firstTimestamp + 10, word!], -20);
@@ -263,7 +263,7 @@ describe("decoding a window", () => {
   const { firstTimestamp, endOfText, startOfTranscript, tasks } = vocabulary;
   const prompt = [startOfTranscript, vocabulary.languages.get("en")!, tasks.transcribe];
   const [word] = vocabulary.tokens(" la");
-  const heard = new Tensor("float32", new Float32Array(1), [1]);
+  const encoded = new Tensor("float32", new Float32Array(1), [1]);
 
   /** A model that says the same word for ever unless chance makes it stop. */
   function stuck(proceed: () => void) {
@@ -276,40 +276,40 @@ describe("decoding a window", () => {
       all[firstTimestamp] = 10;
       return all;
     };
-    const memory = { length: prompt.length, text: {}, sound: {} };
+    const cache = { length: prompt.length, text: {}, sound: {} };
     const unused = (): never => {
       throw new Error("decoding has no use for this");
     };
     const network: Network = {
       read: async (_, tokens) => {
         read.push(tokens);
-        return { scores, memory };
+        return { scores, cache };
       },
       step: async (_, before, token) => {
         said.push(token);
-        return { scores: scores(), memory: { ...before, length: before.length + 1 } };
+        return { scores: scores(), cache: { ...before, length: before.length + 1 } };
       },
       encode: unused,
       attend: unused,
-      desk: unused,
+      buffers: unused,
       close: unused,
     };
-    const desk = { sides: [new Map(), new Map()], scores: heard } as const;
-    return { listener: { network, vocabulary, desk, dice: () => 0.999, proceed }, read, said };
+    const buffers = { sides: [new Map(), new Map()], scores: encoded } as const;
+    return { context: { network, vocabulary, buffers, dice: () => 0.999, throwIfStopped: proceed }, read, said };
   }
 
   test("is over with the token at which nobody wants it any more", async () => {
     let left = 5;
-    const { listener, said } = stuck(() => {
+    const { context, said } = stuck(() => {
       if (--left === 0) throw new Error("gone");
     });
-    await expect(decode(listener, heard, prompt, 0)).rejects.toThrow("gone");
+    await expect(decode(context, encoded, prompt, 0)).rejects.toThrow("gone");
     expect(said).toHaveLength(4);
   });
 
   test("tries a text that repeats itself again with chance, and does not hear the sound again for it", async () => {
-    const { listener, read, said } = stuck(() => {});
-    const utterance = await decode(listener, heard, prompt, 0);
+    const { context, read, said } = stuck(() => {});
+    const utterance = await decode(context, encoded, prompt, 0);
     expect(utterance.temperature).toBeGreaterThan(0);
     expect(utterance.compressionRatio).toBeLessThanOrEqual(2.4);
     expect(utterance.tokens.length).toBeLessThan(10);
@@ -320,9 +320,9 @@ describe("decoding a window", () => {
   });
 
   test("ends when the decoder has no room left", async () => {
-    const { listener } = stuck(() => {});
+    const { context } = stuck(() => {});
     const long = [...Array.from({ length: 400 }, () => word!), ...prompt];
-    const utterance = await decode({ ...listener, dice: () => 0 }, heard, long, 0);
+    const utterance = await decode({ ...context, dice: () => 0 }, encoded, long, 0);
     expect(utterance.tokens.length).toBeLessThanOrEqual(448 - long.length);
   });
 });

@@ -40,11 +40,11 @@ function amongLikeliest(shares: Float32Array, topP: number, cast: number): numbe
   const candidates: number[] = [];
   for (let token = 0; token < shares.length; token++) if (shares[token]! >= least) candidates.push(token);
   candidates.sort((left, right) => shares[right]! - shares[left]!);
-  let kept = 0;
+  let count = 0;
   let sum = 0;
-  while (kept < candidates.length && sum < topP) sum += shares[candidates[kept++]!]!;
+  while (count < candidates.length && sum < topP) sum += shares[candidates[count++]!]!;
   let rest = cast * sum;
-  for (const token of candidates.slice(0, kept)) {
+  for (const token of candidates.slice(0, count)) {
     rest -= shares[token]!;
     if (rest < 0) return token;
   }

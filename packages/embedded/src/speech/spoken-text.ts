@@ -19,8 +19,8 @@ export function spokenText(source: string): SpokenText {
     .normalize("NFD")
     .replaceAll(/(?<=[A-Za-z])\p{M}+/gu, "")
     .replaceAll(/[^\p{ASCII}]/gu, (character) => letters[character] ?? character);
-  const stranger = /[^\p{ASCII}\P{L}]|[^\p{ASCII}\P{N}]/u.exec(plain)?.[0];
-  if (stranger !== undefined) return { kind: "foreign", what: `${scriptOf(stranger)} letters` };
+  const foreignLetter = /[^\p{ASCII}\P{L}]|[^\p{ASCII}\P{N}]/u.exec(plain)?.[0];
+  if (foreignLetter !== undefined) return { kind: "foreign", what: `${scriptOf(foreignLetter)} letters` };
   const text = plain
     .replaceAll(/[^\p{ASCII}]+/gu, " ")
     .replaceAll(/[^\P{Cc}\n]/gu, " ")

@@ -14,7 +14,7 @@ export function mappedFile(chunks: Iterable<Uint8Array>, length: number): Uint8A
     const mapped = mapUnnamed(path, descriptor, length);
     let written = 0;
     for (const chunk of chunks) {
-      if (written + chunk.length > length) throw new Error("a file is longer than it was said to be");
+      if (written + chunk.length > length) throw new Error("a file is longer than announced");
       for (let done = 0; done < chunk.length;) {
         const count = writeSync(descriptor, chunk, done, chunk.length - done, written);
         done += count;

@@ -14,14 +14,14 @@ const positionsPerSecond = framesPerSecond / 2;
 export async function tokenTimes(
   network: Network,
   vocabulary: Vocabulary,
-  heard: Tensor,
+  encoded: Tensor,
   opening: readonly number[],
   text: readonly number[],
   windowFrames: number,
 ): Promise<Float64Array> {
   const layers = [...new Set(vocabulary.alignmentHeads.map(([layer]) => layer))];
   const tokens = [...opening, vocabulary.noTimestamps, ...text, vocabulary.endOfText];
-  const attentions = await network.attend(heard, tokens, layers);
+  const attentions = await network.attend(encoded, tokens, layers);
   const positions = Math.max(1, Math.ceil(windowFrames / 2));
   const looks = vocabulary.alignmentHeads.map(([layer, head]) => look(attentions.get(layer)!, head, tokens.length, positions));
   // The row of a token shows where the next one is in the audio.

@@ -1,7 +1,7 @@
 import { deflateSync } from "node:zlib";
 import type { Tensor } from "onnxruntime-node";
-import type { Desk, Network, Reading } from "./network.ts";
-import { logSum, maximum, restrain } from "./rules.ts";
+import type { CacheBuffers, Network, PromptResult } from "./network.ts";
+import { logSum, maximum, suppressTokens } from "./rules.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 /** The decoded text of one window. */
@@ -14,17 +14,17 @@ export interface Utterance {
   readonly noSpeechProbability: number;
 }
 
-export interface Listener {
+export interface DecoderContext {
   readonly network: Network;
   readonly vocabulary: Vocabulary;
-  readonly desk: Desk;
+  readonly buffers: CacheBuffers;
   readonly dice: () => number;
   /** Throws if the work was cancelled. */
-  readonly proceed: () => void;
+  readonly throwIfStopped: () => void;
 }
 
 /** Half of the decoder's positions are for the output, the other half for the prompt. */
-export const saidMax = 224;
+export const outputTokensMax = 224;
 const positionsMax = 448;
 
 const compressionRatioMax = 2.4;
@@ -39,20 +39,23 @@ const temperatureStep = 0.2;
  * Decodes a window. A text that repeats itself (a high compression ratio) or has a low probability is decoded again with a higher
  * temperature. If all attempts fail, the best one is used.
  */
-export async function decode(listener: Listener, heard: Tensor, prompt: readonly number[], temperature: number): Promise<Utterance> {
-  const reading = await listener.network.read(heard, prompt);
+export async function decode(context: DecoderContext, encoded: Tensor, prompt: readonly number[], temperature: number): Promise<Utterance> {
+  const promptResult = await context.network.read(encoded, prompt);
   const noSpeechProbability = probability(
-    reading.scores(prompt.indexOf(listener.vocabulary.startOfTranscript)),
-    listener.vocabulary.noSpeech,
+    promptResult.scores(prompt.indexOf(context.vocabulary.startOfTranscript)),
+    context.vocabulary.noSpeech,
   );
   let best: Utterance | null = null;
-  for (let warmth = Math.max(0, temperature); warmth < 1 + temperatureStep / 2; warmth += temperatureStep) {
-    const attempt = { ...(await say(listener, heard, reading, prompt.length, Math.round(warmth * 100) / 100)), noSpeechProbability };
-    if (best === null || merit(attempt) > merit(best)) best = attempt;
+  for (let current = Math.max(0, temperature); current < 1 + temperatureStep / 2; current += temperatureStep) {
+    const attempt = {
+      ...(await decodeOnce(context, encoded, promptResult, prompt.length, Math.round(current * 100) / 100)),
+      noSpeechProbability,
+    };
+    if (best === null || quality(attempt) > quality(best)) best = attempt;
     if (isGood(attempt) || isNoSpeech(attempt)) return attempt;
   }
   // A temperature above 1 was requested, and is used as it is.
-  return best ?? { ...(await say(listener, heard, reading, prompt.length, temperature)), noSpeechProbability };
+  return best ?? { ...(await decodeOnce(context, encoded, promptResult, prompt.length, temperature)), noSpeechProbability };
 }
 
 /** Whether the window contains no speech: the model says so, and its text has a low probability. */
@@ -65,33 +68,33 @@ function isGood(utterance: Utterance): boolean {
 }
 
 /** A loop is worse than an improbable text. */
-function merit(utterance: Utterance): number {
+function quality(utterance: Utterance): number {
   return utterance.averageLogProbability - (utterance.compressionRatio > compressionRatioMax ? 1000 : 0);
 }
 
-async function say(
-  listener: Listener,
-  heard: Tensor,
-  reading: Reading,
+async function decodeOnce(
+  context: DecoderContext,
+  encoded: Tensor,
+  promptResult: PromptResult,
   promptLength: number,
   temperature: number,
 ): Promise<Omit<Utterance, "noSpeechProbability">> {
-  const { network, vocabulary, desk, dice, proceed } = listener;
+  const { network, vocabulary, buffers, dice, throwIfStopped } = context;
   const tokens: number[] = [];
-  // The first scores are used by all attempts, so that they are copied. Later ones belong to the desk.
-  let scores: Float32Array = reading.scores(promptLength - 1).slice();
-  let memory = reading.memory;
+  // The first scores are used by all attempts, so that they are copied. Later ones belong to the buffers.
+  let scores: Float32Array = promptResult.scores(promptLength - 1).slice();
+  let cache = promptResult.cache;
   let logProbability = 0;
-  const lengthMax = Math.min(saidMax, positionsMax - promptLength);
+  const lengthMax = Math.min(outputTokensMax, positionsMax - promptLength);
   while (tokens.length < lengthMax) {
-    proceed();
-    restrain(scores, tokens, vocabulary);
-    const token = temperature > 0 ? drawn(scores, temperature, dice()) : scores.indexOf(maximum(scores, 0, scores.length));
+    throwIfStopped();
+    suppressTokens(scores, tokens, vocabulary);
+    const token = temperature > 0 ? sampled(scores, temperature, dice()) : scores.indexOf(maximum(scores, 0, scores.length));
     logProbability += scores[token]! - logSum(scores, 0, scores.length);
     if (token === vocabulary.endOfText) break;
     tokens.push(token);
     if (tokens.length % loopTokens === 0 && compressionRatio(vocabulary.text(tokens)) > loopCompressionRatio) break;
-    ({ scores, memory } = await network.step(heard, memory, token, desk));
+    ({ scores, cache } = await network.step(encoded, cache, token, buffers));
   }
   return {
     tokens,
@@ -101,7 +104,7 @@ async function say(
   };
 }
 
-function drawn(scores: Float32Array, temperature: number, dice: number): number {
+function sampled(scores: Float32Array, temperature: number, dice: number): number {
   const best = maximum(scores, 0, scores.length);
   let total = 0;
   for (const score of scores) total += Math.exp((score - best) / temperature);

@@ -39,9 +39,9 @@ const aliases: ReadonlyMap<string, string> = new Map([
 
 /** Whisper's code for a code, a regional tag (`pt-BR`) or an English name; null if Whisper does not support the language. */
 export function languageCode(asked: string): string | null {
-  const wanted = asked.trim().toLowerCase();
-  const base = wanted.split(/[-_]/, 1)[0]!;
-  for (const key of [wanted, base]) {
+  const tag = asked.trim().toLowerCase();
+  const base = tag.split(/[-_]/, 1)[0]!;
+  for (const key of [tag, base]) {
     const code = languages.has(key) ? key : aliases.get(key);
     if (code !== undefined) return code;
   }

@@ -8,23 +8,28 @@ import { createRequire } from "node:module";
 export interface Network {
   encode(features: Float32Array): Promise<Tensor>;
   /** Processes a whole text at once, with causal attention. */
-  read(heard: Tensor, tokens: readonly number[]): Promise<Reading>;
-  /** The scores after one more token. The next step with the same desk overwrites them. */
-  step(heard: Tensor, memory: Memory, token: number, desk: Desk): Promise<{ readonly scores: Float32Array; readonly memory: Memory }>;
+  read(encoded: Tensor, tokens: readonly number[]): Promise<PromptResult>;
+  /** The scores after one more token. The next step with the same buffers overwrites them. */
+  step(
+    encoded: Tensor,
+    cache: KeyValueCache,
+    token: number,
+    buffers: CacheBuffers,
+  ): Promise<{ readonly scores: Float32Array; readonly cache: KeyValueCache }>;
   /** The cross-attention of the given layers: tensors of [1, heads, tokens, 1500]. */
-  attend(heard: Tensor, tokens: readonly number[], layers: readonly number[]): Promise<ReadonlyMap<number, Tensor>>;
-  desk(): Desk;
+  attend(encoded: Tensor, tokens: readonly number[], layers: readonly number[]): Promise<ReadonlyMap<number, Tensor>>;
+  buffers(): CacheBuffers;
   close(): Promise<void>;
 }
 
-export interface Reading {
+export interface PromptResult {
   /** The scores of the next token at each position. */
   readonly scores: (position: number) => Float32Array;
-  readonly memory: Memory;
+  readonly cache: KeyValueCache;
 }
 
 /** The key-value cache of the decoder: that of the text grows, that of the audio does not change. */
-export interface Memory {
+export interface KeyValueCache {
   readonly length: number;
   readonly text: Readonly<Record<string, Tensor>>;
   readonly sound: Readonly<Record<string, Tensor>>;
@@ -34,7 +39,7 @@ export interface Memory {
  * Two buffers for the growing key-value cache: each step reads one and writes the other. Without them, each token would leave megabytes
  * of garbage outside the heap, which the garbage collector does not see.
  */
-export interface Desk {
+export interface CacheBuffers {
   readonly sides: readonly [ReadonlyMap<string, Float32Array>, ReadonlyMap<string, Float32Array>];
   readonly scores: Tensor;
 }
@@ -66,44 +71,44 @@ export async function loadNetwork(directory: string, threads: number): Promise<N
     return output(await encoder.run({ input_features: input }, ["last_hidden_state"]), "last_hidden_state");
   }
 
-  function freshly(heard: Tensor, tokens: readonly number[]): Record<string, Tensor> {
-    return { ...noMemory, input_ids: ids(tokens), encoder_hidden_states: heard, use_cache_branch: no };
+  function freshly(encoded: Tensor, tokens: readonly number[]): Record<string, Tensor> {
+    return { ...noMemory, input_ids: ids(tokens), encoder_hidden_states: encoded, use_cache_branch: no };
   }
 
-  async function read(heard: Tensor, tokens: readonly number[]): Promise<Reading> {
-    const outputs = await decoder.run(freshly(heard, tokens), ["logits", ...[...textKeys, ...soundKeys].map(present)]);
+  async function read(encoded: Tensor, tokens: readonly number[]): Promise<PromptResult> {
+    const outputs = await decoder.run(freshly(encoded, tokens), ["logits", ...[...textKeys, ...soundKeys].map(present)]);
     const scores = output(outputs, "logits").data as Float32Array;
     const kept = (keys: readonly string[]): Record<string, Tensor> =>
       Object.fromEntries(keys.map((key) => [past(key), output(outputs, present(key))]));
     return {
       scores: (position) => scores.subarray(position * model.vocab_size, (position + 1) * model.vocab_size),
-      memory: { length: tokens.length, text: kept(textKeys), sound: kept(soundKeys) },
+      cache: { length: tokens.length, text: kept(textKeys), sound: kept(soundKeys) },
     };
   }
 
-  async function step(heard: Tensor, memory: Memory, token: number, desk: Desk): ReturnType<Network["step"]> {
-    const length = memory.length + 1;
-    const side = desk.sides[length % 2]!;
+  async function step(encoded: Tensor, cache: KeyValueCache, token: number, buffers: CacheBuffers): ReturnType<Network["step"]> {
+    const length = cache.length + 1;
+    const side = buffers.sides[length % 2]!;
     const text = Object.fromEntries(
       textKeys.map((key) => [key, new Tensor("float32", side.get(key)!.subarray(0, heads * length * width), [1, heads, length, width])]),
     );
     await decoder.run(
-      { ...memory.text, ...memory.sound, input_ids: ids([token]), encoder_hidden_states: heard, use_cache_branch: yes },
-      { logits: desk.scores, ...Object.fromEntries(textKeys.map((key) => [present(key), text[key]!])) },
+      { ...cache.text, ...cache.sound, input_ids: ids([token]), encoder_hidden_states: encoded, use_cache_branch: yes },
+      { logits: buffers.scores, ...Object.fromEntries(textKeys.map((key) => [present(key), text[key]!])) },
     );
     return {
-      scores: desk.scores.data as Float32Array,
-      memory: { length, text: Object.fromEntries(textKeys.map((key) => [past(key), text[key]!])), sound: memory.sound },
+      scores: buffers.scores.data as Float32Array,
+      cache: { length, text: Object.fromEntries(textKeys.map((key) => [past(key), text[key]!])), sound: cache.sound },
     };
   }
 
-  async function attend(heard: Tensor, tokens: readonly number[], wanted: readonly number[]): Promise<ReadonlyMap<number, Tensor>> {
+  async function attend(encoded: Tensor, tokens: readonly number[], layers: readonly number[]): Promise<ReadonlyMap<number, Tensor>> {
     const name = (layer: number): string => `cross_attentions.${layer}`;
-    const outputs = await decoder.run(freshly(heard, tokens), wanted.map(name));
-    return new Map(wanted.map((layer) => [layer, output(outputs, name(layer))]));
+    const outputs = await decoder.run(freshly(encoded, tokens), layers.map(name));
+    return new Map(layers.map((layer) => [layer, output(outputs, name(layer))]));
   }
 
-  function desk(): Desk {
+  function buffers(): CacheBuffers {
     const side = (): ReadonlyMap<string, Float32Array> =>
       new Map(textKeys.map((key) => [key, new Float32Array(heads * model.max_target_positions * width)]));
     return { sides: [side(), side()], scores: new Tensor("float32", new Float32Array(model.vocab_size), [1, 1, model.vocab_size]) };
@@ -114,7 +119,7 @@ export async function loadNetwork(directory: string, threads: number): Promise<N
     await decoder.release();
   }
 
-  return { encode, read, step, attend, desk, close };
+  return { encode, read, step, attend, buffers, close };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { tokenTimes } from "./alignment.ts";
-import { decode, isNoSpeech, type Listener, type Utterance } from "./decode.ts";
+import { decode, isNoSpeech, type DecoderContext, type Utterance } from "./decode.ts";
 import { framesPerSecond, hopSamples, mel, sampleRate, windowFrames, nextAudible } from "./mel.ts";
 import { loadNetwork } from "./network.ts";
 import { passages, type Passage } from "./passages.ts";
@@ -86,13 +86,13 @@ export async function loadWhisper(directory: string, options: { readonly threads
     if (asked.language !== null && !vocabulary.languages.has(asked.language)) {
       throw new RangeError(`Whisper does not know the language ${JSON.stringify(asked.language)}.`);
     }
-    const proceed = (): void => {
+    const throwIfStopped = (): void => {
       closing.signal.throwIfAborted();
       asked.signal?.throwIfAborted();
       asked.onStep?.();
     };
-    proceed();
-    const listener: Listener = { network, vocabulary, desk: network.desk(), dice: Math.random, proceed };
+    throwIfStopped();
+    const context: DecoderContext = { network, vocabulary, buffers: network.buffers(), dice: Math.random, throwIfStopped };
     const previous = promptTokens(asked.prompt);
     const frames = Math.ceil(samples.length / hopSamples);
     const segments: WhisperSegment[] = [];
@@ -105,13 +105,13 @@ export async function loadWhisper(directory: string, options: { readonly threads
       seek = Math.max(seek, audible - leadFrames);
       const picture = features.window(samples, seek, loudest);
       loudest = picture.loudest;
-      proceed();
-      const heard = await network.encode(picture.features);
-      proceed();
-      language ??= (await heardLanguage(heard)).language;
-      proceed();
+      throwIfStopped();
+      const encoded = await network.encode(picture.features);
+      throwIfStopped();
+      language ??= (await detectFrom(encoded)).language;
+      throwIfStopped();
       const opening = [vocabulary.startOfTranscript, vocabulary.languages.get(language)!, vocabulary.tasks[asked.task]];
-      const utterance = await decode(listener, heard, [...previous, ...opening], asked.temperature);
+      const utterance = await decode(context, encoded, [...previous, ...opening], asked.temperature);
       const soundFrames = Math.min(windowFrames, frames - seek);
       if (isNoSpeech(utterance)) {
         seek += soundFrames;
@@ -124,8 +124,8 @@ export async function loadWhisper(directory: string, options: { readonly threads
       const fresh = spoken.map((passage, at) => segment(passage, utterance, seek, segments.length + at, samples.length));
       if (asked.words && fresh.length > 0) {
         const text = fresh.map(({ tokens }) => tokens.filter((token) => token < vocabulary.endOfText));
-        const times = await tokenTimes(network, vocabulary, heard, opening, text.flat(), soundFrames);
-        proceed();
+        const times = await tokenTimes(network, vocabulary, encoded, opening, text.flat(), soundFrames);
+        throwIfStopped();
         words.push(...segmentWords(fresh, text, times, seek, asked.task === "translate" ? "en" : language));
       }
       segments.push(...fresh);
@@ -184,8 +184,8 @@ export async function loadWhisper(directory: string, options: { readonly threads
     });
   }
 
-  async function heardLanguage(heard: Awaited<ReturnType<typeof network.encode>>): Promise<DetectedLanguage> {
-    const scores = (await network.read(heard, [vocabulary.startOfTranscript])).scores(0);
+  async function detectFrom(encoded: Awaited<ReturnType<typeof network.encode>>): Promise<DetectedLanguage> {
+    const scores = (await network.read(encoded, [vocabulary.startOfTranscript])).scores(0);
     const ranked = [...vocabulary.languages].map(([language, token]) => ({ language, score: scores[token]! }));
     const best = ranked.reduce((leader, next) => (next.score > leader.score ? next : leader));
     const all = Float32Array.from(ranked, ({ score }) => score);
@@ -197,7 +197,7 @@ export async function loadWhisper(directory: string, options: { readonly threads
     const audible = nextAudible(samples, 0);
     if (audible === null) return { language: "en", probability: 0 };
     const picture = features.window(samples, Math.max(0, audible - leadFrames), -Infinity);
-    return heardLanguage(await network.encode(picture.features));
+    return detectFrom(await network.encode(picture.features));
   }
 
   /** The weights must not be freed while the model is running. */

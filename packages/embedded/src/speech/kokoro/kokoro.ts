@@ -15,7 +15,7 @@ import { accentOf, voicesFolder } from "./kokoro-addon.ts";
 
 export interface Kokoro {
   /** Splits a text into pieces of phonemes that are spoken at once. */
-  pieces(text: string, wishes: SpeechOptions): readonly string[];
+  pieces(text: string, options: SpeechOptions): readonly string[];
   /** Speaks one of these pieces. It takes about as long as listening to it, or longer. */
   speak(phonemes: string, voice: string, speed: number): Promise<Sound>;
   close(): Promise<void>;

@@ -44,11 +44,11 @@ export function makePronounce(lexicon: Lexicon, guesser: Guesser): Pronounce {
   return (piece, accent) => {
     const items = itemsOf(piece);
     const shouted = !/[a-z]/.test(piece);
-    const said: string[] = [];
+    const spoken: string[] = [];
     // From the end, because some words depend on the sound that follows.
     for (const [index, item] of [...items.entries()].toReversed()) {
       if (!item.isWord) {
-        said.unshift(item.text);
+        spoken.unshift(item.text);
         continue;
       }
       const after = items[index + 1];
@@ -56,16 +56,16 @@ export function makePronounce(lexicon: Lexicon, guesser: Guesser): Pronounce {
       const isName = /^[A-Z]{2,}$/.test(item.text) && !shouted;
       const isLast = after === undefined || !after.isWord;
       const weak = isName ? undefined : weakWords.get(lower);
-      const next = said[0] ?? "";
+      const next = spoken[0] ?? "";
       const sound =
         weak === undefined
           ? (decided(items, index) ?? asWritten(item.text, shouted))
           : isLast && !alwaysWeak.has(lower)
             ? stressed(weak)
             : beforeVowel(lower, weak, !isLast && beginsWithVowel(next));
-      said.unshift(accent === "british" ? (britishWords.get(lower) ?? british(sound, item.text)) : sound);
+      spoken.unshift(accent === "british" ? (britishWords.get(lower) ?? british(sound, item.text)) : sound);
     }
-    return joined(items, said);
+    return joined(items, spoken);
   };
 
   function decided(items: readonly Item[], index: number): string | null {
@@ -144,13 +144,13 @@ function mark(text: string, piece: string, index: number): string {
   return index === 0 || /[\s(]/.test(piece[index - 1] ?? "") ? "“" : "”";
 }
 
-function joined(items: readonly Item[], said: readonly string[]): string {
+function joined(items: readonly Item[], spoken: readonly string[]): string {
   const text = items
     .map(({ isWord, apart }, index) => {
-      const opens = /[“(]/.test(said[index] ?? "");
-      const afterOpening = /[“(]/.test(said[index - 1] ?? "");
+      const opens = /[“(]/.test(spoken[index] ?? "");
+      const afterOpening = /[“(]/.test(spoken[index - 1] ?? "");
       const blank = index > 0 && !afterOpening && (isWord || opens || (apart && opens));
-      return `${blank ? " " : ""}${said[index] ?? ""}`;
+      return `${blank ? " " : ""}${spoken[index] ?? ""}`;
     })
     .join("")
     .trim();
