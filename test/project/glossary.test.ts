@@ -82,7 +82,6 @@ const retiredTypes: Readonly<Record<string, string>> = {
 /** Names that were given up wherever they stand: of types, functions, fields or variables. */
 const retiredNames: Readonly<Record<string, string>> = {
   AudioCutting: "AudioSplit",
-  StorageTrouble: "StorageError",
   abreast: "admissionWindow",
   afterHearing: "timerWithLagGrace",
   BudgetAccount: "LeasedBudget",
