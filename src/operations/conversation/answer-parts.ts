@@ -1,0 +1,46 @@
+import type { MeteredUsage } from "../usage.ts";
+import type { Part, ProviderValue } from "./conversation.ts";
+
+/** A complete answer, whatever API it came in. */
+export interface ChatAnswer {
+  /** The upstream's id of the answer, or null. */
+  readonly id: string | null;
+  /** The model that served, as the upstream names it. */
+  readonly model: string | null;
+  readonly createdSeconds: number | null;
+  readonly parts: readonly Part[];
+  readonly finish: Finish;
+  readonly usage: MeteredUsage | null;
+}
+
+export interface Finish {
+  readonly reason: FinishReason;
+  /** The stop sequence that ended the answer, where the upstream says which. */
+  readonly stopSequence: string | null;
+}
+
+export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
+
+/**
+ * What a stream says, a piece at a time. The pieces of one text, reasoning or tool call follow one another; those of several tool
+ * calls may interleave, and say by `index` which one they belong to.
+ */
+export type StreamPart =
+  | { readonly kind: "start"; readonly id: string | null; readonly model: string | null; readonly createdSeconds: number | null }
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "refusal"; readonly text: string }
+  | { readonly kind: "reasoning"; readonly text: string; readonly summary?: boolean }
+  /** Closes the reasoning so far. `redacted`: it stands alone, and the reasoning is not shown. */
+  | { readonly kind: "reasoning_signature"; readonly signature: ProviderValue; readonly redacted: boolean }
+  | { readonly kind: "text_signature"; readonly signature: ProviderValue }
+  | {
+      readonly kind: "tool_call";
+      readonly index: number;
+      readonly id: string;
+      readonly name: string;
+      readonly signature?: ProviderValue;
+    }
+  | { readonly kind: "tool_arguments"; readonly index: number; readonly text: string }
+  | { readonly kind: "citations"; readonly citations: ProviderValue }
+  | { readonly kind: "usage"; readonly usage: MeteredUsage }
+  | { readonly kind: "finish"; readonly finish: Finish };

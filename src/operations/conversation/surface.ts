@@ -1,0 +1,55 @@
+import type { ChatRequest } from "../chat/chat-request.ts";
+import type { Failure } from "../failure.ts";
+import type { ChatAnswer, StreamPart } from "./answer-parts.ts";
+import type { Conversation, Part } from "./conversation.ts";
+
+/** The APIs that clients speak for chats. */
+export type SurfaceName = "openai-chat" | "anthropic-messages" | "openai-responses" | "gemini";
+
+/**
+ * What a client speaks: how its requests are read and its answers are written. Everything here is pure; ids and the time are values
+ * that it is given. One folder for each; none knows a dialect.
+ */
+export interface Surface {
+  readonly name: SurfaceName;
+  /** Reads the facts that the gateway decides on, and what the client can fix if the request is wrong. */
+  parse(body: Uint8Array): ChatRequest | Failure;
+  /** The whole request as a conversation. A surface whose dialect an upstream speaks is never asked for it. */
+  conversation(request: ChatRequest): Conversation | Failure;
+  /** The body of a complete answer. */
+  whole(answer: ChatAnswer, context: AnswerContext): Uint8Array;
+  writer(context: AnswerContext): StreamWriter;
+  error(failure: SurfaceFailure, requestId: string): Uint8Array;
+  /** The error inside a stream whose status has been sent. Nothing follows it. */
+  errorEvent(failure: SurfaceFailure, requestId: string): Uint8Array;
+  /** Sent in silence, so that neither the client nor a proxy gives up. */
+  readonly keepAlive: Uint8Array;
+}
+
+/** What an answer says beyond what the upstream said. */
+export interface AnswerContext {
+  readonly request: ChatRequest;
+  /** The random part of ids that we make, unique to the call. */
+  readonly idSeed: string;
+  readonly nowSeconds: number;
+  /** Seals what only its provider understands, for a client to carry (see `docs/decisions`). Null: nothing can be sealed. */
+  readonly seal: ((part: Part) => string) | null;
+}
+
+/** Writes the frames of a stream in the framing of the surface. One for each call: another channel may continue the answer. */
+export interface StreamWriter {
+  readonly type: string;
+  /** The frames of the next parts, in order; empty where they say nothing that the client sees yet. */
+  write(parts: readonly StreamPart[]): Uint8Array;
+  /** The frames that end a stream that was complete. */
+  end(): Uint8Array;
+}
+
+/** An error as the gateway classifies it; each surface has its own names for that. */
+export interface SurfaceFailure {
+  readonly status: number;
+  readonly type: string;
+  readonly code: string | null;
+  readonly param: string | null;
+  readonly message: string;
+}
