@@ -126,6 +126,10 @@ export interface Voices {
 export interface Quirks {
   /** Accepts `stream_options`; where it does not, streamed usage is estimated. */
   readonly streamOptions: boolean;
+  /** What it calls the bound on output tokens in requests that we write. */
+  readonly tokenBound: "max_tokens" | "max_completion_tokens";
+  /** Accepts the reasoning of earlier answers as `reasoning_content`; some models need it in a tool loop. */
+  readonly reasoningHistory: boolean;
 }
 
 export function voicesOf({ voices, modelVoices }: Channel, model: string): Voices {

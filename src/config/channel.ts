@@ -1,4 +1,4 @@
-import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed, type Preset } from "../dialects/presets.ts";
+import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed, usualQuirks, type Preset } from "../dialects/presets.ts";
 import { dialects } from "../dialects/index.ts";
 import type { Address, Voices, LocalModel } from "../channels/channel.ts";
 import { operations, type Operation } from "../operations/operation.ts";
@@ -101,7 +101,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
       },
       voices: voicesOf(entry, preset),
       modelVoices: modelVoicesOf(entry, local),
-      quirks: { ...(preset?.quirks ?? defaultQuirks), ...streamOptionsOf(capabilities?.stream_options) },
+      quirks: { ...(preset?.quirks ?? usualQuirks), ...streamOptionsOf(capabilities?.stream_options) },
       headers: Object.fromEntries(entry.headers ?? []),
       forwardHeaders: [...new Set([...(preset?.forwardHeaders ?? []), ...(entry.forward_headers ?? [])])],
       proxy: entry.proxy ?? null,
@@ -112,7 +112,6 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
   };
 }
 
-const defaultQuirks = { streamOptions: true };
 
 function supports(dialect: string, operation: Operation): boolean {
   return dialects.get(dialect)?.[operation] !== undefined;

@@ -74,6 +74,11 @@ export const usageExtension = "x_groq";
 /** The dialect of most providers here, and of a channel that names only an address. */
 export const defaultDialect = "openai";
 
+/** How a compatible upstream behaves unless more is known. */
+export const usualQuirks: Quirks = { streamOptions: true, tokenBound: "max_tokens", reasoningHistory: true };
+/** The provider that the API comes from: it has a newer name for the bound, and refuses fields that it does not know. */
+const strictQuirks: Quirks = { ...usualQuirks, tokenBound: "max_completion_tokens", reasoningHistory: false };
+
 const chatOnly: readonly Operation[] = ["chat"];
 const everything: readonly Operation[] = ["chat", "transcription", "speech"];
 
@@ -85,12 +90,14 @@ export const presets: readonly Preset[] = [
       { prefix: "gpt-", formats: ["json"] },
     ],
     speechEvents: ["gpt-"],
+    quirks: strictQuirks,
     forwardHeaders: ["openai-beta"],
   }),
   hosted("azure-openai", "https://{resource}.openai.azure.com/openai/v1", "AZURE_OPENAI_API_KEY", {
     authHeader: "api-key",
     authPrefix: "",
     operations: everything,
+    quirks: strictQuirks,
     modelsPath: null,
     dated: {
       baseUrl: "https://{resource}.openai.azure.com",
@@ -117,7 +124,7 @@ export const presets: readonly Preset[] = [
   hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", {
     operations: ["chat", "transcription"],
     // Refuses the field with 422 and sends usage in every stream without being asked.
-    quirks: { streamOptions: false },
+    quirks: { ...usualQuirks, streamOptions: false },
   }),
   hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY"),
   hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", {
@@ -130,7 +137,7 @@ export const presets: readonly Preset[] = [
   hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY", {
     modelsPath: null,
     // Sends usage in every chunk without being asked, and does not document the field.
-    quirks: { streamOptions: false },
+    quirks: { ...usualQuirks, streamOptions: false },
     warning: "the provider announced the end of its chat completions for 2026-09-27; requests may be refused",
   }),
   hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
@@ -252,7 +259,7 @@ function hosted(name: string, baseUrl: string, keyVariable: string, facts: Parti
     inputCharactersMax: null,
     audioSecondsMax: null,
     voices: null,
-    quirks: { streamOptions: true },
+    quirks: usualQuirks,
     forwardHeaders: [],
     environment: { key: [keyVariable], address: [], addressPath: "", region: [] },
     remark: null,

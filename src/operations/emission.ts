@@ -1,4 +1,5 @@
 import type { DeltaRun } from "./chat/delta-run.ts";
+import type { ChatAnswer, StreamPart } from "./conversation/answer-parts.ts";
 import type { MeteredUsage } from "./usage.ts";
 
 /**
@@ -14,6 +15,8 @@ export type Emission =
       /** Output besides the content: reasoning, a refusal, the arguments of a tool call. */
       readonly unsaid?: string;
       readonly finishes: boolean;
+      /** What it says, where the client speaks another API than the upstream: the frame is then not sent, but written anew from these. */
+      readonly parts?: readonly StreamPart[];
     }
   | DeltaRun
   | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: MeteredUsage }
@@ -31,4 +34,6 @@ export interface WholeAnswer {
   readonly type: string;
   readonly usage: MeteredUsage | null;
   readonly finish: string | null;
+  /** What it says, where the client speaks another API than the upstream: the body is then written anew from this. */
+  readonly answer?: ChatAnswer;
 }

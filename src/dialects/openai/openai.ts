@@ -5,9 +5,12 @@ import { lastMember, membersOf, valueOf } from "../../operations/json.ts";
 import { setMember, splice, type Splice } from "../../operations/splice.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import type { Dialect, UpstreamHead, EncodedRequest, ExpectedStream, StreamReader, Target, ExpectedWhole } from "../dialect.ts";
+import type { Tool } from "../../operations/conversation/conversation.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
 import { readAnswer } from "./answer.ts";
+import { encodeChatBody } from "./chat-body.ts";
+import { chatAnswer } from "./chat-parts.ts";
 import { openaiSpeech } from "./speech.ts";
 import { OpenAiStream } from "./stream.ts";
 import { openaiTranscription } from "./transcription.ts";
@@ -24,7 +27,45 @@ export const openai: Dialect = {
   },
 };
 
-function encodeChat(ask: ChatRequest, target: Target): EncodedRequest {
+function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
+  return ask.surface === "openai-chat" ? spliceChat(ask, target) : translateChat(ask, target);
+}
+
+/** The request of a client that speaks another API. */
+function translateChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
+  const conversation = ask.conversation();
+  if (isFailure(conversation)) return conversation;
+  const { maxOutputTokens, tools } = conversation;
+  const clampedTo = target.ceiling !== null && maxOutputTokens !== null && maxOutputTokens > target.ceiling ? target.ceiling : null;
+  const encoded = encodeChatBody(conversation, {
+    model: target.model,
+    maxOutputTokens: clampedTo ?? maxOutputTokens,
+    quirks: target.channel.quirks,
+    meterStream: target.meterStream,
+  });
+  if (isFailure(encoded)) return encoded;
+  return {
+    request: {
+      method: "POST",
+      url: chatUrl(target.channel.address, target.model),
+      headers: headersOf(ask.stream ? "text/event-stream" : "application/json", target),
+      body: encoded.body,
+    },
+    answer: ask.stream ? new StreamedChat(false, 1, tools) : { kind: "whole", read: (body) => readTranslated(body, tools) },
+    clampedTo,
+    voice: null,
+    dropped: encoded.dropped,
+  };
+}
+
+function readTranslated(body: Uint8Array, tools: readonly Tool[]): WholeAnswer | Failure {
+  const whole = readAnswer(body);
+  if (isFailure(whole)) return whole;
+  const answer = chatAnswer(body, tools);
+  return isFailure(answer) ? answer : { ...whole, answer };
+}
+
+function spliceChat(ask: ChatRequest, target: Target): EncodedRequest {
   const splices = changes;
   splices.length = 0;
   renameModel(ask, target, splices);
@@ -37,7 +78,7 @@ function encodeChat(ask: ChatRequest, target: Target): EncodedRequest {
       headers: headersOf(ask.stream ? "text/event-stream" : "application/json", target),
       body: splice(ask.body, splices),
     },
-    answer: ask.stream ? new StreamedChat(hidesUsage, ask.choices) : wholeAnswer,
+    answer: ask.stream ? new StreamedChat(hidesUsage, ask.choices, null) : wholeAnswer,
     clampedTo,
     voice: null,
   };
@@ -54,6 +95,7 @@ class StreamedChat implements ExpectedStream {
   constructor(
     readonly hidesUsage: boolean,
     readonly choices: number,
+    readonly tools: readonly Tool[] | null,
   ) {}
 
   reader(): StreamReader {

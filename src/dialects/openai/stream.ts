@@ -1,9 +1,11 @@
+import type { Tool } from "../../operations/conversation/conversation.ts";
 import type { Emission, Output } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { tokenUsage } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { DeltaTemplate } from "./delta-template.ts";
+import { ChunkParts } from "./chat-parts.ts";
 import { usageExtension } from "../presets.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
@@ -26,7 +28,12 @@ export class OpenAiStream implements EventDecoder {
   private plainDeltas = 0;
   private learned = 0;
 
-  constructor(private readonly options: { readonly hidesUsage: boolean; readonly choices: number }) {}
+  /** Where the client speaks another API: what the chunks say, to be written anew. */
+  private readonly parts: ChunkParts | null;
+
+  constructor(private readonly options: ChatStreamOptions) {
+    this.parts = options.tools === null ? null : new ChunkParts(options.tools);
+  }
 
   get finished(): boolean {
     return this.openCount === 0 && this.doneCount >= this.options.choices;
@@ -59,8 +66,10 @@ export class OpenAiStream implements EventDecoder {
     }
     if (output !== null) this.noteOutput(output);
     const plain = { kind: "delta", frame: event.frame, output, text, finishes } as const;
-    const delta: Emission = unsaid === "" ? plain : { ...plain, unsaid };
+    const looked: Emission = unsaid === "" ? plain : { ...plain, unsaid };
+    const delta = this.parts === null ? looked : { ...looked, parts: this.parts.read(chunk) };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
+    if (this.parts !== null) return [delta];
     if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
     return [delta];
   }
@@ -128,7 +137,14 @@ export class OpenAiStream implements EventDecoder {
   }
 }
 
-interface ChatChunk {
+export interface ChatStreamOptions {
+  readonly hidesUsage: boolean;
+  readonly choices: number;
+  /** The tools of a conversation that is translated; null where the client speaks this API, and gets the chunks as they are. */
+  readonly tools: readonly Tool[] | null;
+}
+
+interface ChatChunk extends Readonly<Record<string, unknown>> {
   readonly choices?: unknown;
   readonly usage?: unknown;
   readonly [usageExtension]?: { readonly usage?: unknown } | null;

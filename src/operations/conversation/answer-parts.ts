@@ -38,6 +38,9 @@ export type StreamPart =
       readonly index: number;
       readonly id: string;
       readonly name: string;
+      /** The namespace that the tool was declared in, and whether it takes free text: `tool_arguments` are that text then. */
+      readonly namespace?: string;
+      readonly custom?: boolean;
       readonly signature?: ProviderValue;
     }
   | { readonly kind: "tool_arguments"; readonly index: number; readonly text: string }

@@ -1,0 +1,201 @@
+import type { ChatAnswer, Finish, FinishReason, StreamPart } from "../../operations/conversation/answer-parts.ts";
+import type { Part, Tool } from "../../operations/conversation/conversation.ts";
+import { CustomInputReader, unwrapCustomInput } from "../../operations/conversation/custom-input.ts";
+import { ToolNames } from "../../operations/conversation/tool-names.ts";
+import { failure, type Failure } from "../../operations/failure.ts";
+import { tokenUsage } from "../../operations/usage.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** The parts of a complete answer, of which `readAnswer` has found that it is one. Only the first choice is read. */
+export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer | Failure {
+  const answer = objectOf(JSON.parse(decoder.decode(body)));
+  const choice = objectOf((answer?.["choices"] as readonly unknown[])[0]);
+  const message = objectOf(choice?.["message"]);
+  if (message === null) return failure("bad_response", "the answer's choice has no message");
+  const names = new ToolNames(tools);
+  const parts: Part[] = [];
+  const thought = reasoningOf(message);
+  if (thought !== "") parts.push({ kind: "reasoning", text: thought, signature: null });
+  const text = textOf(message["content"]);
+  if (text !== "") parts.push({ kind: "text", text });
+  if (typeof message["refusal"] === "string" && message["refusal"] !== "") parts.push({ kind: "refusal", text: message["refusal"] });
+  for (const [index, call] of callsOf(message).entries()) {
+    const named = objectOf(call["function"]);
+    const name = typeof named?.["name"] === "string" ? named["name"] : "";
+    const tool = names.toolOf(name);
+    const args = argumentsOf(named?.["arguments"]);
+    parts.push({
+      kind: "tool_call",
+      id: idOf(call["id"], index),
+      ...calledAs(tool, name),
+      arguments: tool?.custom === undefined ? args || "{}" : unwrapCustomInput(args),
+    });
+  }
+  const calls = parts.some(({ kind }) => kind === "tool_call");
+  return {
+    id: stringOf(answer?.["id"]),
+    model: stringOf(answer?.["model"]),
+    createdSeconds: numberOf(answer?.["created"]),
+    parts,
+    finish: finishOf(choice?.["finish_reason"], calls),
+    usage: tokenUsage(answer?.["usage"]),
+  };
+}
+
+/** The parts of the chunks of a stream. Only the first choice is read; a translated request asks for no other. */
+export class ChunkParts {
+  private started = false;
+  private readonly calls = new Map<number, OpenCall>();
+  private readonly names: ToolNames;
+
+  constructor(tools: readonly Tool[]) {
+    this.names = new ToolNames(tools);
+  }
+
+  read(chunk: Json): readonly StreamPart[] {
+    const parts: StreamPart[] = [];
+    if (!this.started) {
+      this.started = true;
+      parts.push({
+        kind: "start",
+        id: stringOf(chunk["id"]),
+        model: stringOf(chunk["model"]),
+        createdSeconds: numberOf(chunk["created"]),
+      });
+    }
+    const choices = Array.isArray(chunk["choices"]) ? (chunk["choices"] as readonly unknown[]) : [];
+    const choice = objectOf(choices.find((one) => (objectOf(one)?.["index"] ?? 0) === 0));
+    if (choice === null) return parts;
+    const delta = objectOf(choice["delta"]);
+    if (delta !== null) this.readDelta(delta, parts);
+    if (typeof choice["finish_reason"] === "string") {
+      for (const [index, call] of this.calls) this.closeCall(index, call, parts);
+      parts.push({ kind: "finish", finish: finishOf(choice["finish_reason"], this.calls.size > 0) });
+    }
+    return parts;
+  }
+
+  private readDelta(delta: Json, parts: StreamPart[]): void {
+    const thought = reasoningOf(delta);
+    if (thought !== "") parts.push({ kind: "reasoning", text: thought });
+    const text = textOf(delta["content"]);
+    if (text !== "") parts.push({ kind: "text", text });
+    if (typeof delta["refusal"] === "string" && delta["refusal"] !== "") parts.push({ kind: "refusal", text: delta["refusal"] });
+    for (const call of callsOf(delta)) this.readCall(call, parts);
+  }
+
+  /** The name comes with the first piece of a call. Some upstreams repeat the id or the name in every piece: only the first counts. */
+  private readCall(piece: Json, parts: StreamPart[]): void {
+    const index = typeof piece["index"] === "number" && piece["index"] < callsMax ? piece["index"] : this.lastIndex(piece);
+    const named = objectOf(piece["function"]);
+    let call = this.calls.get(index);
+    if (call === undefined) {
+      const name = typeof named?.["name"] === "string" ? named["name"] : "";
+      if (name === "" || this.calls.size >= callsMax) return;
+      const tool = this.names.toolOf(name);
+      call = { id: idOf(piece["id"], index), input: tool?.custom === undefined ? null : new CustomInputReader() };
+      this.calls.set(index, call);
+      parts.push({ kind: "tool_call", index, id: call.id, ...calledAs(tool, name) });
+    }
+    const args = argumentsOf(named?.["arguments"]);
+    const text = call.input === null ? args : call.input.push(args);
+    if (text !== "") parts.push({ kind: "tool_arguments", index, text });
+  }
+
+  /** Without an index, a piece with an id that was not seen begins another call, and one without belongs to the last. */
+  private lastIndex(piece: Json): number {
+    const last = [...this.calls.keys()].at(-1) ?? -1;
+    const id = stringOf(piece["id"]);
+    const known = [...this.calls].find(([, call]) => call.id === id);
+    if (known !== undefined) return known[0];
+    return id !== null && objectOf(piece["function"])?.["name"] !== undefined ? last + 1 : Math.max(0, last);
+  }
+
+  private closeCall(index: number, { input }: OpenCall, parts: StreamPart[]): void {
+    const text = input?.close() ?? "";
+    if (text !== "") parts.push({ kind: "tool_arguments", index, text });
+  }
+}
+
+interface OpenCall {
+  readonly id: string;
+  /** Unwraps the text of a custom tool. */
+  readonly input: CustomInputReader | null;
+}
+
+/** More calls than any answer makes. */
+const callsMax = 1024;
+
+function calledAs(tool: Tool | null, name: string): { readonly name: string; readonly namespace?: string; readonly custom?: true } {
+  if (tool === null) return { name };
+  return {
+    name: tool.name,
+    ...(tool.namespace === undefined ? undefined : { namespace: tool.namespace }),
+    ...(tool.custom === undefined ? undefined : { custom: true as const }),
+  };
+}
+
+/** Calls without an id exist; the client needs one to answer to. It depends on nothing but the position, so that a replay is the same. */
+function idOf(id: unknown, index: number): string {
+  return typeof id === "string" && id !== "" ? id : `call_${index}`;
+}
+
+function callsOf(message: Json): readonly Json[] {
+  const calls = message["tool_calls"];
+  if (Array.isArray(calls)) return (calls as readonly unknown[]).map(objectOf).filter((call) => call !== null);
+  const legacy = objectOf(message["function_call"]);
+  return legacy === null ? [] : [{ index: 0, function: legacy }];
+}
+
+/** Some upstreams send the arguments as an object instead of as text. */
+function argumentsOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : "";
+}
+
+function reasoningOf(message: Json): string {
+  const thought = message["reasoning_content"] ?? message["reasoning"];
+  return typeof thought === "string" ? thought : "";
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return (content as readonly unknown[])
+    .map((part) => objectOf(part)?.["text"])
+    .filter((text) => typeof text === "string")
+    .join("");
+}
+
+function finishOf(reason: unknown, calls: boolean): Finish {
+  return { reason: reasonOf(reason, calls), stopSequence: null };
+}
+
+/** Some upstreams say `stop` after a tool call. */
+function reasonOf(reason: unknown, calls: boolean): FinishReason {
+  switch (reason) {
+    case "length":
+    case "content_filter":
+      return reason;
+    case "tool_calls":
+    case "function_call":
+      return "tool_calls";
+    default:
+      return calls ? "tool_calls" : "stop";
+  }
+}
+
+function objectOf(value: unknown): Json | null {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
+}
+
+function stringOf(value: unknown): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+function numberOf(value: unknown): number | null {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+const decoder = new TextDecoder();

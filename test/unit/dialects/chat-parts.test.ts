@@ -1,0 +1,158 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { chatAnswer, ChunkParts } from "../../../src/dialects/openai/chat-parts.ts";
+import type { StreamPart } from "../../../src/operations/conversation/answer-parts.ts";
+import type { Tool } from "../../../src/operations/conversation/conversation.ts";
+import { CustomInputReader, unwrapCustomInput, wrapCustomInput } from "../../../src/operations/conversation/custom-input.ts";
+import { ToolNames, wireName } from "../../../src/operations/conversation/tool-names.ts";
+
+const patch: Tool = { name: "apply_patch", description: null, parameters: null, strict: null, custom: { format: null } };
+const search: Tool = { name: "search", namespace: "docs", description: null, parameters: {}, strict: null };
+
+function chunk(delta: object, finish: string | null = null): Record<string, unknown> {
+  return { id: "c1", model: "m1", created: 5, choices: [{ index: 0, delta, finish_reason: finish }] };
+}
+
+function partsOf(tools: readonly Tool[], ...chunks: readonly Record<string, unknown>[]): readonly StreamPart[] {
+  const reader = new ChunkParts(tools);
+  return chunks.flatMap((one) => reader.read(one));
+}
+
+const start: StreamPart = { kind: "start", id: "c1", model: "m1", createdSeconds: 5 };
+
+describe("the chunks of a stream", () => {
+  test("become text, reasoning and refusals, and a finish", () => {
+    const parts = partsOf(
+      [],
+      chunk({ role: "assistant", content: "" }),
+      chunk({ reasoning_content: "hm" }),
+      chunk({ content: "yes" }),
+      chunk({ refusal: "no" }),
+      chunk({}, "length"),
+    );
+    expect(parts).toEqual([
+      start,
+      { kind: "reasoning", text: "hm" },
+      { kind: "text", text: "yes" },
+      { kind: "refusal", text: "no" },
+      { kind: "finish", finish: { reason: "length", stopSequence: null } },
+    ]);
+  });
+
+  test("become parallel tool calls, which may interleave", () => {
+    const parts = partsOf(
+      [search],
+      chunk({ tool_calls: [{ index: 0, id: "a", function: { name: "docs__search", arguments: "" } }] }),
+      chunk({ tool_calls: [{ index: 1, id: "b", function: { name: "other", arguments: "{" } }] }),
+      chunk({ tool_calls: [{ index: 0, function: { arguments: '{"q":1}' } }] }),
+      chunk({ tool_calls: [{ index: 1, function: { arguments: "}" } }] }),
+      chunk({}, "stop"),
+    );
+    expect(parts.slice(1)).toEqual([
+      { kind: "tool_call", index: 0, id: "a", name: "search", namespace: "docs" },
+      { kind: "tool_call", index: 1, id: "b", name: "other" },
+      { kind: "tool_arguments", index: 1, text: "{" },
+      { kind: "tool_arguments", index: 0, text: '{"q":1}' },
+      { kind: "tool_arguments", index: 1, text: "}" },
+      { kind: "finish", finish: { reason: "tool_calls", stopSequence: null } },
+    ]);
+  });
+
+  test("unwrap the text of a custom tool", () => {
+    const parts = partsOf(
+      [patch],
+      chunk({ tool_calls: [{ index: 0, id: "a", function: { name: "apply_patch", arguments: '{"inp' } }] }),
+      chunk({ tool_calls: [{ index: 0, function: { arguments: 'ut":"*** Begin\\nx"' } }] }),
+      chunk({ tool_calls: [{ index: 0, function: { arguments: "}" } }] }, "tool_calls"),
+    );
+    expect(parts.slice(1, -1)).toEqual([
+      { kind: "tool_call", index: 0, id: "a", name: "apply_patch", custom: true },
+      { kind: "tool_arguments", index: 0, text: "*** Begin\nx" },
+    ]);
+  });
+
+  test("are read whatever is in them", () => {
+    fc.assert(
+      fc.property(fc.array(fc.dictionary(fc.constantFrom("id", "choices", "model"), fc.jsonValue())), (chunks) => {
+        expect(Array.isArray(partsOf([patch], ...chunks))).toBe(true);
+      }),
+    );
+  });
+});
+
+test("the text of a custom tool is the same, however its arguments are cut", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary" }), fc.boolean(), fc.array(fc.nat(40)), (text, escaped, cuts) => {
+      const wrapped = escaped ? wrapCustomInput(text).replace(/[^\x00-\x7f]/g, escapeUnit) : wrapCustomInput(text);
+      const reader = new CustomInputReader();
+      let at = 0;
+      let read = "";
+      for (const cut of cuts) {
+        read += reader.push(wrapped.slice(at, at + cut));
+        at += cut;
+      }
+      read += reader.push(wrapped.slice(at)) + reader.close();
+      expect(read).toBe(text);
+      expect(unwrapCustomInput(wrapped)).toBe(text);
+    }),
+  );
+});
+
+function escapeUnit(unit: string): string {
+  return [...Array(unit.length).keys()].map((at) => `\\u${unit.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
+}
+
+describe("an answer that is not streamed", () => {
+  test("becomes the same parts", () => {
+    const body = {
+      id: "c1",
+      model: "m1",
+      created: 5,
+      choices: [
+        {
+          message: {
+            content: "yes",
+            reasoning: "hm",
+            tool_calls: [
+              { id: "a", function: { name: "docs__search", arguments: '{"q":1}' } },
+              { id: "", function: { name: "apply_patch", arguments: '{"input":"x"}' } },
+              { function: { name: "unknown" } },
+            ],
+          },
+          finish_reason: "tool_calls",
+        },
+      ],
+      usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 },
+    };
+    expect(chatAnswer(new TextEncoder().encode(JSON.stringify(body)), [patch, search])).toMatchObject({
+      id: "c1",
+      model: "m1",
+      createdSeconds: 5,
+      parts: [
+        { kind: "reasoning", text: "hm", signature: null },
+        { kind: "text", text: "yes" },
+        { kind: "tool_call", id: "a", name: "search", namespace: "docs", arguments: '{"q":1}' },
+        { kind: "tool_call", id: "call_1", name: "apply_patch", custom: true, arguments: "x" },
+        { kind: "tool_call", id: "call_2", name: "unknown", arguments: "{}" },
+      ],
+      finish: { reason: "tool_calls" },
+      usage: { promptTokens: 3, completionTokens: 2 },
+    });
+  });
+});
+
+describe("the name of a tool", () => {
+  test("is kept where every upstream takes it", () => {
+    expect(wireName({ name: "get_weather" })).toBe("get_weather");
+  });
+
+  test("is made short and plain otherwise, and found again", () => {
+    const tools = [search, { ...patch, name: "päth/ü".repeat(20) }];
+    const names = new ToolNames(tools);
+    for (const tool of tools) {
+      expect(wireName(tool)).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
+      expect(names.toolOf(wireName(tool))).toBe(tool);
+    }
+    expect(names.toolOf("nothing")).toBeNull();
+  });
+});
