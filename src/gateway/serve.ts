@@ -1,6 +1,7 @@
 import type { Candidate } from "../channels/channel.ts";
 import { asksForReasoning, promptTokensOf, retryCostOf } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
+import type { AnswerContext } from "../operations/conversation/surface.ts";
 import { continued } from "../operations/chat/continuation.ts";
 import type { WholeAnswer } from "../operations/emission.ts";
 import { failure, isFailure, type Failure, obeyedWaitMaxMs } from "../operations/failure.ts";
@@ -12,7 +13,7 @@ import { judge, type FailedAttempt, type Verdict } from "../routing/judge.ts";
 import type { Candidates, Choice, Plan, PlanRefusal } from "../routing/plan.ts";
 import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
-import type { Call } from "./call.ts";
+import type { Call, CallSurface } from "./call.ts";
 import type { CallResult } from "./call-result.ts";
 import type { Gateway } from "./gateway.ts";
 import { together, type CallLesson } from "./upstream-state/lessons.ts";
@@ -280,10 +281,25 @@ class CallExecution implements HedgeTrigger {
   }
 
   private concluded(attempt: Attempt, outcome: Outcome): Winner | null {
-    if (!isFailure(outcome)) return { attempt, outcome };
+    if (!isFailure(outcome)) return { attempt, outcome: outcome.kind === "whole" ? this.written(outcome) : outcome };
     if (attempt.lesson !== null) this.learned(attempt.candidate.deployment.id, attempt.lesson);
     this.failures = [...this.failures, { candidate: attempt.candidate, failure: outcome, tookMs: attempt.record.tookMs }];
     return null;
+  }
+
+  /** The answer as the client's API has it. */
+  private written(whole: WholeAnswer): WholeAnswer {
+    const { surface } = this.call;
+    if (whole.answer === undefined || surface === null) return whole;
+    return { ...whole, body: surface.api.whole(whole.answer, this.answerContext(surface)) };
+  }
+
+  private answerContext({ api, idSeed, nowSeconds }: CallSurface): AnswerContext {
+    const { ask } = this.call;
+    if (ask.operation !== "chat") throw new Error(`no surface writes answers to ${ask.operation}`);
+    const { model, promptTokensEstimate, maxCompletionTokens } = ask;
+    const request = { model, promptTokensEstimate, maxCompletionTokens, echo: api.echo?.(ask) ?? {} };
+    return { request, idSeed, nowSeconds, seal: null };
   }
 
   private learned(deployment: string, lesson: CallLesson): void {
@@ -313,7 +329,8 @@ class CallExecution implements HedgeTrigger {
     const { call } = this;
     const last = { attempt };
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
-    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan));
+    const writer = call.surface?.api.writer(this.answerContext(call.surface)) ?? null;
+    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), writer);
     // The client may leave before anything reads the stream. Without this, the upstream connection would stay open.
     call.cancellation.add((reason) => {
       if (reason.kind === "client_gone") relay.cancel(reason);

@@ -1,11 +1,12 @@
 import type { CallResult, OutputSource } from "../gateway/call-result.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
-import type { Call, CallFacts } from "../gateway/call.ts";
+import type { Call, CallFacts, CallSurface } from "../gateway/call.ts";
 import type { LimitExceeded, ConcurrencySlot } from "../gateway/admission/limiter.ts";
 import type { LiveCalls } from "../gateway/admission/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
+import type { Surface } from "../operations/conversation/surface.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { mistake } from "../operations/mistakes.ts";
@@ -22,6 +23,8 @@ import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknown
 /** One operation of the HTTP API: how its requests are read. The rest of a call is the same for all operations. */
 export interface Endpoint {
   readonly operation: Operation;
+  /** The API that its clients speak, where that is not the OpenAI API that most upstreams speak. */
+  readonly surface: Surface | null;
   /** Its name in error messages. */
   readonly displayName: string;
   /** What is wrong with a request, as far as its headers show. */
@@ -110,7 +113,7 @@ class InboundCall implements RequestObserver {
         ? await withTimeout(serving, snapshot.service.earlyHeadersMs, services.gateway.ports.after)
         : await serving;
       if (result === null) return request.respond(earlyResponse(serving, call, context));
-      if (result.kind === "failed") await result.recorded(statusOf(result.failure));
+      if (result.kind === "failed") await result.recorded(statusOf(result.failure, context.surface));
       request.respond(toHttpResponse(result, cancellation, context));
     } catch (error) {
       slot?.release();
@@ -160,20 +163,20 @@ class InboundCall implements RequestObserver {
     onBug(error);
     cancellation.cancel(internalError);
     // Returns the reservation, so that nothing stays open in the accounts.
-    if (facts.admission !== null) void gateway.refused(facts, internalError, statusOf(internalError));
+    if (facts.admission !== null) void gateway.refused(facts, internalError, statusOf(internalError, context.surface));
     gateway.calls.end(cancellation);
-    context.request.respond(errorResponse(internalError, context.head));
+    context.request.respond(errorResponse(internalError, context.head, null, context.surface));
   }
 
   /** Answers with an error. Returns null, in place of what the request would have become. */
   private reject(why: Failure, waitMs: number | null = null): null {
     const { request, head, services } = this.context;
-    void services.gateway.refused(this.facts, why, statusOf(why));
+    void services.gateway.refused(this.facts, why, statusOf(why, this.context.surface));
     services.gateway.calls.end(this.cancellation);
     // A client that is too slow to send its body must not hold its connection.
     if (why.status === 408) head.closesConnection = true;
     const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
-    request.respond(errorResponse(why, head, retryAfterMs));
+    request.respond(errorResponse(why, head, retryAfterMs, this.context.surface));
     return null;
   }
 
@@ -205,7 +208,13 @@ class InboundCall implements RequestObserver {
     if (bound === null) return this.reject(forbiddenModel(ask.model));
     const able = eligible(bound, ask, key.splits, snapshot.service);
     if (isFailure(able)) return this.reject(able);
-    return { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation };
+    return { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation, surface: this.surface() };
+  }
+
+  private surface(): CallSurface | null {
+    const { surface: api } = this.endpoint;
+    if (api === null) return null;
+    return { api, idSeed: crypto.randomUUID().replaceAll("-", ""), nowSeconds: Math.floor(this.context.services.wallMs() / 1000) };
   }
 
   /** A stream whose content takes long gets its head early (`earlyHeadersMs`). */
@@ -259,7 +268,7 @@ function toHttpResponse(answer: CallResult, cancellation: Cancellation, context:
       return { status: 200, head, body: answer.body };
     case "failed":
       services.gateway.calls.end(cancellation);
-      return errorResponse(answer.failure, head, answer.retryAfterMs);
+      return errorResponse(answer.failure, head, answer.retryAfterMs, context.surface);
     case "stream":
       return streamResponse(answer.source, { type: answer.type, shape: answer.shape, early: false }, cancellation, context);
   }
@@ -320,7 +329,7 @@ function streamResponse(
   source: OutputSource,
   { type, shape, early }: StreamFormat,
   cancellation: Cancellation,
-  { head, snapshot, services: { gateway } }: RequestContext,
+  { head, snapshot, surface, services: { gateway } }: RequestContext,
 ): HttpResponse {
   const { keepAliveMs, writeStallMs } = snapshot.service;
   head.type = type;
@@ -328,6 +337,7 @@ function streamResponse(
   if (shape === "events") head.cacheControl = "no-cache, no-store";
   const body = new ResponseStream(source, new StreamedCall(cancellation, gateway.calls), {
     requestId: head.requestId,
+    surface,
     shape,
     // Nothing can be inserted between bytes of audio.
     keepAliveMs: shape === "events" ? keepAliveMs : 0,

@@ -1,3 +1,4 @@
+import type { Surface, SurfaceFailure } from "../operations/conversation/surface.ts";
 import { type Failure, type FailureKind, obeyedWaitMaxMs } from "../operations/failure.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 
@@ -7,21 +8,28 @@ export function errorResponse(
   head: ResponseHead,
   /** When a retry may succeed; null if waiting does not help. */
   retryAfterMs: number | null = null,
+  /** The API that the client speaks; null: the OpenAI API. */
+  surface: Surface | null = null,
 ): HttpResponse {
   const shown = shownOf(failure);
   head.type = "application/json";
   if (retryAfterMs !== null) addRetryAfter(head, retryAfterMs);
   else if (shown.final) head.add("x-should-retry", "false");
-  return { status: shown.status, head, body: envelope(failure, head.requestId) };
+  if (surface === null) return { status: shown.status, head, body: envelope(failure, head.requestId) };
+  const told = surfaceFailure(failure, shown);
+  return { status: surface.status?.(told) ?? shown.status, head, body: surface.error(told, head.requestId) };
 }
 
 /** The form inside a stream whose status has been sent already. No end mark follows it. */
-export function errorEvent(failure: Failure, requestId: string): Uint8Array {
+export function errorEvent(failure: Failure, requestId: string, surface: Surface | null = null): Uint8Array {
+  if (surface !== null) return surface.errorEvent(surfaceFailure(failure, shownOf(failure)), requestId);
   return encoder.encode(`data: ${envelope(failure, requestId)}\n\n`);
 }
 
-export function statusOf(failure: Failure): number {
-  return shownOf(failure).status;
+/** The status that the client sees. */
+export function statusOf(failure: Failure, surface: Surface | null = null): number {
+  const shown = shownOf(failure);
+  return surface?.status?.(surfaceFailure(failure, shown)) ?? shown.status;
 }
 
 /** What a client would be told, for logs and the admin API. */
@@ -110,6 +118,10 @@ function limitation(failure: Failure, usual: ErrorShape): ErrorShape {
     code: failure.code ?? usual.code,
     final: failure.retryAfterMs === null,
   };
+}
+
+function surfaceFailure({ param, publicMessage }: Failure, { status, type, code }: ErrorShape): SurfaceFailure {
+  return { status, type, code, param, message: publicMessage };
 }
 
 function envelope(failure: Failure, requestId: string): string {

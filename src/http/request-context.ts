@@ -3,6 +3,7 @@ import type { CallResult } from "../gateway/call-result.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
+import type { Surface } from "../operations/conversation/surface.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { type Operation, operationSpecs } from "../operations/operation.ts";
 import type { ResponseHead } from "../net/server/http-response.ts";
@@ -19,6 +20,8 @@ export interface RequestContext {
   /** The configuration at the time when the request arrived. */
   readonly snapshot: Snapshot;
   readonly services: ListenerServices;
+  /** The API in which errors are written; null: the OpenAI API. */
+  readonly surface: Surface | null;
 }
 
 /** What all requests of a listener share. */
@@ -31,6 +34,7 @@ export interface ListenerServices {
   /** Whether there is memory for so many more bytes. */
   readonly hasRoom: (bytes: number) => boolean;
   readonly onBug: (error: unknown) => void;
+  readonly wallMs: () => number;
 }
 
 /**

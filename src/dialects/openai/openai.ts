@@ -5,7 +5,7 @@ import { lastMember, membersOf, valueOf } from "../../operations/json.ts";
 import { setMember, splice, type Splice } from "../../operations/splice.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import type { Dialect, UpstreamHead, EncodedRequest, ExpectedStream, StreamReader, Target, ExpectedWhole } from "../dialect.ts";
-import type { Tool } from "../../operations/conversation/conversation.ts";
+import type { Conversation, Tool } from "../../operations/conversation/conversation.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
 import { readAnswer } from "./answer.ts";
@@ -28,12 +28,11 @@ export const openai: Dialect = {
 };
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
-  return ask.surface === "openai-chat" ? spliceChat(ask, target) : translateChat(ask, target);
+  return ask.conversation === null ? spliceChat(ask, target) : translateChat(ask, ask.conversation(), target);
 }
 
 /** The request of a client that speaks another API. */
-function translateChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
-  const conversation = ask.conversation();
+function translateChat(ask: ChatRequest, conversation: Conversation | Failure, target: Target): EncodedRequest | Failure {
   if (isFailure(conversation)) return conversation;
   const { maxOutputTokens, tools } = conversation;
   const clampedTo = target.ceiling !== null && maxOutputTokens !== null && maxOutputTokens > target.ceiling ? target.ceiling : null;

@@ -1,4 +1,6 @@
 import type { Emission } from "../../operations/emission.ts";
+import type { StreamPart } from "../../operations/conversation/answer-parts.ts";
+import type { StreamWriter } from "../../operations/conversation/surface.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import type { OutputSource } from "../call-result.ts";
@@ -25,6 +27,8 @@ export class Relay implements OutputSource {
      */
     private readonly tellsBreaks = true,
     private readonly rescue: Rescue | null = null,
+    /** Writes the answer for a client that speaks another API than the upstream; null: its frames are sent as they are. */
+    private readonly writer: StreamWriter | null = null,
   ) {
     this.first = stream.first;
     stream.first = [];
@@ -101,17 +105,22 @@ export class Relay implements OutputSource {
     switch (emission.kind) {
       case "usage":
         this.totals.usage = emission.usage;
-        return emission.frame;
+        return this.writer === null ? emission.frame : this.writer.write([{ kind: "usage", usage: emission.usage }]);
       case "end":
         this.totals.finish = emission.finish;
-        return emission.frame;
+        return this.writer === null ? emission.frame : this.writer.end();
       case "skipped":
         this.totals.skippedEvents++;
         return null;
       case "delta":
-        return emission.frame;
+        return this.writer === null ? emission.frame : this.writer.write(partsOf(emission));
     }
   }
+}
+
+/** What a delta says. A run has none: events are recognised by their shape only where they are passed on as they are. */
+function partsOf(delta: Extract<Emission, { kind: "delta" }>): readonly StreamPart[] {
+  return "parts" in delta ? (delta.parts ?? []) : [];
 }
 
 /** How many of `bytes` were sent. What is still unsent is counted with its framing. */

@@ -1,5 +1,6 @@
 import { adopted, adoptedAnew, identityOf, type StreamIdentity } from "../../operations/chat/chat-frame.ts";
 import { DeltaRun } from "../../operations/chat/delta-run.ts";
+import type { StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { ContinuationSeam } from "../../operations/chat/resume.ts";
@@ -168,11 +169,13 @@ class JoinedStream implements EmissionSource {
     }
     if (emission.kind !== "delta") return emission;
     const { kind, output, finishes } = emission;
+    const parts = ("parts" in emission ? emission.parts : null) ?? null;
     if (isNothing(this.text)) {
       if (output === null) return null;
-      const frame = adoptedAnew(emission.frame, identity, this.lead, finishes);
+      const { lead } = this;
       if (output === "reasoning") this.lead = "";
-      return { kind, output, finishes, text: emission.text, frame };
+      if (parts !== null) return { ...emission, parts: withLead(parts, lead) };
+      return { kind, output, finishes, text: emission.text, frame: adoptedAnew(emission.frame, identity, lead, finishes) };
     }
     // Reasoning about how to continue does not belong into the middle of a text.
     if (output === "reasoning" && emission.text === "") return null;
@@ -182,6 +185,7 @@ class JoinedStream implements EmissionSource {
     if (fresh === "differs" || held === "differs") return "differs";
     const text = fresh + held;
     if (text === "" && !finishes) return null;
+    if (parts !== null) return { ...emission, text, parts: withText(parts, text) };
     return { kind, output, finishes, text, frame: adopted(emission.frame, identity, text, finishes) };
   }
 
@@ -190,6 +194,17 @@ class JoinedStream implements EmissionSource {
     this.successor.leave(broken);
     return broken;
   }
+}
+
+/** The parts of another stream for a client that has nothing of the answer yet but reasoning: more of it is another train of thought. */
+function withLead(parts: readonly StreamPart[], lead: string): readonly StreamPart[] {
+  return parts.map((part) => (part.kind === "reasoning" && lead !== "" ? { ...part, text: lead + part.text } : part));
+}
+
+/** The parts of another stream, of whose words the client gets only those that it does not have. */
+function withText(parts: readonly StreamPart[], text: string): readonly StreamPart[] {
+  const others = parts.filter(({ kind }) => kind !== "text" && kind !== "start");
+  return text === "" ? others : [{ kind: "text", text }, ...others];
 }
 
 /** Splits runs into single events: any of them may contain the first new text. */

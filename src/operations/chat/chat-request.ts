@@ -1,3 +1,4 @@
+import type { Conversation, SurfaceName } from "../conversation/conversation.ts";
 import { isFailure, type Failure } from "../failure.ts";
 import { misspelled, bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 import { elementsOf, type JsonMember, lastMember, membersOf, scanJson, type JsonSpan, valueOf } from "../json.ts";
@@ -8,6 +9,10 @@ import { elementsOf, type JsonMember, lastMember, membersOf, scanJson, type Json
  */
 export interface ChatRequest {
   readonly operation: "chat";
+  /** The API that the body is written in. */
+  readonly surface: SurfaceName;
+  /** The whole request, for an upstream that speaks another API; null where the body is written in the OpenAI chat API. */
+  readonly conversation: (() => Conversation | Failure) | null;
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };
   readonly members: readonly JsonMember[];
@@ -62,6 +67,8 @@ export function readChatRequest(body: Uint8Array): ChatRequest | Failure {
   const choices = asked.n ?? 1;
   return {
     operation: "chat",
+    surface: "openai-chat",
+    conversation: null,
     body,
     document,
     members,

@@ -1,3 +1,6 @@
+/** The APIs that clients speak for chats. */
+export type SurfaceName = "openai-chat" | "anthropic-messages" | "openai-responses" | "gemini";
+
 /**
  * What a chat request says, whatever API the client speaks and whatever API the upstream speaks. A surface parses a client's body
  * into it, and a dialect encodes it for an upstream; neither knows the other. Where both speak the same API, nothing is parsed: the

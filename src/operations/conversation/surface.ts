@@ -1,10 +1,7 @@
 import type { ChatRequest } from "../chat/chat-request.ts";
 import type { Failure } from "../failure.ts";
 import type { ChatAnswer, StreamPart } from "./answer-parts.ts";
-import type { Conversation, Part } from "./conversation.ts";
-
-/** The APIs that clients speak for chats. */
-export type SurfaceName = "openai-chat" | "anthropic-messages" | "openai-responses" | "gemini";
+import type { Conversation, Part, SurfaceName } from "./conversation.ts";
 
 /**
  * What a client speaks: how its requests are read and its answers are written. Everything here is pure; ids and the time are values
@@ -16,6 +13,8 @@ export interface Surface {
   parse(body: Uint8Array): ChatRequest | Failure;
   /** The whole request as a conversation. A surface whose dialect an upstream speaks is never asked for it. */
   conversation(request: ChatRequest): Conversation | Failure;
+  /** The fields of a request that its answer repeats; absent where it repeats none. */
+  echo?(request: ChatRequest): Readonly<Record<string, unknown>>;
   /** The body of a complete answer. */
   whole(answer: ChatAnswer, context: AnswerContext): Uint8Array;
   writer(context: AnswerContext): StreamWriter;
@@ -28,13 +27,19 @@ export interface Surface {
 
 /** What an answer says beyond what the upstream said. */
 export interface AnswerContext {
-  readonly request: ChatRequest;
+  readonly request: AnsweredRequest;
   /** The random part of ids that we make, unique to the call. */
   readonly idSeed: string;
   readonly nowSeconds: number;
   /** Seals what only its provider understands, for a client to carry (see `docs/decisions`). Null: nothing can be sealed. */
   readonly seal: ((part: Part) => string) | null;
 }
+
+/** What is needed of a request until its answer is written. Not its body: a long stream must not hold it. */
+export type AnsweredRequest = Pick<ChatRequest, "model" | "promptTokensEstimate" | "maxCompletionTokens"> & {
+  /** The fields of the request that the answer repeats. */
+  readonly echo: Readonly<Record<string, unknown>>;
+};
 
 /** Writes the frames of a stream in the framing of the surface. One for each call: another channel may continue the answer. */
 export interface StreamWriter {
