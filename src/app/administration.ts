@@ -212,6 +212,7 @@ function askOf({ operation, model, stream, promptTokens }: ExplainRequest): Call
     case "chat":
       return {
         operation,
+        surface: "openai-chat",
         body,
         document,
         members: [],

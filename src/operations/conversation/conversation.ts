@@ -44,7 +44,7 @@ export interface TextPart {
   readonly cache?: CacheMarker;
   /** What the text was made of, as the provider wrote it. A provider that gets its own citations back finds its cache again. */
   readonly citations?: ProviderValue;
-  /** Gemini signs texts as well as calls. A signature belongs to exactly this text. */
+  /** Some providers sign texts as well as calls. A signature belongs to exactly this text. */
   readonly signature?: ProviderValue;
 }
 
@@ -122,6 +122,14 @@ export interface ProviderValue {
   /** The dialect of the provider that made it. */
   readonly dialect: string;
   readonly data: string;
+}
+
+/** What begins a value that this gateway sealed for a client to carry (`AnswerContext.seal`). No provider's own value begins so. */
+export const sealedPrefix = "sluice-v1.";
+
+/** A value that a client gives back: it is the gateway's own by its prefix, else of the provider whose API the client speaks. */
+export function returnedValue(data: string, dialect: string): ProviderValue {
+  return { dialect: data.startsWith(sealedPrefix) ? "sluice" : dialect, data };
 }
 
 /** The prefix up to here is worth caching. */

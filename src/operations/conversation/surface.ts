@@ -19,6 +19,8 @@ export interface Surface {
   whole(answer: ChatAnswer, context: AnswerContext): Uint8Array;
   writer(context: AnswerContext): StreamWriter;
   error(failure: SurfaceFailure, requestId: string): Uint8Array;
+  /** The status of an error where this API has another one for it than the gateway; absent where they are the same. */
+  status?(failure: SurfaceFailure): number;
   /** The error inside a stream whose status has been sent. Nothing follows it. */
   errorEvent(failure: SurfaceFailure, requestId: string): Uint8Array;
   /** Sent in silence, so that neither the client nor a proxy gives up. */
@@ -31,7 +33,10 @@ export interface AnswerContext {
   /** The random part of ids that we make, unique to the call. */
   readonly idSeed: string;
   readonly nowSeconds: number;
-  /** Seals what only its provider understands, for a client to carry (see `docs/decisions`). Null: nothing can be sealed. */
+  /**
+   * Seals what only its provider understands, for a client to carry (see `docs/decisions`). The text begins with `sealedPrefix`. Null:
+   * nothing can be sealed.
+   */
   readonly seal: ((part: Part) => string) | null;
 }
 

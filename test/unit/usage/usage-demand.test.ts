@@ -31,6 +31,7 @@ const japanese =
 function chat(facts: Partial<ChatRequest>): CallRequest {
   const ask: ChatRequest = {
     operation: "chat",
+    surface: "openai-chat",
     body: new Uint8Array(),
     document: { start: 0, end: 0 },
     members: [],
