@@ -13,6 +13,7 @@ export const reasons: Readonly<Record<string, Readonly<Record<string, string>>>>
     zod: "checks the configuration and the admin API's input, and gives both their documentation",
     "@ai-sdk/openai": "tests: a client that must work against the gateway as it is",
     "@ai-sdk/openai-compatible": "tests: the same, for servers other than its maker's",
+    "@anthropic-ai/sdk": "tests: the official client of the Messages API, which must understand every answer of the gateway in it",
     "@langchain/core": "tests: asked for by @langchain/openai",
     "@langchain/openai": "tests: a client that must work against the gateway as it is",
     "@types/bun": "types of the runtime",
@@ -72,6 +73,7 @@ export const licenceRemarks: Readonly<Record<string, string>> = {
   "@mediabunny/aac-encoder": "MPL: binds changes to its own files, and we change none",
   mediabunny: "MPL: binds changes to its own files, and we change none",
   "audio-file-decoder": "LGPL: a separate module, unchanged, that can be replaced",
+  "fast-sha256": "Unlicense: dedicated to the public domain, and only tests use it",
   "codec-parser": "LGPL: a separate module, unchanged, that can be replaced",
 };
 
