@@ -23,6 +23,7 @@ export const layers: readonly Layer[] = [
   { title: "accounting", folders: ["usage"], siblings: false },
   { title: "rules", folders: ["routing", "keys"], siblings: true },
   { title: "facts and limits", folders: ["channels", "limits"], siblings: true },
+  { title: "client APIs", folders: ["surfaces"], siblings: false },
   { title: "the model", folders: ["operations"], siblings: false },
   { title: "audio formats", folders: ["media"], siblings: false },
 ];

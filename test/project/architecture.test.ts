@@ -5,7 +5,7 @@ import { filesIn, importedSources, layers, root, sources } from "../../scripts/s
 import { presets } from "../../src/dialects/presets.ts";
 
 /** The folders that only decide: whatever they need of the world comes in as an argument or through a port. */
-const core = ["manage", "gateway", "dialects", "usage", "routing", "keys", "channels", "limits", "operations", "media"];
+const core = ["manage", "gateway", "dialects", "usage", "routing", "keys", "channels", "limits", "surfaces", "operations", "media"];
 /** What the edges may use of the folders that implement the gateway's ports; everything else is handed to them by `app`. */
 const usedByEdges = ["net"];
 /** Who carries out management actions: what implements the gateway's ports stands above them, and is handed in all the same. */
@@ -198,8 +198,8 @@ const providerNames: readonly string[] = [
 /** Client libraries bear the name of the API they speak; this message tells their users what to call. */
 const granted: ReadonlySet<string> = new Set(["src/http/request-errors.ts: openai"]);
 
-/** An API that many providers implement has the name of the one that defined it. */
-const apiNames = /\bOpenAI(?: API\b|-compatible\b)/g;
+/** An API that many providers implement has the name of the one that defined it, and so has the surface that speaks it. */
+const apiNames = /\bOpenAI(?: API\b| Responses\b|-compatible\b)|"(?:openai-chat|openai-responses|anthropic-messages)"/g;
 
 /** In any spelling, at the beginning, the middle or the end of an identifier, but not inside of another word. */
 function names(source: string, name: string): boolean {
@@ -220,9 +220,10 @@ function isUpper(character: string): boolean {
   return /[A-Z]/.test(character);
 }
 
-/** A dialect has a folder of its own; the index of dialects names them all. */
+/** A dialect and a surface have a folder of their own; the index of dialects names them all, and so does the list of surfaces. */
 function isOwnFile(path: string, name: string): boolean {
-  return path === "src/dialects/index.ts" || path.startsWith(`src/dialects/${name}/`);
+  if (path === "src/dialects/index.ts" || path === "src/operations/conversation/surface.ts") return true;
+  return path.startsWith(`src/dialects/${name}/`) || path.startsWith(`src/surfaces/${name}-`);
 }
 
 describe("the documentation", () => {
@@ -298,6 +299,8 @@ function mayImport(from: string, to: string): boolean {
   const above = layers.findIndex(({ folders }) => folders.includes(from));
   const below = layers.findIndex(({ folders }) => folders.includes(to));
   if (to === "manage") return managing.includes(from);
+  // What a client speaks and what an upstream speaks meet in the model only.
+  if (from === "dialects" && to === "surfaces") return false;
   if (layers[below]?.folders.includes("net") === true && layers[above]?.folders.includes("http") === true) return usedByEdges.includes(to);
   if (from === to || below > above) return true;
   return below === above && (layers[above]?.siblings ?? false);

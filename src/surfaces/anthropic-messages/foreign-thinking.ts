@@ -1,0 +1,67 @@
+import type { ChatRequest } from "../../operations/chat/chat-request.ts";
+import { sealedPrefix } from "../../operations/conversation/conversation.ts";
+import { elementsOf, lastMember, membersOf, valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
+import type { Splice } from "../../operations/splice.ts";
+
+/**
+ * What must be cut out of a request before it goes to an upstream that speaks this API itself: thinking that no such upstream has signed.
+ * It comes from other upstreams, in earlier turns of the same conversation, and is refused. What is cut depends on each message alone, so
+ * that the beginning of a conversation stays the same from turn to turn.
+ */
+export function foreignThinking({ body, members }: ChatRequest): readonly Splice[] {
+  const messages = lastMember(members, "messages");
+  if (messages?.kind !== "array") return [];
+  const cuts: Splice[] = [];
+  const kept: JsonSpan[] = [];
+  const elements = elementsOf(body, messages.start, messages.end);
+  for (const message of elements) {
+    const blocks = assistantBlocks(body, message);
+    const own = blocks.filter((block) => !isForeign(body, block));
+    // A message of nothing else would be left without content.
+    if (own.length === 0 && blocks.length > 0) continue;
+    kept.push(message);
+    if (own.length < blocks.length) cuts.push(...removals(blocks, own));
+  }
+  return kept.length === elements.length || kept.length === 0 ? cuts : [...cuts, ...removals(elements, kept)];
+}
+
+function assistantBlocks(body: Uint8Array, message: JsonSpan): readonly JsonSpan[] {
+  if (message.kind !== "object") return [];
+  const members = membersOf(body, message.start, message.end);
+  const content = lastMember(members, "content");
+  if (content?.kind !== "array" || textOf(body, lastMember(members, "role")) !== "assistant") return [];
+  return elementsOf(body, content.start, content.end);
+}
+
+function isForeign(body: Uint8Array, block: JsonSpan): boolean {
+  if (block.kind !== "object") return false;
+  const members = membersOf(body, block.start, block.end);
+  switch (textOf(body, lastMember(members, "type"))) {
+    case "thinking":
+      return isForeignValue(textOf(body, lastMember(members, "signature")));
+    case "redacted_thinking":
+      return isForeignValue(textOf(body, lastMember(members, "data")));
+    default:
+      return false;
+  }
+}
+
+function isForeignValue(value: string | null): boolean {
+  return value === null || value === "" || value.startsWith(sealedPrefix);
+}
+
+function textOf(body: Uint8Array, member: JsonMember | undefined): string | null {
+  return member?.kind === "string" ? (valueOf(body, member) as string) : null;
+}
+
+/** Cuts elements out of a list of which some are kept, each with the comma that becomes superfluous. */
+function removals(elements: readonly JsonSpan[], kept: readonly JsonSpan[]): readonly Splice[] {
+  const keeps = new Set(kept);
+  const first = elements.findIndex((element) => keeps.has(element));
+  const cuts: Splice[] = [];
+  if (first > 0) cuts.push({ start: elements[0]!.start, end: elements[first]!.start, text: "" });
+  for (let at = first + 1; at < elements.length; at++) {
+    if (!keeps.has(elements[at]!)) cuts.push({ start: elements[at - 1]!.end, end: elements[at]!.end, text: "" });
+  }
+  return cuts;
+}
