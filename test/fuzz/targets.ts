@@ -2,8 +2,16 @@ import { containersTarget } from "./containers.ts";
 import { httpRequestTarget } from "./http-request.ts";
 import { httpResponseTarget } from "./http-response.ts";
 import { jsonTarget } from "./json.ts";
+import { messagesTarget } from "./messages.ts";
 import { multipartTarget } from "./multipart.ts";
 import type { FuzzTarget } from "./target.ts";
 
 /** Everything that reads bytes of others. `npm test` tries each for a moment, `npm run fuzz` for as long as it is told. */
-export const fuzzTargets: readonly FuzzTarget[] = [jsonTarget, httpRequestTarget, httpResponseTarget, multipartTarget, containersTarget];
+export const fuzzTargets: readonly FuzzTarget[] = [
+  jsonTarget,
+  messagesTarget,
+  httpRequestTarget,
+  httpResponseTarget,
+  multipartTarget,
+  containersTarget,
+];
