@@ -1,0 +1,38 @@
+import type { SurfaceFailure } from "../../operations/conversation/surface.ts";
+
+/** The same as for chat completions: clients of both share their error classes. */
+export function errorBody({ message, type, param, code }: SurfaceFailure): Uint8Array {
+  return encoder.encode(JSON.stringify({ error: { message, type, param, code } }));
+}
+
+/**
+ * A response that failed after its head was sent. Clients take `response.failed` for the end; what they do then depends on the code:
+ * Codex repeats a request unless the code says that this is in vain.
+ */
+export function errorFrame(failure: SurfaceFailure, requestId: string): Uint8Array {
+  const response = {
+    id: `resp_${requestId}`,
+    object: "response",
+    created_at: 0,
+    status: "failed",
+    error: { code: codeOf(failure), message: failure.message },
+    incomplete_details: null,
+    output: [],
+    usage: null,
+  };
+  return encoder.encode(
+    `event: response.failed\ndata: ${JSON.stringify({ type: "response.failed", sequence_number: lastSequence, response })}\n\n`,
+  );
+}
+
+function codeOf({ status, code }: SurfaceFailure): string {
+  if (code === "context_length_exceeded" || code === "insufficient_quota") return code;
+  if (status === 429) return "rate_limit_exceeded";
+  return status === 400 ? "invalid_prompt" : "server_error";
+}
+
+/** Nothing follows it, and it is not known how many events came before. */
+const lastSequence = 1_000_000_000;
+const encoder = new TextEncoder();
+/** An event and no comment: clients measure silence by events. Clients ignore types that they do not know. */
+export const keepAlive: Uint8Array = encoder.encode('event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n');

@@ -1,0 +1,18 @@
+import type { Surface } from "../../operations/conversation/surface.ts";
+import { responsesConversation } from "./conversation.ts";
+import { errorBody, errorFrame, keepAlive } from "./errors.ts";
+import { readResponsesRequest } from "./request.ts";
+import { responseBody } from "./response.ts";
+import { ResponsesWriter } from "./stream.ts";
+
+/** `POST /v1/responses` of the OpenAI API, without stored responses. */
+export const openaiResponses: Surface = {
+  name: "openai-responses",
+  parse: readResponsesRequest,
+  conversation: responsesConversation,
+  whole: responseBody,
+  writer: (context) => new ResponsesWriter(context),
+  error: errorBody,
+  errorEvent: errorFrame,
+  keepAlive,
+};

@@ -1,0 +1,213 @@
+import {
+  returnedValue,
+  type AudioPart,
+  type FilePart,
+  type ImagePart,
+  type MediaSource,
+  type Part,
+  type ReasoningPart,
+  type Role,
+  type TextPart,
+  type ToolResultPart,
+  type Turn,
+} from "../../operations/conversation/conversation.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
+import { mistake } from "../../operations/mistakes.ts";
+import type { FieldReader } from "../field-reader.ts";
+import type { Uncarried } from "../uncarried.ts";
+import { ownReasoningId } from "./response.ts";
+
+/** Reads the items of an input into turns: what one answer consisted of becomes one turn, and so do the results that follow it. */
+export class ItemReader {
+  private readonly all: { readonly role: Role; readonly parts: Part[] }[] = [];
+  private readonly callIds = new Set<string>();
+  /** Tools that an item of the input adds. */
+  readonly tools: unknown[] = [];
+
+  constructor(
+    private readonly fields: FieldReader,
+    private readonly uncarried: Uncarried,
+  ) {}
+
+  get turns(): readonly Turn[] {
+    return this.all;
+  }
+
+  read(items: readonly unknown[]): void {
+    for (const [index, value] of items.entries()) {
+      if (this.fields.mistake !== null) return;
+      const path = `input.${index}`;
+      this.item(this.fields.object(value, path), path);
+    }
+  }
+
+  /** Adds a part to the last turn where that is of the same role and goes on; else to a new one. */
+  add(role: Role, part: Part): void {
+    const last = this.all.at(-1);
+    const goesOn = last?.role === role && (role === "tool" || (role === "assistant" && !follows(last.parts, part)));
+    if (goesOn) last.parts.push(part);
+    else this.all.push({ role, parts: [part] });
+  }
+
+  private item(item: JsonObject, path: string): void {
+    const { fields } = this;
+    const type = fields.optionalText(item["type"], `${path}.type`) ?? "message";
+    switch (type) {
+      case "message":
+        return this.message(item, path);
+      case "function_call":
+      case "custom_tool_call":
+        return this.call(item, path, type === "custom_tool_call");
+      case "function_call_output":
+      case "custom_tool_call_output":
+        return this.output(item, path);
+      case "reasoning":
+        return this.reasoning(item, path);
+      case "additional_tools":
+        this.tools.push(...fields.optionalList(item["tools"], `${path}.tools`));
+        return;
+      case "item_reference":
+        return fields.fail(
+          mistake(
+            `'${path}' refers to a stored item: this gateway stores none. Send the item itself.`,
+            "unsupported_parameter",
+            path,
+          ),
+        );
+      default:
+        this.uncarried.add(`input.${type}`);
+    }
+  }
+
+  private message(item: JsonObject, path: string): void {
+    const { fields } = this;
+    const role = fields.text(item["role"], `${path}.role`);
+    if (!isRole(role)) return fields.invalid(`${path}.role`, `'${path}.role' must be one of: user, assistant, system, developer.`);
+    const content = item["content"];
+    const parts =
+      typeof content === "string"
+        ? [{ kind: "text", text: content } as const]
+        : fields.list(content, `${path}.content`).flatMap((part, index) => this.part(part, `${path}.content.${index}`));
+    if (role === "assistant") for (const part of parts) this.add(role, part);
+    else if (parts.length > 0) this.all.push({ role, parts: [...parts] });
+  }
+
+  private part(value: unknown, path: string): readonly Part[] {
+    const { fields } = this;
+    const part = fields.object(value, path);
+    const type = fields.text(part["type"], `${path}.type`);
+    switch (type) {
+      case "input_text":
+      case "output_text":
+      case "text":
+        return [{ kind: "text", text: fields.text(part["text"], `${path}.text`) }];
+      case "refusal":
+        return [{ kind: "refusal", text: fields.text(part["refusal"], `${path}.refusal`) }];
+      case "input_image":
+        return [this.image(part, path)];
+      case "input_file":
+        return [this.file(part, path)];
+      case "input_audio":
+        return [this.audio(fields.object(part["input_audio"], `${path}.input_audio`), `${path}.input_audio`)];
+      default:
+        this.uncarried.add(`input.content.${type}`);
+        return [];
+    }
+  }
+
+  private image(part: JsonObject, path: string): ImagePart {
+    const { fields } = this;
+    const detail = fields.optionalText(part["detail"], `${path}.detail`);
+    const id = fields.optionalText(part["file_id"], `${path}.file_id`);
+    const source: MediaSource = id === null ? mediaOf(fields.text(part["image_url"], `${path}.image_url`)) : { kind: "id", id };
+    return { kind: "image", source, ...(detail === null ? undefined : { detail }) };
+  }
+
+  private file(part: JsonObject, path: string): FilePart {
+    const { fields } = this;
+    const name = fields.optionalText(part["filename"], `${path}.filename`);
+    const id = fields.optionalText(part["file_id"], `${path}.file_id`);
+    if (id !== null) return { kind: "file", source: { kind: "id", id }, name };
+    const url = fields.optionalText(part["file_url"], `${path}.file_url`);
+    if (url !== null) return { kind: "file", source: { kind: "url", url }, name };
+    return { kind: "file", source: mediaOf(fields.text(part["file_data"], `${path}.file_data`)), name };
+  }
+
+  private audio(audio: JsonObject, path: string): AudioPart {
+    const { fields } = this;
+    return { kind: "audio", format: fields.text(audio["format"], `${path}.format`), data: fields.text(audio["data"], `${path}.data`) };
+  }
+
+  private call(item: JsonObject, path: string, custom: boolean): void {
+    const { fields } = this;
+    const id = fields.name(item["call_id"], `${path}.call_id`);
+    const namespace = fields.optionalText(item["namespace"], `${path}.namespace`);
+    this.callIds.add(id);
+    this.add("assistant", {
+      kind: "tool_call",
+      id,
+      name: fields.name(item["name"], `${path}.name`),
+      arguments: custom ? fields.text(item["input"], `${path}.input`) : fields.text(item["arguments"], `${path}.arguments`),
+      ...(custom ? { custom: true } : undefined),
+      ...(namespace === null ? undefined : { namespace }),
+    });
+  }
+
+  private output(item: JsonObject, path: string): void {
+    const { fields } = this;
+    const callId = fields.name(item["call_id"], `${path}.call_id`);
+    const { output } = item;
+    const content: ToolResultPart["content"] =
+      typeof output === "string"
+        ? [{ kind: "text", text: output }]
+        : fields.list(output, `${path}.output`).flatMap((part, index) => this.part(part, `${path}.output.${index}`).filter(isContent));
+    // Upstreams refuse a result without its call, which the client may have cut off with the beginning of the conversation.
+    if (!this.callIds.has(callId)) {
+      const text = content.map((part) => (part.kind === "text" ? part.text : "")).join("\n");
+      return this.add("user", { kind: "text", text: `The result of an earlier tool call:\n${text}` });
+    }
+    this.add("tool", { kind: "tool_result", callId, content, isError: item["status"] === "failed" });
+  }
+
+  /** Of an upstream that shows all of its reasoning, we sent all of it as the summary: the id tells. */
+  private reasoning(item: JsonObject, path: string): void {
+    const { fields } = this;
+    const isOwn = ownReasoningId.test(fields.optionalText(item["id"], `${path}.id`) ?? "");
+    const texts = (key: "summary" | "content"): string =>
+      fields
+        .optionalList(item[key], `${path}.${key}`)
+        .map((part) => (isJsonObject(part) && typeof part["text"] === "string" ? part["text"] : ""))
+        .join("\n");
+    const content = texts("content");
+    const sealed = fields.optionalText(item["encrypted_content"], `${path}.encrypted_content`);
+    const part: ReasoningPart = {
+      kind: "reasoning",
+      text: content === "" ? texts("summary") : content,
+      ...(content === "" && !isOwn ? { summary: true } : undefined),
+      signature: sealed === null || sealed === "" ? null : returnedValue(sealed, "openai-responses"),
+    };
+    if (part.text !== "" || part.signature !== null) this.add("assistant", part);
+  }
+}
+
+/** Another answer begins: words after a call, or a thought after words. */
+function follows(parts: readonly Part[], next: Part): boolean {
+  const hasCalls = parts.some(({ kind }) => kind === "tool_call");
+  return next.kind !== "tool_call" && hasCalls;
+}
+
+function isRole(role: string): role is "user" | "assistant" | "system" | "developer" {
+  return role === "user" || role === "assistant" || role === "system" || role === "developer";
+}
+
+function isContent(part: Part): part is TextPart | ImagePart | FilePart | AudioPart {
+  return part.kind === "text" || part.kind === "image" || part.kind === "file" || part.kind === "audio";
+}
+
+/** A data URL holds its content; any other is one to fetch. */
+function mediaOf(url: string): MediaSource {
+  const comma = url.startsWith("data:") ? url.indexOf(",") : -1;
+  const head = comma === -1 ? "" : url.slice(5, comma);
+  if (!head.endsWith(";base64")) return { kind: "url", url };
+  return { kind: "data", mediaType: head.slice(0, -";base64".length) || "application/octet-stream", data: url.slice(comma + 1) };
+}

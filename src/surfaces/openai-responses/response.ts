@@ -1,0 +1,160 @@
+import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
+import type { Part } from "../../operations/conversation/conversation.ts";
+import type { AnswerContext } from "../../operations/conversation/surface.ts";
+import { isJsonObject, lastMember, valueOf, type JsonObject } from "../../operations/json.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
+
+/** An item of the output. */
+export type Item = Readonly<Record<string, unknown>>;
+
+/** The reasoning items that the gateway wrote. */
+export const ownReasoningId = /^rs_sluice_/;
+
+/** The body of a complete answer. */
+export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
+  const output = answer.parts.flatMap((part, index) => itemOf(part, index, context));
+  return encoder.encode(
+    JSON.stringify(responseObject(context, { model: answer.model, output, finish: answer.finish, usage: answer.usage, status: null })),
+  );
+}
+
+const encoder = new TextEncoder();
+
+function itemOf(part: Part, index: number, context: AnswerContext): readonly Item[] {
+  switch (part.kind) {
+    case "text":
+      return part.text === "" ? [] : [messageItem(context, index, "completed", [textContent(part.text)])];
+    case "refusal":
+      return [messageItem(context, index, "completed", [{ type: "refusal", refusal: part.text }])];
+    case "reasoning":
+      return [reasoningItem(context, index, part.text, sealedOf(part, context))];
+    case "tool_call":
+      return [callItem(context, index, part, "completed")];
+    default:
+      return [];
+  }
+}
+
+export function messageItem(context: AnswerContext, index: number, status: string, content: readonly unknown[]): Item {
+  return { id: itemId("msg", context, index), type: "message", status, role: "assistant", content };
+}
+
+export function textContent(text: string): Item {
+  return { type: "output_text", text, annotations: [], logprobs: [] };
+}
+
+export function reasoningItem(context: AnswerContext, index: number, text: string, sealed: string | null): Item {
+  return {
+    id: itemId("rs_sluice", context, index),
+    type: "reasoning",
+    summary: text === "" ? [] : [{ type: "summary_text", text }],
+    ...(sealed === null ? undefined : { encrypted_content: sealed }),
+  };
+}
+
+/** A call of a function or of a custom tool. */
+export interface ItemCall {
+  readonly id: string;
+  readonly name: string;
+  readonly namespace?: string;
+  readonly custom?: boolean;
+  readonly arguments: string;
+}
+
+export function callItem(context: AnswerContext, index: number, call: ItemCall, status: string): Item {
+  const { id, name, namespace, custom, arguments: text } = call;
+  const named = { call_id: id, name, ...(namespace === undefined ? undefined : { namespace }) };
+  return custom === true
+    ? { id: itemId("ctc", context, index), type: "custom_tool_call", status, ...named, input: text }
+    : { id: itemId("fc", context, index), type: "function_call", status, ...named, arguments: text };
+}
+
+export function itemId(prefix: string, { idSeed }: AnswerContext, index: number): string {
+  return `${prefix}_${idSeed}${index.toString(16).padStart(4, "0")}`;
+}
+
+/** What only its provider understands, for the client to send back; null where there is nothing, or no way to seal it. */
+export function sealedOf(part: Part, { seal }: AnswerContext): string | null {
+  return part.kind === "reasoning" && part.signature !== null && seal !== null ? seal(part) : null;
+}
+
+export interface ResponseFacts {
+  /** The model that served; null: the one that was asked for. */
+  readonly model: string | null;
+  readonly output: readonly Item[];
+  /** Null while the answer is being made. */
+  readonly finish: Finish | null;
+  readonly usage: MeteredUsage | null;
+  /** Null: what the finish says. */
+  readonly status: "in_progress" | null;
+}
+
+/** The API requires every one of these keys, whatever was asked for. */
+export function responseObject(context: AnswerContext, facts: ResponseFacts): Item {
+  const { request, idSeed, nowSeconds } = context;
+  const asked = (key: string): unknown => {
+    const member = lastMember(request.members, key);
+    return member === undefined ? null : valueOf(request.body, member);
+  };
+  const reason = facts.finish?.reason ?? null;
+  const incomplete = reason === "length" ? "max_output_tokens" : reason === "content_filter" ? "content_filter" : null;
+  const status = facts.status ?? (incomplete === null ? "completed" : "incomplete");
+  return {
+    id: `resp_${idSeed}`,
+    object: "response",
+    created_at: nowSeconds,
+    completed_at: status === "completed" ? nowSeconds : null,
+    status,
+    background: false,
+    error: null,
+    incomplete_details: incomplete === null ? null : { reason: incomplete },
+    instructions: asked("instructions"),
+    max_output_tokens: request.maxCompletionTokens,
+    max_tool_calls: asked("max_tool_calls"),
+    model: facts.model ?? request.model,
+    output: facts.output,
+    parallel_tool_calls: asked("parallel_tool_calls") ?? true,
+    previous_response_id: null,
+    presence_penalty: asked("presence_penalty") ?? 0,
+    frequency_penalty: asked("frequency_penalty") ?? 0,
+    prompt_cache_key: asked("prompt_cache_key"),
+    reasoning: reasoningOf(asked("reasoning")),
+    safety_identifier: asked("safety_identifier"),
+    service_tier: asked("service_tier") ?? "default",
+    store: false,
+    temperature: asked("temperature") ?? 1,
+    text: { format: { type: "text" }, ...objectOf(asked("text")) },
+    tool_choice: asked("tool_choice") ?? "auto",
+    tools: asked("tools") ?? [],
+    top_logprobs: asked("top_logprobs") ?? 0,
+    top_p: asked("top_p") ?? 1,
+    truncation: asked("truncation") ?? "disabled",
+    usage: facts.usage === null ? null : responseUsage(facts.usage),
+    user: asked("user"),
+    metadata: asked("metadata") ?? {},
+  };
+}
+
+function reasoningOf(reasoning: unknown): JsonObject {
+  return { effort: null, summary: null, ...objectOf(reasoning) };
+}
+
+function objectOf(value: unknown): JsonObject | undefined {
+  return isJsonObject(value) ? value : undefined;
+}
+
+/** Every figure is required: one that the upstream did not report is zero. */
+export function responseUsage(usage: MeteredUsage): Item {
+  const input = usage.promptTokens ?? 0;
+  const output = usage.completionTokens ?? 0;
+  return {
+    input_tokens: input,
+    input_tokens_details: {
+      cached_tokens: usage.cachedTokens ?? 0,
+      ...(usage.cacheWriteTokens === undefined ? undefined : { cache_write_tokens: usage.cacheWriteTokens }),
+    },
+    output_tokens: output,
+    output_tokens_details: { reasoning_tokens: usage.reasoningTokens ?? 0 },
+    total_tokens: input + output,
+  };
+}

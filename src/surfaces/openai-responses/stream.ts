@@ -1,0 +1,232 @@
+import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
+import type { ProviderValue } from "../../operations/conversation/conversation.ts";
+import type { AnswerContext, StreamWriter } from "../../operations/conversation/surface.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
+import { callItem, itemId, messageItem, reasoningItem, responseObject, sealedOf, textContent, type Item } from "./response.ts";
+
+/** An item that is being written. Texts and thoughts follow one another; several calls may be open at a time. */
+interface OpenItem {
+  readonly kind: "text" | "refusal" | "reasoning" | "call";
+  readonly id: string;
+  /** The number of the item in the output. */
+  readonly index: number;
+  text: string;
+  readonly call: { readonly id: string; readonly name: string; readonly namespace?: string; readonly custom?: boolean } | null;
+  signature: ProviderValue | null;
+}
+
+/** Writes the events of one response. */
+export class ResponsesWriter implements StreamWriter {
+  readonly type = "text/event-stream; charset=utf-8";
+  private frames = "";
+  private sequence = 0;
+  private begun = false;
+  private ended = false;
+  private model: string | null = null;
+  private readonly output: Item[] = [];
+  private items = 0;
+  /** The text or the thought that is being written. */
+  private open: OpenItem | null = null;
+  /** The calls by the number that the upstream gave them. */
+  private readonly calls = new Map<number, OpenItem>();
+  private finish: Finish = { reason: "stop", stopSequence: null };
+  private usage: MeteredUsage | null = null;
+
+  constructor(private readonly context: AnswerContext) {}
+
+  write(parts: readonly StreamPart[]): Uint8Array {
+    if (this.ended) return nothing;
+    for (const part of parts) this.add(part);
+    return this.takeFrames();
+  }
+
+  end(): Uint8Array {
+    if (this.ended) return nothing;
+    this.begin();
+    this.closeOpen();
+    this.closeCalls();
+    this.ended = true;
+    const { model, finish, usage } = this;
+    const response = responseObject(this.context, { model, output: this.output, finish, usage, status: null });
+    this.event(response["status"] === "incomplete" ? "response.incomplete" : "response.completed", { response });
+    return this.takeFrames();
+  }
+
+  private takeFrames(): Uint8Array {
+    if (this.frames === "") return nothing;
+    const bytes = encoder.encode(this.frames);
+    this.frames = "";
+    return bytes;
+  }
+
+  private add(part: StreamPart): void {
+    if (part.kind === "start" && !this.begun) this.model = part.model;
+    this.begin();
+    switch (part.kind) {
+      case "start":
+      case "text_signature":
+      case "citations":
+        return;
+      case "text":
+      case "refusal":
+        return this.addText(part.kind, part.text);
+      case "reasoning":
+        return this.addThought(part.text);
+      case "reasoning_signature":
+        return this.sign(part.signature);
+      case "tool_call":
+        return this.addCall(part);
+      case "tool_arguments":
+        return this.addArguments(part.index, part.text);
+      case "usage":
+        this.usage = part.usage;
+        return;
+      case "finish":
+        this.finish = part.finish;
+    }
+  }
+
+  private begin(): void {
+    if (this.begun) return;
+    this.begun = true;
+    const response = responseObject(this.context, { model: this.model, output: [], finish: null, usage: null, status: "in_progress" });
+    this.event("response.created", { response });
+    this.event("response.in_progress", { response });
+  }
+
+  private addText(kind: "text" | "refusal", text: string): void {
+    if (text === "") return;
+    const item = this.openItem(kind);
+    item.text += text;
+    this.event(kind === "text" ? "response.output_text.delta" : "response.refusal.delta", {
+      ...placeOf(item),
+      content_index: 0,
+      delta: text,
+      ...(kind === "text" ? { logprobs: [] } : undefined),
+    });
+  }
+
+  private addThought(text: string): void {
+    if (text === "") return;
+    const item = this.openItem("reasoning");
+    if (item.text === "") {
+      this.event("response.reasoning_summary_part.added", { ...placeOf(item), summary_index: 0, part: { type: "summary_text", text: "" } });
+    }
+    item.text += text;
+    this.event("response.reasoning_summary_text.delta", { ...placeOf(item), summary_index: 0, delta: text });
+  }
+
+  private sign(signature: ProviderValue): void {
+    this.openItem("reasoning").signature = signature;
+    this.closeOpen();
+  }
+
+  private openItem(kind: "text" | "refusal" | "reasoning"): OpenItem {
+    if (this.open?.kind === kind) return this.open;
+    this.closeOpen();
+    this.closeCalls();
+    const index = this.items++;
+    const id = itemId(kind === "reasoning" ? "rs_sluice" : "msg", this.context, index);
+    const item: OpenItem = { kind, id, index, text: "", call: null, signature: null };
+    this.open = item;
+    const begun = kind === "reasoning" ? reasoningItem(this.context, index, "", null) : messageItem(this.context, index, "in_progress", []);
+    this.event("response.output_item.added", { output_index: index, item: begun });
+    if (kind !== "reasoning") this.event("response.content_part.added", { ...placeOf(item), content_index: 0, part: contentOf(kind, "") });
+    return item;
+  }
+
+  private closeOpen(): void {
+    const item = this.open;
+    this.open = null;
+    if (item === null || item.kind === "call") return;
+    if (item.kind === "reasoning") return this.closeThought(item);
+    const part = contentOf(item.kind, item.text);
+    const text = item.kind === "text" ? { text: item.text, logprobs: [] } : { refusal: item.text };
+    this.event(item.kind === "text" ? "response.output_text.done" : "response.refusal.done", { ...placeOf(item), content_index: 0, ...text });
+    this.event("response.content_part.done", { ...placeOf(item), content_index: 0, part });
+    this.done(item, messageItem(this.context, item.index, "completed", [part]));
+  }
+
+  private closeThought(item: OpenItem): void {
+    if (item.text !== "") {
+      this.event("response.reasoning_summary_text.done", { ...placeOf(item), summary_index: 0, text: item.text });
+      const part = { type: "summary_text", text: item.text };
+      this.event("response.reasoning_summary_part.done", { ...placeOf(item), summary_index: 0, part });
+    }
+    const sealed = sealedOf({ kind: "reasoning", text: item.text, signature: item.signature }, this.context);
+    this.done(item, reasoningItem(this.context, item.index, item.text, sealed));
+  }
+
+  private addCall(part: Extract<StreamPart, { kind: "tool_call" }>): void {
+    this.closeOpen();
+    const before = this.calls.get(part.index);
+    if (before !== undefined) this.closeCall(before);
+    const index = this.items++;
+    const { id, name, namespace, custom } = part;
+    const call = {
+      id,
+      name,
+      ...(namespace === undefined ? undefined : { namespace }),
+      ...(custom === true ? { custom } : undefined),
+    };
+    const item: OpenItem = {
+      kind: "call",
+      id: itemId(custom === true ? "ctc" : "fc", this.context, index),
+      index,
+      text: "",
+      call,
+      signature: null,
+    };
+    this.calls.set(part.index, item);
+    this.event("response.output_item.added", {
+      output_index: index,
+      item: callItem(this.context, index, { ...call, arguments: "" }, "in_progress"),
+    });
+  }
+
+  private addArguments(number: number, text: string): void {
+    const item = this.calls.get(number);
+    if (item === undefined || text === "") return;
+    item.text += text;
+    this.event(`${eventsOf(item)}.delta`, { ...placeOf(item), delta: text });
+  }
+
+  private closeCalls(): void {
+    for (const item of this.calls.values()) this.closeCall(item);
+    this.calls.clear();
+  }
+
+  private closeCall(item: OpenItem): void {
+    const custom = item.call!.custom === true;
+    const text = item.text === "" && !custom ? "{}" : item.text;
+    this.event(`${eventsOf(item)}.done`, {
+      ...placeOf(item),
+      ...(custom ? { input: text } : { name: item.call!.name, arguments: text }),
+    });
+    this.done(item, callItem(this.context, item.index, { ...item.call!, arguments: text }, "completed"));
+  }
+
+  private done({ index }: OpenItem, item: Item): void {
+    this.output[index] = item;
+    this.event("response.output_item.done", { output_index: index, item });
+  }
+
+  private event(type: string, fields: Item): void {
+    this.frames += `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: this.sequence++, ...fields })}\n\n`;
+  }
+}
+
+function placeOf({ id, index }: OpenItem): Item {
+  return { item_id: id, output_index: index };
+}
+
+function contentOf(kind: "text" | "refusal", text: string): Item {
+  return kind === "text" ? textContent(text) : { type: "refusal", refusal: text };
+}
+
+function eventsOf({ call }: OpenItem): string {
+  return call?.custom === true ? "response.custom_tool_call_input" : "response.function_call_arguments";
+}
+
+const nothing = new Uint8Array(0);
+const encoder = new TextEncoder();
