@@ -110,6 +110,7 @@ function call(gateway: Gateway) {
     snapshot,
     headers: { header: () => null },
     cancellation: new Cancellation(),
+    surface: null,
   };
   return serve(call, gateway);
 }

@@ -213,6 +213,7 @@ function askOf({ operation, model, stream, promptTokens }: ExplainRequest): Call
       return {
         operation,
         surface: "openai-chat",
+        conversation: null,
         body,
         document,
         members: [],

@@ -7,9 +7,11 @@ import type { IncomingRequest } from "../net/server/incoming-request.ts";
 
 /** Finds the key of a request from its headers alone: no body is read for a client without a valid key. */
 export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
-  const token = parseBearer(request.header("authorization"));
-  if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
   const other = request.header("x-api-key");
+  const bearer = parseBearer(request.header("authorization"));
+  // Clients of the Messages API send their key in a header of its own.
+  const token = typeof bearer !== "string" && bearer.kind === "missing" && other !== null ? parseBearer(`Bearer ${other}`) : bearer;
+  if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
   if (other !== null && other !== token) return ambiguous;
   const opened = ring.find(token);
   return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, wallMs)) : admitted(opened, wallMs);

@@ -1,17 +1,24 @@
 import type { Key } from "../keys/key.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import { readChatRequest } from "../operations/chat/chat-request.ts";
+import { anthropicMessages, countTokensBody, readCountTokensRequest } from "../surfaces/anthropic-messages/index.ts";
+import { openaiResponses } from "../surfaces/openai-responses/index.ts";
+import type { Surface } from "../operations/conversation/surface.ts";
+import type { Conversation } from "../operations/conversation/conversation.ts";
+import { readChatRequest, type ChatRequest } from "../operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { readSpeechRequest } from "../operations/speech/speech-request.ts";
 import { operationSpecs } from "../operations/operation.ts";
 import type { Endpoint, ParsedRequest } from "./call.ts";
 import { noMemory } from "./overload/load-shed.ts";
 import { maySplit, type RequestContext } from "./request-context.ts";
+import type { HttpResponse } from "../net/server/http-response.ts";
+import { errorResponse } from "./errors.ts";
 import { notJson } from "./request-errors.ts";
 
 /** POST /v1/chat/completions. */
 export const chat: Endpoint = {
   operation: "chat",
+  surface: null,
   displayName: operationSpecs.chat.displayName,
   rejectEarly: rejectNotJson,
   read: readChat,
@@ -19,10 +26,51 @@ export const chat: Endpoint = {
 /** POST /v1/audio/speech. */
 export const speech: Endpoint = {
   operation: "speech",
+  surface: null,
   displayName: operationSpecs.speech.displayName,
   rejectEarly: rejectNotJson,
   read: readSpeech,
 };
+
+/** POST /v1/messages: the Messages API of Anthropic. */
+export const messages: Endpoint = surfaceEndpoint(anthropicMessages);
+/** POST /v1/responses: the Responses API of OpenAI. */
+export const responses: Endpoint = surfaceEndpoint(openaiResponses);
+
+function surfaceEndpoint(surface: Surface): Endpoint {
+  const parse = (body: Uint8Array | Failure): ParsedRequest | Failure => parseSurface(surface, body);
+  return {
+    operation: "chat",
+    surface,
+    displayName: operationSpecs.chat.displayName,
+    rejectEarly: rejectNotJson,
+    read: (context) => {
+      const body = readJsonBody(context);
+      return body instanceof Promise ? body.then(parse) : parse(body);
+    },
+  };
+}
+
+/** POST /v1/messages/count_tokens. Only the provider of a model knows its tokens: this is an estimate, and makes no call. */
+export async function countTokens(context: RequestContext): Promise<HttpResponse> {
+  const { head, surface } = context;
+  const body = await readJsonBody(context);
+  const request = isFailure(body) ? body : readCountTokensRequest(body);
+  if (isFailure(request)) return errorResponse(request, head, null, surface);
+  head.type = "application/json";
+  return { status: 200, head, body: countTokensBody(request.promptTokensEstimate) };
+}
+
+function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedRequest | Failure {
+  if (isFailure(body)) return body;
+  const facts = surface.parse(body);
+  if (isFailure(facts)) return facts;
+  let conversation: Conversation | Failure | null = null;
+  const ask: ChatRequest = { ...facts, conversation: () => (conversation ??= surface.conversation(facts)) };
+  // What is wrong with the rest of the request is the client's mistake as well, and no reason to ask any channel.
+  const read = ask.conversation!();
+  return isFailure(read) ? read : { ask, stream: ask.stream, bytes: body.length, dispose: null };
+}
 
 function readChat(context: RequestContext): ParsedRequest | Failure | Promise<ParsedRequest | Failure> {
   const body = readJsonBody(context);

@@ -3,13 +3,17 @@ import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
 import { operations, operationsNamed, type Operation } from "../operations/operation.ts";
+import type { Surface } from "../operations/conversation/surface.ts";
+import { isFailure } from "../operations/failure.ts";
+import { anthropicMessages, modelBody, modelsBody } from "../surfaces/anthropic-messages/index.ts";
 import { errorResponse } from "./errors.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 import { unknownModel } from "./request-errors.ts";
 import { boundTo } from "../routing/eligible.ts";
 
 /** Lists the models that the calling key may use, and no others. */
-export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead): HttpResponse {
+export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead, messagesQuery: string | null): HttpResponse {
+  if (messagesQuery !== null) return listForMessages(snapshot, key, head, messagesQuery);
   const data = [...snapshot.routes].flatMap(([model, route]) => {
     const usable = usableBy(key, route);
     return usable === null ? [] : [entry(snapshot, key, model, usable)];
@@ -20,11 +24,27 @@ export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead): Ht
 /**
  * A model that the key may not use is reported as unknown. A model that is not in the list may still be served, by a wildcard.
  */
-export function showModel(snapshot: Snapshot, key: Key, id: string, head: ResponseHead): HttpResponse {
+export function showModel(snapshot: Snapshot, key: Key, id: string, head: ResponseHead, surface: Surface | null): HttpResponse {
   const route = snapshot.routes.get(id) ?? (allowsModel(key, id) ? snapshot.wildcard?.(id) : null) ?? null;
   const usable = route === null ? null : usableBy(key, route);
-  if (usable === null) return errorResponse(unknownModel(id), head);
+  if (usable === null) return errorResponse(unknownModel(id), head, null, surface);
+  if (surface !== null) return jsonBody(modelBody({ id, displayName: null, createdSeconds: createdSeconds(snapshot, id) }), head);
   return jsonAnswer(entry(snapshot, key, id, usable), head);
+}
+
+/** The same list in the Messages API, which has pages. */
+function listForMessages(snapshot: Snapshot, key: Key, head: ResponseHead, query: string): HttpResponse {
+  const models = [...snapshot.routes]
+    .filter(([, route]) => usableBy(key, route) !== null)
+    .map(([id]) => ({ id, displayName: null, createdSeconds: createdSeconds(snapshot, id) }));
+  const asked = new URLSearchParams(query);
+  const body = modelsBody(models, { limit: asked.get("limit"), afterId: asked.get("after_id"), beforeId: asked.get("before_id") });
+  return isFailure(body) ? errorResponse(body, head, null, anthropicMessages) : jsonBody(body, head);
+}
+
+function jsonBody(body: Uint8Array, head: ResponseHead): HttpResponse {
+  head.type = "application/json";
+  return { status: 200, head, body };
 }
 
 function jsonAnswer(value: object, head: ResponseHead): HttpResponse {
@@ -80,14 +100,18 @@ function operationsFor({ operations: allowed }: Key, { named, all }: RouteOperat
   return may.length > 0 ? may : all.filter((one) => allowed.includes(one));
 }
 
-function entry({ service, modelTimes }: Snapshot, key: Key, id: string, route: Route): object {
+function createdSeconds({ modelTimes }: Snapshot, id: string): number {
+  return Math.floor((modelTimes?.sinceMs.get(id) ?? modelTimes?.firstMs ?? 0) / 1000);
+}
+
+function entry(snapshot: Snapshot, key: Key, id: string, route: Route): object {
   const first = route.tiers[0]?.[0]?.deployment;
-  const owner = service.exposeChannels ? first?.channel.name : undefined;
+  const owner = snapshot.service.exposeChannels ? first?.channel.name : undefined;
   const description = first?.channel.capabilities.modelDescriptions.get(first.model);
   return {
     id,
     object: "model",
-    created: Math.floor((modelTimes?.sinceMs.get(id) ?? modelTimes?.firstMs ?? 0) / 1000),
+    created: createdSeconds(snapshot, id),
     owned_by: owner ?? "sluice",
     operations: operationsFor(key, routeOperations(route)),
     ...(description === undefined ? undefined : { description }),

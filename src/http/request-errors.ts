@@ -9,12 +9,6 @@ export const keyInUrl = requestError(
   "API keys do not belong in a URL. Send yours as 'Authorization: Bearer <key>', and replace it: it may have been logged.",
 );
 
-export const noResponses = requestError(
-  404,
-  "unknown_route",
-  "This gateway does not support the Responses API: use POST /v1/chat/completions. In the AI SDK that is openai.chat('model') or @ai-sdk/openai-compatible.",
-);
-
 export const notJson = requestError(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
 
 export const encodedBody = requestError(

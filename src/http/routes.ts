@@ -1,10 +1,12 @@
 /** Every path of the data plane, and whether it needs a key: routing and authentication use the same table. */
 export type HttpRoute =
-  | { readonly name: "chat" | "transcription" | "translation" | "speech"; readonly method: "POST"; readonly access: "key" }
+  | { readonly name: CallRoute | "count_tokens"; readonly method: "POST"; readonly access: "key" }
   | { readonly name: "models"; readonly method: "GET"; readonly access: "key" }
   | { readonly name: "model"; readonly method: "GET"; readonly access: "key"; readonly id: string }
-  | { readonly name: "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" }
-  | { readonly name: "responses"; readonly method: "POST"; readonly access: "key" };
+  | { readonly name: "root" | "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" };
+
+/** The routes that make a call. */
+export type CallRoute = "chat" | "messages" | "responses" | "transcription" | "translation" | "speech";
 
 export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>([
   ["/v1/chat/completions", { name: "chat", method: "POST", access: "key" }],
@@ -13,6 +15,9 @@ export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>(
   ["/v1/audio/speech", { name: "speech", method: "POST", access: "key" }],
   ["/v1/models", { name: "models", method: "GET", access: "key" }],
   ["/v1/responses", { name: "responses", method: "POST", access: "key" }],
+  ["/v1/messages", { name: "messages", method: "POST", access: "key" }],
+  ["/v1/messages/count_tokens", { name: "count_tokens", method: "POST", access: "key" }],
+  ["/", { name: "root", method: "GET", access: "public" }],
   ["/healthz", { name: "healthz", method: "GET", access: "public" }],
   ["/health", { name: "healthz", method: "GET", access: "public" }],
   ["/readyz", { name: "readyz", method: "GET", access: "public" }],
@@ -22,7 +27,7 @@ const modelPrefix = "/v1/models/";
 
 /** The routes that an error message lists. */
 export const servedRoutes: readonly string[] = [...fixed]
-  .filter(([path, { name }]) => name !== "responses" && path !== "/health")
+  .filter(([path]) => path !== "/health" && path !== "/")
   .flatMap(([path, { name, method }]) =>
     name === "models" ? [`${method} ${path}`, `${method} ${modelPrefix}{model}`] : [`${method} ${path}`],
   );

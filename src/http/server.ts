@@ -1,5 +1,6 @@
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
+import type { Surface } from "../operations/conversation/surface.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { RequestContext, ListenerServices } from "./request-context.ts";
 import type { AuthFailures } from "./auth-failures.ts";
@@ -9,9 +10,9 @@ import { Connections } from "../net/server/connections.ts";
 import { errorResponse } from "./errors.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import { chat, speech } from "./json-endpoints.ts";
+import { chat, countTokens, messages, responses, speech } from "./json-endpoints.ts";
 import { listModels, showModel } from "./models.ts";
-import { internalError, keyInUrl, noResponses, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
+import { internalError, keyInUrl, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
 import { statusFor } from "../net/server/request-parser.ts";
 import { pathOf, queryOf, routeOf, type HttpRoute } from "./routes.ts";
@@ -85,6 +86,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
     head.add("allow", route.method);
     return errorResponse(wrongMethod(request.method, path), head);
   }
+  if (route.name === "root") return rootResponse(head);
   if (route.name === "healthz") {
     head.type = "text/plain";
     return { status: 200, head, body: "ok\n" };
@@ -92,9 +94,10 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const { snapshot, ring } = options.current();
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
-  if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head);
+  if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, surfaceOf(route, request));
 
-  const context: RequestContext = { request, receiptId, head, snapshot, services: options };
+  const surface = surfaceOf(route, request);
+  const context: RequestContext = { request, receiptId, head, snapshot, services: options, surface };
   return answer(context, route, authenticate(request, ring, wallMs), options);
 }
 
@@ -125,13 +128,10 @@ async function answer(
   const key = throttled ?? authenticated;
   const endpoint = endpoints.get(route.name);
   if (endpoint !== undefined) handleCall(context, endpoint, key);
-  else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs));
-  else if (route.name === "models") request.respond(listModels(snapshot, key, head));
-  else if (route.name === "model") request.respond(showModel(snapshot, key, route.id, head));
-  else {
-    options.unknownRoutes.note(request, pathOf(request.target), head.requestId);
-    request.respond(errorResponse(noResponses, head));
-  }
+  else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, context.surface));
+  else if (route.name === "model") request.respond(showModel(snapshot, key, route.id, head, context.surface));
+  else if (route.name === "count_tokens") request.respond(await countTokens(context));
+  else request.respond(listModels(snapshot, key, head, context.surface === null ? null : queryOf(request.target)));
   return null;
 }
 
@@ -139,8 +139,23 @@ function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOpti
   return service.wrongKeysMax === null ? null : authFailures.note(address, service.wrongKeysMax);
 }
 
+/** The API in which a client is answered: that of its route, or what its headers show where two share a path. */
+function surfaceOf({ name }: HttpRoute, request: IncomingRequest): Surface | null {
+  if (name === "count_tokens") return messages.surface;
+  if (name === "models" || name === "model") return request.header("anthropic-version") === null ? null : messages.surface;
+  return endpoints.get(name)?.surface ?? null;
+}
+
+/** One client asks for it before anything else, to see whether somebody is there. */
+function rootResponse(head: ResponseHead): HttpResponse {
+  head.type = "text/plain";
+  return { status: 200, head, body: "sluice\n" };
+}
+
 const endpoints: ReadonlyMap<string, Endpoint> = new Map([
   ["chat", chat],
+  ["messages", messages],
+  ["responses", responses],
   ["transcription", transcription],
   ["translation", translation],
   ["speech", speech],

@@ -167,6 +167,7 @@ class Edge {
     const owner = { cancelled: () => {}, ended: () => void (this.live -= 1) };
     return new ResponseStream(source, owner, {
       requestId: "r",
+      surface: null,
       shape: "bytes",
       keepAliveMs: 0,
       writeStallMs: this.writeStallMs,

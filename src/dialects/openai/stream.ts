@@ -32,7 +32,7 @@ export class OpenAiStream implements EventDecoder {
   private readonly parts: ChunkParts | null;
 
   constructor(private readonly options: ChatStreamOptions) {
-    this.parts = options.tools === null ? null : new ChunkParts(options.tools);
+    this.parts = options.tools == null ? null : new ChunkParts(options.tools);
   }
 
   get finished(): boolean {
@@ -67,7 +67,7 @@ export class OpenAiStream implements EventDecoder {
     if (output !== null) this.noteOutput(output);
     const plain = { kind: "delta", frame: event.frame, output, text, finishes } as const;
     const looked: Emission = unsaid === "" ? plain : { ...plain, unsaid };
-    const delta = this.parts === null ? looked : { ...looked, parts: this.parts.read(chunk) };
+    const delta = this.parts === null ? looked : { ...looked, parts: this.parts.read(chunk as Readonly<Record<string, unknown>>) };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
     if (this.parts !== null) return [delta];
     if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
@@ -140,11 +140,11 @@ export class OpenAiStream implements EventDecoder {
 export interface ChatStreamOptions {
   readonly hidesUsage: boolean;
   readonly choices: number;
-  /** The tools of a conversation that is translated; null where the client speaks this API, and gets the chunks as they are. */
-  readonly tools: readonly Tool[] | null;
+  /** The tools of a conversation that is translated; absent where the client speaks this API, and gets the chunks as they are. */
+  readonly tools?: readonly Tool[] | null;
 }
 
-interface ChatChunk extends Readonly<Record<string, unknown>> {
+interface ChatChunk {
   readonly choices?: unknown;
   readonly usage?: unknown;
   readonly [usageExtension]?: { readonly usage?: unknown } | null;

@@ -169,12 +169,11 @@ class JoinedStream implements EmissionSource {
     }
     if (emission.kind !== "delta") return emission;
     const { kind, output, finishes } = emission;
-    const parts = ("parts" in emission ? emission.parts : null) ?? null;
     if (isNothing(this.text)) {
       if (output === null) return null;
       const { lead } = this;
       if (output === "reasoning") this.lead = "";
-      if (parts !== null) return { ...emission, parts: withLead(parts, lead) };
+      if ("parts" in emission && emission.parts !== undefined) return { ...emission, parts: withLead(emission.parts, lead) };
       return { kind, output, finishes, text: emission.text, frame: adoptedAnew(emission.frame, identity, lead, finishes) };
     }
     // Reasoning about how to continue does not belong into the middle of a text.
@@ -185,7 +184,7 @@ class JoinedStream implements EmissionSource {
     if (fresh === "differs" || held === "differs") return "differs";
     const text = fresh + held;
     if (text === "" && !finishes) return null;
-    if (parts !== null) return { ...emission, text, parts: withText(parts, text) };
+    if ("parts" in emission && emission.parts !== undefined) return { ...emission, text, parts: withText(emission.parts, text) };
     return { kind, output, finishes, text, frame: adopted(emission.frame, identity, text, finishes) };
   }
 

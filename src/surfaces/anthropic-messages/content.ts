@@ -12,9 +12,9 @@ import {
   type ToolResultPart,
 } from "../../operations/conversation/conversation.ts";
 import type { JsonObject } from "../../operations/json.ts";
-import type { FieldReader } from "./field-reader.ts";
+import type { FieldReader } from "../field-reader.ts";
 import { ToolInputs } from "./tool-inputs.ts";
-import type { Uncarried } from "./uncarried.ts";
+import type { Uncarried } from "../uncarried.ts";
 
 /** Whose signatures and citations come back through this API, unless they are the gateway's own. */
 export const ownDialect = "anthropic";

@@ -20,8 +20,8 @@ import type { Failure } from "../../operations/failure.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
 import { cacheMarker, ContentReader } from "./content.ts";
-import { FieldReader } from "./field-reader.ts";
-import { Uncarried } from "./uncarried.ts";
+import { FieldReader } from "../field-reader.ts";
+import { Uncarried } from "../uncarried.ts";
 
 /** The whole request as a conversation. Its body was scanned before, so that its depth and its number of values are bounded. */
 export function messagesConversation(request: ChatRequest): Conversation | Failure {

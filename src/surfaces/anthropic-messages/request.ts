@@ -1,8 +1,7 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
-import { misspelled } from "../../operations/field-names.ts";
 import { elementsOf, lastMember, membersOf, scanJson, valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
-import { bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../../operations/mistakes.ts";
+import { bodyMistake, misspelled, missing, mistake, modelMistake, present, wrongType } from "../../operations/mistakes.ts";
 import { promptTokens } from "./prompt-tokens.ts";
 import { runsAtClient } from "./tool-types.ts";
 
@@ -23,6 +22,7 @@ export function readMessagesRequest(body: Uint8Array): ChatRequest | Failure {
   return {
     operation: "chat",
     surface: "anthropic-messages",
+    conversation: null,
     body,
     document: prompt.document,
     members,

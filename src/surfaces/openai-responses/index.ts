@@ -2,7 +2,7 @@ import type { Surface } from "../../operations/conversation/surface.ts";
 import { responsesConversation } from "./conversation.ts";
 import { errorBody, errorFrame, keepAlive } from "./errors.ts";
 import { readResponsesRequest } from "./request.ts";
-import { responseBody } from "./response.ts";
+import { echoOf, responseBody } from "./response.ts";
 import { ResponsesWriter } from "./stream.ts";
 
 /** `POST /v1/responses` of the OpenAI API, without stored responses. */
@@ -10,6 +10,7 @@ export const openaiResponses: Surface = {
   name: "openai-responses",
   parse: readResponsesRequest,
   conversation: responsesConversation,
+  echo: echoOf,
   whole: responseBody,
   writer: (context) => new ResponsesWriter(context),
   error: errorBody,

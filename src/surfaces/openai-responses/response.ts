@@ -1,4 +1,5 @@
 import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
+import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import type { Part } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext } from "../../operations/conversation/surface.ts";
 import { isJsonObject, lastMember, valueOf, type JsonObject } from "../../operations/json.ts";
@@ -89,13 +90,26 @@ export interface ResponseFacts {
   readonly status: "in_progress" | null;
 }
 
+/** The fields of a request that its response repeats. */
+export function echoOf({ body, members }: ChatRequest): Readonly<Record<string, unknown>> {
+  const echo: Record<string, unknown> = {};
+  for (const key of echoed) {
+    const member = lastMember(members, key);
+    if (member !== undefined) echo[key] = valueOf(body, member);
+  }
+  return echo;
+}
+
+const echoed = [
+  ...["instructions", "max_tool_calls", "parallel_tool_calls", "presence_penalty", "frequency_penalty", "prompt_cache_key", "reasoning"],
+  ...["safety_identifier", "service_tier", "temperature", "text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user"],
+  "metadata",
+] as const;
+
 /** The API requires every one of these keys, whatever was asked for. */
 export function responseObject(context: AnswerContext, facts: ResponseFacts): Item {
   const { request, idSeed, nowSeconds } = context;
-  const asked = (key: string): unknown => {
-    const member = lastMember(request.members, key);
-    return member === undefined ? null : valueOf(request.body, member);
-  };
+  const asked = (key: string): unknown => request.echo[key] ?? null;
   const reason = facts.finish?.reason ?? null;
   const incomplete = reason === "length" ? "max_output_tokens" : reason === "content_filter" ? "content_filter" : null;
   const status = facts.status ?? (incomplete === null ? "completed" : "incomplete");

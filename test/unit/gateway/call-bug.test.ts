@@ -38,9 +38,10 @@ class BrokenWorld {
       pause: () => {},
       resume: () => {},
     };
-    const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, connection);
-    const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug: (bug: unknown) => void this.bugs.push(bug) };
-    const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services };
+    const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, carrier);
+    const onBug = (bug: unknown) => void this.bugs.push(bug);
+    const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug, wallMs: () => 0 };
+    const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services, surface: null };
     handleCall(context, endpoint, key);
   }
 }
@@ -52,6 +53,7 @@ const ask = readChatRequest(new TextEncoder().encode('{"model":"m","messages":[{
 if (isFailure(ask)) throw new Error(ask.detail);
 const endpoint: Endpoint = {
   operation: "chat",
+  surface: null,
   displayName: "chats",
   rejectEarly: () => null,
   read: () => ({ ask, stream: false, bytes: 1, dispose: null }),

@@ -63,6 +63,7 @@ async function callFor(
     snapshot,
     headers: { header: () => null },
     cancellation: new Cancellation(),
+    surface: null,
   };
 }
 

@@ -218,7 +218,7 @@ describe("the bytes of an answer that are counted", () => {
       abort: () => {},
     };
     const ports = { nowMs: () => 0, timers: { set: () => {}, clear: () => {} } };
-    const options = { requestId: "r", shape, keepAliveMs: 0, writeStallMs: 1e9, early: false, ports };
+    const options = { requestId: "r", surface: null, shape, keepAliveMs: 0, writeStallMs: 1e9, early: false, ports };
     const outgoing = new ResponseStream(relay, { cancelled: () => {}, ended: () => {} }, options);
     outgoing.begin(out);
     const say = async (said: Uint8Array | Failure | null): Promise<void> => {

@@ -32,6 +32,7 @@ function chat(facts: Partial<ChatRequest>): CallRequest {
   const ask: ChatRequest = {
     operation: "chat",
     surface: "openai-chat",
+    conversation: null,
     body: new Uint8Array(),
     document: { start: 0, end: 0 },
     members: [],

@@ -1,6 +1,6 @@
-import type { Failure } from "../../operations/failure.ts";
-import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { missing, mistake, wrongType } from "../../operations/mistakes.ts";
+import type { Failure } from "../operations/failure.ts";
+import { isJsonObject, type JsonObject } from "../operations/json.ts";
+import { missing, mistake, wrongType } from "../operations/mistakes.ts";
 
 /**
  * Reads the values of a parsed body, and keeps the first mistake in it. A value that is wrong is read as an empty one, so that the code
