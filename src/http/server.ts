@@ -94,9 +94,10 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const { snapshot, ring } = options.current();
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
-  if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, surfaceOf(route, request));
-
   const surface = surfaceOf(route, request);
+  if (surface?.requestIdHeader !== undefined) head.add(surface.requestIdHeader, head.requestId);
+  if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, surface);
+
   const context: RequestContext = { request, receiptId, head, snapshot, services: options, surface };
   return answer(context, route, authenticate(request, ring, wallMs), options);
 }
@@ -128,7 +129,8 @@ async function answer(
   const key = throttled ?? authenticated;
   const endpoint = endpoints.get(route.name);
   if (endpoint !== undefined) handleCall(context, endpoint, key);
-  else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, context.surface));
+  else if (isFailure(key))
+    request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, context.surface));
   else if (route.name === "model") request.respond(showModel(snapshot, key, route.id, head, context.surface));
   else if (route.name === "count_tokens") request.respond(await countTokens(context));
   else request.respond(listModels(snapshot, key, head, context.surface === null ? null : queryOf(request.target)));

@@ -19,7 +19,7 @@ export const translation: Endpoint = endpoint("translate");
 function endpoint(task: "transcribe" | "translate"): Endpoint {
   return {
     operation: "transcription",
-  surface: null,
+    surface: null,
     displayName: task === "transcribe" ? operationSpecs.transcription.displayName : "translations",
     rejectEarly: rejectNotForm,
     read: (context, key) => read(context, key, task),

@@ -43,7 +43,13 @@ export function mistakeOf(body: object | string): Failure | null {
 }
 
 export function contextOf(fields: Partial<AnswerContext> = {}): AnswerContext {
-  return { request: { ...askOf(requestWith({ stream: true })), echo: {} }, idSeed: "seed", nowSeconds: 1_800_000_000, seal: null, ...fields };
+  return {
+    request: { ...askOf(requestWith({ stream: true })), echo: {} },
+    idSeed: "seed",
+    nowSeconds: 1_800_000_000,
+    seal: null,
+    ...fields,
+  };
 }
 
 export interface MessageEvent {

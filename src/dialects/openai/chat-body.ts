@@ -33,7 +33,10 @@ export interface ChatBodyOptions {
  * A conversation as the body of a chat completion. Each turn is encoded by itself, so that a conversation that goes on begins with the
  * same bytes: prompt caches depend on it. A failure names content that the API cannot carry.
  */
-export function encodeChatBody(conversation: Conversation, { model, maxOutputTokens, quirks, meterStream }: ChatBodyOptions): ChatBody | Failure {
+export function encodeChatBody(
+  conversation: Conversation,
+  { model, maxOutputTokens, quirks, meterStream }: ChatBodyOptions,
+): ChatBody | Failure {
   const unreadable = unreadableIn(conversation);
   if (unreadable !== null) return unreadable;
   const dropped = new Set(conversation.uncarried);
@@ -111,7 +114,10 @@ function encodeAnswer(parts: readonly Part[], quirks: Quirks, dropped: Set<strin
         calls.push({
           id: part.id,
           type: "function",
-          function: { name: wireName(part), arguments: part.custom === true ? wrapCustomInput(part.arguments) : objectText(part.arguments) },
+          function: {
+            name: wireName(part),
+            arguments: part.custom === true ? wrapCustomInput(part.arguments) : objectText(part.arguments),
+          },
         });
         break;
       default:

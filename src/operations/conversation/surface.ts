@@ -9,6 +9,8 @@ import type { Conversation, Part, SurfaceName } from "./conversation.ts";
  */
 export interface Surface {
   readonly name: SurfaceName;
+  /** The header that names a response to its clients, beside `x-request-id`; absent where they read that one. */
+  readonly requestIdHeader?: string;
   /** Reads the facts that the gateway decides on, and what the client can fix if the request is wrong. */
   parse(body: Uint8Array): ChatRequest | Failure;
   /** The whole request as a conversation. A surface whose dialect an upstream speaks is never asked for it. */

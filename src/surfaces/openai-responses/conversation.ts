@@ -132,7 +132,8 @@ function choiceOf(value: unknown, tools: readonly Tool[], fields: FieldReader, u
   const type = fields.text(choice["type"], "tool_choice.type");
   if (type === "function" || type === "custom") {
     const name = fields.name(choice["name"], "tool_choice.name");
-    if (!tools.some((tool) => tool.name === name)) fields.invalid("tool_choice.name", "'tool_choice.name' is the name of no tool in 'tools'.");
+    if (!tools.some((tool) => tool.name === name))
+      fields.invalid("tool_choice.name", "'tool_choice.name' is the name of no tool in 'tools'.");
     return { kind: "named", name };
   }
   if (type === "allowed_tools" && choice["mode"] === "required") return { kind: "required" };

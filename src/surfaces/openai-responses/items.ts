@@ -68,11 +68,7 @@ export class ItemReader {
         return;
       case "item_reference":
         return fields.fail(
-          mistake(
-            `'${path}' refers to a stored item: this gateway stores none. Send the item itself.`,
-            "unsupported_parameter",
-            path,
-          ),
+          mistake(`'${path}' refers to a stored item: this gateway stores none. Send the item itself.`, "unsupported_parameter", path),
         );
       default:
         this.uncarried.add(`input.${type}`);

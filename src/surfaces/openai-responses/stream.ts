@@ -142,7 +142,11 @@ export class ResponsesWriter implements StreamWriter {
     if (item.kind === "reasoning") return this.closeThought(item);
     const part = contentOf(item.kind, item.text);
     const text = item.kind === "text" ? { text: item.text, logprobs: [] } : { refusal: item.text };
-    this.event(item.kind === "text" ? "response.output_text.done" : "response.refusal.done", { ...placeOf(item), content_index: 0, ...text });
+    this.event(item.kind === "text" ? "response.output_text.done" : "response.refusal.done", {
+      ...placeOf(item),
+      content_index: 0,
+      ...text,
+    });
     this.event("response.content_part.done", { ...placeOf(item), content_index: 0, part });
     this.done(item, messageItem(this.context, item.index, "completed", [part]));
   }

@@ -31,8 +31,14 @@ const empty: Conversation = {
   uncarried: [],
 };
 
-function encoded(change: Partial<Conversation>, quirks = usualQuirks): { readonly body: Record<string, unknown>; readonly dropped: readonly string[] } {
-  const result = encodeChatBody({ ...empty, ...change }, { model: "m", maxOutputTokens: change.maxOutputTokens ?? null, quirks, meterStream: true });
+function encoded(
+  change: Partial<Conversation>,
+  quirks = usualQuirks,
+): { readonly body: Record<string, unknown>; readonly dropped: readonly string[] } {
+  const result = encodeChatBody(
+    { ...empty, ...change },
+    { model: "m", maxOutputTokens: change.maxOutputTokens ?? null, quirks, meterStream: true },
+  );
   if (isFailure(result)) throw new Error(result.detail);
   return { body: JSON.parse(new TextDecoder().decode(result.body)) as Record<string, unknown>, dropped: result.dropped };
 }
@@ -144,7 +150,9 @@ describe("a conversation becomes a chat completion request", () => {
 
   test("without the reasoning of earlier answers where the upstream refuses it", () => {
     const turns: readonly Turn[] = [{ role: "assistant", parts: [{ kind: "reasoning", text: "hm", signature: null }, text("yes")] }];
-    expect(encoded({ turns }, { ...usualQuirks, reasoningHistory: false }).body["messages"]).toEqual([{ role: "assistant", content: "yes" }]);
+    expect(encoded({ turns }, { ...usualQuirks, reasoningHistory: false }).body["messages"]).toEqual([
+      { role: "assistant", content: "yes" },
+    ]);
   });
 
   test("with custom tools as functions of one text, and namespaces as prefixes", () => {
