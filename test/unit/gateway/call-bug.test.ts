@@ -38,7 +38,7 @@ class BrokenWorld {
       pause: () => {},
       resume: () => {},
     };
-    const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, carrier);
+    const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, connection);
     const onBug = (bug: unknown) => void this.bugs.push(bug);
     const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug, wallMs: () => 0 };
     const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services, surface: null };
