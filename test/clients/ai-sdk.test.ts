@@ -199,14 +199,14 @@ describe("a user of the AI SDK", () => {
     await world.close();
   });
 
-  test("who calls @ai-sdk/openai without .chat() is told which API to use", async () => {
+  test("who calls @ai-sdk/openai without .chat() uses the Responses API", async () => {
     const model = createOpenAI({ apiKey: world.key, baseURL: world.baseURL })("plain");
-    const error = await errorOf(generateText({ model, prompt }));
-    if (!APICallError.isInstance(error)) throw error;
-    expect(error.url).toEndWith("/v1/responses");
-    expect(error).toMatchObject({ statusCode: 404, isRetryable: false });
-    expect(error.message).toContain("openai.chat(");
-    expect(error.message).toContain("/v1/chat/completions");
+    const { text, usage } = await generateText({ model, prompt });
+    expect(text).toBe(world.sent("plain"));
+    expect(usage.totalTokens).toBeGreaterThan(0);
+    let streamed = "";
+    for await (const piece of streamText({ model, prompt }).textStream) streamed += piece;
+    expect(streamed).toBe(world.sent("plain"));
   });
 
   test("gets reasoning as a part of its own from the compatible provider", async () => {

@@ -52,7 +52,7 @@ describe("a gateway that is asked for something it does not have", () => {
     for (const route of servedRoutes) expect(error.message).toContain(route);
     expect(error.message).toContain("needs /v1 at its end");
     expect(servedRoutes).toContain("GET /v1/models/{model}");
-    expect(servedRoutes).not.toContain("POST /v1/responses");
+    for (const route of ["POST /v1/messages", "POST /v1/responses"]) expect(servedRoutes).toContain(route);
   });
 
   test("logs the path and who asked, and neither a query nor a key", async () => {
@@ -71,9 +71,9 @@ describe("a gateway that is asked for something it does not have", () => {
     const long = await get(`/${"ab/".repeat(1000)}`, { "User-Agent": "x".repeat(5000) });
     const bounded = await logged("request_id", long.header("x-request-id"));
     expect([String(bounded["path"]).length, String(bounded["user_agent"]).length]).toEqual([200, 200]);
-    const responses = await get("/v1/responses", { Authorization: `Bearer ${clientKey}` }, "POST");
-    expect(responses.json()).toMatchObject({ error: { code: "unknown_route" } });
-    await logged("path", "/v1/responses");
+    const moderations = await get("/v1/moderations", { Authorization: `Bearer ${clientKey}` }, "POST");
+    expect(moderations.json()).toMatchObject({ error: { code: "unknown_route" } });
+    await logged("path", "/v1/moderations");
   });
 });
 

@@ -746,7 +746,7 @@ describe("S57, S60, S72: every route", () => {
   });
 
   test("of a dialect we do not speak says which one we do", async () => {
-    const response = await ask({ path: "/v1/responses", headers: { ...json, ...authorised }, body: "{}" });
+    const response = await ask({ path: "/v1beta/models/m:generateContent", headers: { ...json, ...authorised }, body: "{}" });
     expect([response.status, response.text]).toEqual([404, expect.stringContaining("/v1/chat/completions")]);
   });
 });
