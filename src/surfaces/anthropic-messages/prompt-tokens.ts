@@ -1,4 +1,4 @@
-import { elementsOf, lastMember, membersOf, valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
+import { lastMember, type JsonMember } from "../../operations/json.ts";
 import { present } from "../../operations/mistakes.ts";
 
 /**
@@ -13,7 +13,7 @@ export function promptTokens(body: Uint8Array, members: readonly JsonMember[]): 
     if (member === undefined) continue;
     bytes += member.end - member.start;
     if (key !== "messages") continue;
-    const media = mediaIn(body, member, levelsMax);
+    const media = mediaIn(body, member.start, member.end);
     bytes -= media.bytes;
     tokens += media.tokens;
   }
@@ -28,45 +28,46 @@ interface Media {
   readonly tokens: number;
 }
 
-const none: Media = { bytes: 0, tokens: 0 };
-
-/** Messages have content, and the results of tools inside of it have content again. */
-const levelsMax = 3;
-
-/** Only what is large is looked into, so that this costs little more than the media themselves. */
-function mediaIn(body: Uint8Array, list: JsonSpan, levels: number): Media {
-  if (levels === 0 || list.kind !== "array" || isSmall(list)) return none;
+/**
+ * The strings of base64 that stand beside the word `base64`. To look for them by their structure would take several passes over what is
+ * mostly one image. A few bytes here and there tell as well: hardly any text goes on for long without a space or a quote.
+ */
+function mediaIn(body: Uint8Array, start: number, end: number): Media {
   let bytes = 0;
   let tokens = 0;
-  for (const element of elementsOf(body, list.start, list.end)) {
-    if (element.kind !== "object" || isSmall(element)) continue;
-    const members = membersOf(body, element.start, element.end);
-    const source = lastMember(members, "source");
-    const content = lastMember(members, "content");
-    const found = source?.kind === "object" ? mediumOf(body, source) : content === undefined ? none : mediaIn(body, content, levels - 1);
-    bytes += found.bytes;
-    tokens += found.tokens;
+  for (let at = start + stepBytes; at + sampleBytes < end; at += stepBytes) {
+    if (!isBase64(body, at)) continue;
+    const open = body.lastIndexOf(quote, at);
+    const close = body.indexOf(quote, at);
+    // The digits of a number look the same, and no quote need follow them.
+    if (close === -1 || close >= end) break;
+    const before = decoder.decode(body.subarray(Math.max(start, open - nearBytes), open));
+    const after = decoder.decode(body.subarray(close, Math.min(end, close + nearBytes)));
+    const near = before + after;
+    if (near.includes('"base64"')) {
+      bytes += close - open;
+      tokens += near.includes('"image/') ? imageTokens : Math.ceil((close - open) / fileBytesPerToken);
+    }
+    at = close;
   }
   return { bytes, tokens };
 }
 
-function isSmall({ start, end }: JsonSpan): boolean {
-  return end - start < mediumBytesMin;
+function isBase64(body: Uint8Array, from: number): boolean {
+  for (let at = from; at < from + sampleBytes; at++) if (base64[body[at]!] !== 1) return false;
+  return true;
 }
 
-const mediumBytesMin = 4096;
+/** Whatever is longer than two steps is found. */
+const stepBytes = 2048;
+const sampleBytes = 64;
+/** Where the other fields of a source stand. */
+const nearBytes = 128;
+const quote = 0x22;
+const decoder = new TextDecoder();
 
-function mediumOf(body: Uint8Array, source: JsonMember): Media {
-  const members = membersOf(body, source.start, source.end);
-  const type = lastMember(members, "type");
-  const data = lastMember(members, "data");
-  const isBase64 = type?.kind === "string" && valueOf(body, type) === "base64";
-  if (!isBase64 || data === undefined) return none;
-  const mediaType = lastMember(members, "media_type");
-  const bytes = data.end - data.start;
-  const isImage = mediaType?.kind === "string" && (valueOf(body, mediaType) as string).startsWith("image/");
-  return { bytes, tokens: isImage ? imageTokens : Math.ceil(bytes / fileBytesPerToken) };
-}
+const base64 = new Uint8Array(256);
+for (const character of "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") base64[character.charCodeAt(0)] = 1;
 
 /** What a large image costs at most; larger ones are scaled down to that. */
 const imageTokens = 1600;

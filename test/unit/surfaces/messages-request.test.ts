@@ -83,9 +83,13 @@ describe("the estimate of a prompt", () => {
     expect(estimate(user([{ type: "tool_result", tool_use_id: "t", content: [image(400_000)] }]))).toBeLessThan(2_000);
     const file = { type: "base64", media_type: "application/pdf", data: "A".repeat(600_000) };
     expect(estimate(user([{ type: "document", source: file }]))).toBeLessThan(30_000);
-    // A text is one, whatever it is in.
+    expect(estimate(user([image(5_000), image(5_000)]))).toBeLessThan(3_400);
+    const dataFirst = { type: "image", source: { data: "A".repeat(400_000), type: "base64", media_type: "image/png" } };
+    expect(estimate(user([{ type: "text", text: "x ".repeat(1000) }, dataFirst]))).toBeLessThan(2_300);
+    // A text is one, whatever it is in and whatever it looks like.
     const text = { type: "text", media_type: "text/plain", data: "x".repeat(400_000) };
     expect(estimate(user([{ type: "document", source: text }]))).toBeGreaterThan(90_000);
+    expect(estimate(user("A".repeat(400_000)))).toBeGreaterThan(90_000);
   });
 
   test("is what a request to count tokens is answered with", () => {
@@ -150,6 +154,12 @@ describe("hostile input", () => {
     expect(conversation.uncarried).toEqual(["__proto__", "constructor"]);
     expect(conversation.turns[0]!.parts[0]).toMatchObject({ arguments: '{"__proto__":{"x":1}}' });
     expect(conversation.turns[1]!.parts).toEqual([{ kind: "text", text: "hi" }]);
+  });
+
+  test("a number of many digits is not taken for an image without an end", () => {
+    const digits = "1".repeat(10_000);
+    expect(askOf(`{"model":"m","max_tokens":1,"messages":[${digits}]}`).promptTokensEstimate).toBe(2501);
+    expect(askOf(`{"max_tokens":1,"messages":[${digits}, ${digits}],"model":"m"}`).promptTokensEstimate).toBe(5001);
   });
 
   test("names of fields that would not fit into a header are not repeated", () => {
