@@ -6,6 +6,7 @@ import { JsonProgress } from "./json-progress.ts";
 import {
   callId,
   citationsOf,
+  freeInputJson,
   inputJson,
   messageId,
   messageJson,
@@ -33,7 +34,7 @@ interface Block {
   text: string;
   /** Nothing is added to it any more. */
   closed: boolean;
-  /** Of a call: how much of its arguments has come. */
+  /** Of a call: how much of its arguments has come. Null where they are a free text. */
   readonly progress: JsonProgress | null;
   /** Of a call: arguments that are no object, at least not yet. */
   held: string;
@@ -172,7 +173,7 @@ export class MessagesWriter implements StreamWriter {
     this.push(blockOf("redacted", redactedBlock(this.context.seal({ kind: "text", text, signature }))));
   }
 
-  private addCall({ index, id, name, signature }: Extract<StreamPart, { kind: "tool_call" }>): void {
+  private addCall({ index, id, name, custom, signature }: Extract<StreamPart, { kind: "tool_call" }>): void {
     const { seal } = this.context;
     const known = callId(id, this.callCount, this.context);
     this.callCount++;
@@ -182,16 +183,20 @@ export class MessagesWriter implements StreamWriter {
     if (signature !== undefined && seal !== null) {
       this.push(blockOf("redacted", redactedBlock(seal({ kind: "tool_call", id: known, name, arguments: "", signature }))));
     }
-    const block = blockOf("call", toolUseBlock(known, name, "{}"), new JsonProgress());
+    const block = blockOf("call", toolUseBlock(known, name, "{}"), custom === true ? null : new JsonProgress());
     this.calls.set(index, block);
     this.push(block);
   }
 
   private addArguments(index: number, text: string): void {
     const block = this.calls.get(index);
-    const progress = block?.progress;
-    if (block === undefined || progress == null || block.closed) return;
+    if (block === undefined || block.closed) return;
     this.characters += text.length;
+    const { progress } = block;
+    if (progress === null) {
+      block.held += text;
+      return;
+    }
     const piece = progress.take(text);
     if (progress.isObject === true) {
       const all = block.held + piece;
@@ -252,7 +257,8 @@ export class MessagesWriter implements StreamWriter {
   }
 
   private stop(block: Block): void {
-    const input = block.kind === "call" && block.held !== "" ? inputJson(block.held) : "{}";
+    const isFree = block.kind === "call" && block.progress === null;
+    const input = isFree ? freeInputJson(block.held) : block.held === "" ? "{}" : inputJson(block.held);
     if (input !== "{}") this.delta(inputDelta(input));
     this.event("content_block_stop", `"index":${this.index}`);
     this.queue.shift();

@@ -162,6 +162,11 @@ describe("a stream", () => {
       [call(0), pieceOf(0, ' {"a":"}"} {'), pieceOf(0, "}")],
       framed(`0 ${toolStart("c0", "f0")}`, '0 input_json_delta  {"a":"}"}', "0 stop"),
     ],
+    [
+      "a call with free text",
+      [{ kind: "tool_call", index: 0, id: "c", name: "f", custom: true }, pieceOf(0, "{x"), pieceOf(0, "} y")],
+      framed(`0 ${toolStart("c", "f")}`, '0 input_json_delta {"input":"{x} y"}', "0 stop"),
+    ],
     ["a call without an id", [call(0, "", "f")], framed(`0 ${toolStart("toolu_seed_0", "f")}`, "0 stop")],
     ["arguments of no call", [pieceOf(3, "{}")], framed()],
     [
