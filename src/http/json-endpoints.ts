@@ -1,7 +1,6 @@
 import type { Key } from "../keys/key.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import { anthropicMessages, countTokensBody, readCountTokensRequest } from "../surfaces/anthropic-messages/index.ts";
-import { openaiResponses } from "../surfaces/openai-responses/index.ts";
+import { countTokensBody, messagesSurface, readCountTokensRequest, responsesSurface } from "../surfaces/index.ts";
 import type { Surface } from "../operations/conversation/surface.ts";
 import type { Conversation } from "../operations/conversation/conversation.ts";
 import { readChatRequest, type ChatRequest } from "../operations/chat/chat-request.ts";
@@ -32,10 +31,10 @@ export const speech: Endpoint = {
   read: readSpeech,
 };
 
-/** POST /v1/messages: the Messages API of Anthropic. */
-export const messages: Endpoint = surfaceEndpoint(anthropicMessages);
-/** POST /v1/responses: the Responses API of OpenAI. */
-export const responses: Endpoint = surfaceEndpoint(openaiResponses);
+/** POST /v1/messages. */
+export const messages: Endpoint = surfaceEndpoint(messagesSurface);
+/** POST /v1/responses. */
+export const responses: Endpoint = surfaceEndpoint(responsesSurface);
 
 function surfaceEndpoint(surface: Surface): Endpoint {
   const parse = (body: Uint8Array | Failure): ParsedRequest | Failure => parseSurface(surface, body);

@@ -5,7 +5,7 @@ import type { Key } from "../keys/key.ts";
 import { operations, operationsNamed, type Operation } from "../operations/operation.ts";
 import type { Surface } from "../operations/conversation/surface.ts";
 import { isFailure } from "../operations/failure.ts";
-import { anthropicMessages, modelBody, modelsBody } from "../surfaces/anthropic-messages/index.ts";
+import { messagesSurface, modelBody, modelsBody } from "../surfaces/index.ts";
 import { errorResponse } from "./errors.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 import { unknownModel } from "./request-errors.ts";
@@ -39,7 +39,7 @@ function listForMessages(snapshot: Snapshot, key: Key, head: ResponseHead, query
     .map(([id]) => ({ id, displayName: null, createdSeconds: createdSeconds(snapshot, id) }));
   const asked = new URLSearchParams(query);
   const body = modelsBody(models, { limit: asked.get("limit"), afterId: asked.get("after_id"), beforeId: asked.get("before_id") });
-  return isFailure(body) ? errorResponse(body, head, null, anthropicMessages) : jsonBody(body, head);
+  return isFailure(body) ? errorResponse(body, head, null, messagesSurface) : jsonBody(body, head);
 }
 
 function jsonBody(body: Uint8Array, head: ResponseHead): HttpResponse {

@@ -144,7 +144,10 @@ function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOpti
 /** The API in which a client is answered: that of its route, or what its headers show where two share a path. */
 function surfaceOf({ name }: HttpRoute, request: IncomingRequest): Surface | null {
   if (name === "count_tokens") return messages.surface;
-  if (name === "models" || name === "model") return request.header("anthropic-version") === null ? null : messages.surface;
+  if (name === "models" || name === "model") {
+    const { surface } = messages;
+    return surface?.versionHeader === undefined || request.header(surface.versionHeader) === null ? null : surface;
+  }
   return endpoints.get(name)?.surface ?? null;
 }
 

@@ -33,7 +33,7 @@ function ask(model: string, more: Partial<Params> = {}): Params {
 
 /** What a call was refused with; null where it was not. */
 async function failureOf(calling: PromiseLike<unknown>): Promise<APIError | null> {
-  return await calling.then(
+  return calling.then(
     () => null,
     (error: unknown) => error as APIError,
   );

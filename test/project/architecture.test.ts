@@ -195,8 +195,8 @@ const providerNames: readonly string[] = [
   ]),
 ].filter((name) => !mistakable.includes(name));
 
-/** Client libraries bear the name of the API they speak; this message tells their users what to call. */
-const granted: ReadonlySet<string> = new Set(["src/http/request-errors.ts: openai"]);
+/** The index of surfaces names their folders, as that of dialects does. */
+const granted: ReadonlySet<string> = new Set(["src/surfaces/index.ts: openai", "src/surfaces/index.ts: anthropic"]);
 
 /** An API that many providers implement has the name of the one that defined it, and so has the surface that speaks it. */
 const apiNames = /\bOpenAI(?: API\b| Responses\b|-compatible\b)|"(?:openai-chat|openai-responses|anthropic-messages)"/g;

@@ -12,7 +12,7 @@ import { parseUntrusted } from "../untrusted.ts";
 export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
   if (sniffsAsEvents(body)) return failure("bad_response", "a stream came where a whole answer was asked for");
-  const answer = parseUntrusted(decoder.decode(body), body) as ChatAnswer | null | undefined;
+  const answer = parseUntrusted(decoder.decode(body), body) as ChatCompletion | null | undefined;
   if (answer === undefined) return failure("bad_response", "the answer is not JSON");
   if (typeof answer !== "object" || answer === null) return failure("bad_response", "the answer is JSON, but not an object");
   if (answer.error !== undefined && answer.error !== null) return explainInBand(answer.error);
@@ -25,7 +25,7 @@ export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   return { kind: "whole", body, type: "application/json", usage: tokenUsage(answer.usage), finish };
 }
 
-interface ChatAnswer {
+interface ChatCompletion {
   readonly error?: unknown;
   readonly choices?: unknown;
   readonly usage?: unknown;

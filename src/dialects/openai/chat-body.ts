@@ -1,6 +1,6 @@
 import { customDescription, customParameters, wrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import type {
-  AudioPart,
+  InputAudioPart,
   Conversation,
   FilePart,
   ImagePart,
@@ -10,7 +10,7 @@ import type {
   Tool,
   ToolChoice,
   ToolResultPart,
-  Turn,
+  ConversationTurn,
 } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
@@ -79,7 +79,7 @@ function set(body: Record<string, unknown>, key: string, value: unknown): void {
   if (value !== null) body[key] = value;
 }
 
-function encodeTurn(turn: Turn, quirks: Quirks, dropped: Set<string>): readonly unknown[] {
+function encodeTurn(turn: ConversationTurn, quirks: Quirks, dropped: Set<string>): readonly unknown[] {
   switch (turn.role) {
     case "system":
     case "developer":
@@ -156,7 +156,7 @@ function encodeResults(parts: readonly Part[]): readonly unknown[] {
   const results = new Map<string, ToolResultPart>();
   for (const part of parts) if (part.kind === "tool_result") results.set(part.callId, part);
   const messages: unknown[] = [];
-  const attached: (ImagePart | FilePart | AudioPart)[] = [];
+  const attached: (ImagePart | FilePart | InputAudioPart)[] = [];
   for (const { callId, content, isError } of results.values()) {
     const texts: string[] = [];
     for (const part of content) {

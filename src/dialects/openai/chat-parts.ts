@@ -10,7 +10,8 @@ type Json = Readonly<Record<string, unknown>>;
 /** The parts of a complete answer, of which `readAnswer` has found that it is one. Only the first choice is read. */
 export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer | Failure {
   const answer = objectOf(JSON.parse(decoder.decode(body)));
-  const choice = objectOf((answer?.["choices"] as readonly unknown[])[0]);
+  const choices = answer?.["choices"];
+  const choice = Array.isArray(choices) ? objectOf((choices as readonly unknown[])[0]) : null;
   const message = objectOf(choice?.["message"]);
   if (message === null) return failure("bad_response", "the answer's choice has no message");
   const names = new ToolNames(tools);

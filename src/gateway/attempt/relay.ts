@@ -1,6 +1,6 @@
 import type { Emission } from "../../operations/emission.ts";
 import type { StreamPart } from "../../operations/conversation/answer-parts.ts";
-import type { StreamWriter } from "../../operations/conversation/surface.ts";
+import type { AnswerWriter } from "../../operations/conversation/surface.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import type { OutputSource } from "../call-result.ts";
@@ -28,7 +28,7 @@ export class Relay implements OutputSource {
     private readonly tellsBreaks = true,
     private readonly rescue: Rescue | null = null,
     /** Writes the answer for a client that speaks another API than the upstream; null: its frames are sent as they are. */
-    private readonly writer: StreamWriter | null = null,
+    private readonly writer: AnswerWriter | null = null,
   ) {
     this.first = stream.first;
     stream.first = [];

@@ -1,5 +1,5 @@
 import { isTokenBound, readChatRequest, type ChatRequest } from "./chat-request.ts";
-import type { Conversation, Turn } from "../conversation/conversation.ts";
+import type { Conversation, ConversationTurn } from "../conversation/conversation.ts";
 import { isFailure, type Failure } from "../failure.ts";
 import { elementsOf, lastMember, membersOf, valueOf } from "../json.ts";
 import { endOf } from "./resume.ts";
@@ -35,8 +35,8 @@ function continuedConversation(
   tokensSpent: number,
 ): ChatRequest | null {
   if (isFailure(conversation) || conversation.turns.at(-1)?.role === "assistant") return null;
-  const answer: Turn = { role: "assistant", parts: [{ kind: "text", text: text.trimEnd() }] };
-  const request: Turn = { role: "user", parts: [{ kind: "text", text: requestToRepeat(endOf(text)) }] };
+  const answer: ConversationTurn = { role: "assistant", parts: [{ kind: "text", text: text.trimEnd() }] };
+  const request: ConversationTurn = { role: "user", parts: [{ kind: "text", text: requestToRepeat(endOf(text)) }] };
   const { turns, maxOutputTokens } = conversation;
   const rest: Conversation = {
     ...conversation,

@@ -1,5 +1,7 @@
+import type { JsonObject } from "../json.ts";
+
 /** The APIs that clients speak for chats. */
-export type SurfaceName = "openai-chat" | "anthropic-messages" | "openai-responses" | "gemini";
+export type SurfaceName = "openai-chat" | "anthropic-messages" | "openai-responses";
 
 /**
  * What a chat request says, whatever API the client speaks and whatever API the upstream speaks. A surface parses a client's body
@@ -7,7 +9,7 @@ export type SurfaceName = "openai-chat" | "anthropic-messages" | "openai-respons
  * client's bytes are sent with a few values spliced in.
  */
 export interface Conversation {
-  readonly turns: readonly Turn[];
+  readonly turns: readonly ConversationTurn[];
   readonly tools: readonly Tool[];
   readonly toolChoice: ToolChoice | null;
   /** False: at most one tool call in an answer. Null: the client does not say. */
@@ -28,15 +30,15 @@ export interface Conversation {
   readonly uncarried: readonly string[];
 }
 
-export type Role = "system" | "developer" | "user" | "assistant" | "tool";
+export type ConversationRole = "system" | "developer" | "user" | "assistant" | "tool";
 
 /** One message, at its place in the conversation. The results of tools have turns of their own, with the role `tool`. */
-export interface Turn {
-  readonly role: Role;
+export interface ConversationTurn {
+  readonly role: ConversationRole;
   readonly parts: readonly Part[];
 }
 
-export type Part = TextPart | ImagePart | AudioPart | FilePart | ToolCallPart | ToolResultPart | ReasoningPart | RefusalPart;
+export type Part = TextPart | ImagePart | InputAudioPart | FilePart | ToolCallPart | ToolResultPart | ReasoningPart | RefusalPart;
 
 export interface TextPart {
   readonly kind: "text";
@@ -55,7 +57,7 @@ export interface ImagePart {
   readonly cache?: CacheMarker;
 }
 
-export interface AudioPart {
+export interface InputAudioPart {
   readonly kind: "audio";
   /** `wav` or `mp3`, as the OpenAI API names them. */
   readonly format: string;
@@ -95,7 +97,7 @@ export interface ToolCallPart {
 export interface ToolResultPart {
   readonly kind: "tool_result";
   readonly callId: string;
-  readonly content: readonly (TextPart | ImagePart | FilePart | AudioPart)[];
+  readonly content: readonly (TextPart | ImagePart | FilePart | InputAudioPart)[];
   readonly isError: boolean;
   readonly cache?: CacheMarker;
 }
@@ -187,8 +189,3 @@ export interface ReasoningRequest {
 }
 
 export type ReasoningEffort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max";
-
-export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
-export interface JsonObject {
-  readonly [key: string]: JsonValue;
-}

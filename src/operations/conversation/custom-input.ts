@@ -1,4 +1,5 @@
-import type { JsonObject, Tool } from "./conversation.ts";
+import type { Tool } from "./conversation.ts";
+import type { JsonObject } from "../json.ts";
 
 /**
  * A custom tool takes free text. For an upstream that knows only functions, it becomes a function with one string, `input`, and the
@@ -75,7 +76,7 @@ export class CustomInputReader {
     const text = this.take(whole);
     if (closed) this.state = "after";
     try {
-      return JSON.parse(`"${text.replace(/[\u0000-\u001f]/g, escapeControl)}"`) as string;
+      return JSON.parse(`"${escapeControls(text)}"`) as string;
     } catch {
       return text;
     }
@@ -88,6 +89,12 @@ export class CustomInputReader {
   }
 }
 
-function escapeControl(character: string): string {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+/** Some models write line breaks into the string as they are, which JSON does not allow. */
+function escapeControls(text: string): string {
+  let escaped = "";
+  for (const character of text) {
+    const code = character.charCodeAt(0);
+    escaped += code < 0x20 ? `\\u${code.toString(16).padStart(4, "0")}` : character;
+  }
+  return escaped;
 }

@@ -9,6 +9,8 @@ import type { Conversation, Part, SurfaceName } from "./conversation.ts";
  */
 export interface Surface {
   readonly name: SurfaceName;
+  /** A header that every request of its clients has. It tells them apart where they share a path with those of another API. */
+  readonly versionHeader?: string;
   /** The header that names a response to its clients, beside `x-request-id`; absent where they read that one. */
   readonly requestIdHeader?: string;
   /** Reads the facts that the gateway decides on, and what the client can fix if the request is wrong. */
@@ -19,7 +21,7 @@ export interface Surface {
   echo?(request: ChatRequest): Readonly<Record<string, unknown>>;
   /** The body of a complete answer. */
   whole(answer: ChatAnswer, context: AnswerContext): Uint8Array;
-  writer(context: AnswerContext): StreamWriter;
+  writer(context: AnswerContext): AnswerWriter;
   error(failure: SurfaceFailure, requestId: string): Uint8Array;
   /** The status of an error where this API has another one for it than the gateway; absent where they are the same. */
   status?(failure: SurfaceFailure): number;
@@ -49,7 +51,7 @@ export type AnsweredRequest = Pick<ChatRequest, "model" | "promptTokensEstimate"
 };
 
 /** Writes the frames of a stream in the framing of the surface. One for each call: another channel may continue the answer. */
-export interface StreamWriter {
+export interface AnswerWriter {
   readonly type: string;
   /** The frames of the next parts, in order; empty where they say nothing that the client sees yet. */
   write(parts: readonly StreamPart[]): Uint8Array;

@@ -22,7 +22,7 @@ export const ownDialect = "anthropic";
 /** What a turn of the user and the result of a tool may hold. */
 type MediaPart = TextPart | ImagePart | FilePart;
 
-interface Block {
+interface ContentBlock {
   readonly type: string;
   readonly fields: JsonObject;
   readonly index: number;
@@ -77,9 +77,9 @@ export class ContentReader {
   }
 
   /** A string stands for one block of text. */
-  private blocks(content: unknown, path: string): readonly Block[] {
+  private blocks(content: unknown, path: string): readonly ContentBlock[] {
     if (typeof content === "string") return [{ type: "text", fields: { text: content }, index: 0, path }];
-    const blocks: Block[] = [];
+    const blocks: ContentBlock[] = [];
     for (const [index, value] of this.fields.list(content, path).entries()) {
       const place = `${path}.${index}`;
       const block = this.fields.object(value, place);
@@ -91,7 +91,7 @@ export class ContentReader {
   }
 
   /** Null where the block is none of them. */
-  private media(block: Block): readonly MediaPart[] | null {
+  private media(block: ContentBlock): readonly MediaPart[] | null {
     switch (block.type) {
       case "text":
         return [this.text(block)];
@@ -106,7 +106,7 @@ export class ContentReader {
     }
   }
 
-  private text(block: Block): TextPart {
+  private text(block: ContentBlock): TextPart {
     const citations = this.fields.optionalList(block.fields["citations"], `${block.path}.citations`);
     return {
       kind: "text",
@@ -116,12 +116,12 @@ export class ContentReader {
     };
   }
 
-  private image(block: Block): ImagePart {
+  private image(block: ContentBlock): ImagePart {
     const path = `${block.path}.source`;
     return { kind: "image", source: this.source(this.fields.object(block.fields["source"], path), path), ...this.cache(block) };
   }
 
-  private document(block: Block): readonly MediaPart[] {
+  private document(block: ContentBlock): readonly MediaPart[] {
     const path = `${block.path}.source`;
     const name = this.fields.optionalText(block.fields["title"], `${block.path}.title`);
     for (const key of documentHints) if (isSet(block.fields[key])) this.uncarried.add(`messages.content.document.${key}`);
@@ -131,7 +131,7 @@ export class ContentReader {
   }
 
   /** A document of blocks. Texts that follow one another are one file; an image among them stands for itself. */
-  private documentContent(block: Block, source: JsonObject, name: string | null): readonly MediaPart[] {
+  private documentContent(block: ContentBlock, source: JsonObject, name: string | null): readonly MediaPart[] {
     const parts: (ImagePart | FilePart)[] = [];
     let texts: string[] = [];
     const endFile = (): void => {
@@ -151,7 +151,7 @@ export class ContentReader {
   }
 
   /** Something that was found, as a file of text: where it was found comes first. */
-  private searchResult(block: Block): FilePart {
+  private searchResult(block: ContentBlock): FilePart {
     const { fields, path } = block;
     const texts = this.blocks(fields["content"], `${path}.content`).map((inner) =>
       inner.type === "text" ? this.text(inner).text : this.misplaced(inner, "a search result").join(""),
@@ -181,7 +181,7 @@ export class ContentReader {
     }
   }
 
-  private toolResult(block: Block): ToolResultPart {
+  private toolResult(block: ContentBlock): ToolResultPart {
     const { fields, path } = block;
     const content = fields["content"] ?? [];
     return {
@@ -199,7 +199,7 @@ export class ContentReader {
     };
   }
 
-  private toolCall(block: Block, message: number): ToolCallPart {
+  private toolCall(block: ContentBlock, message: number): ToolCallPart {
     const { fields, path, index } = block;
     this.fields.object(fields["input"], `${path}.input`);
     return {
@@ -211,7 +211,7 @@ export class ContentReader {
     };
   }
 
-  private reasoning({ type, fields, path }: Block): ReasoningPart {
+  private reasoning({ type, fields, path }: ContentBlock): ReasoningPart {
     if (type === "redacted_thinking") {
       const data = this.fields.name(fields["data"], `${path}.data`);
       return { kind: "reasoning", text: "", signature: returnedValue(data, ownDialect), redacted: true };
@@ -222,13 +222,13 @@ export class ContentReader {
     return { kind: "reasoning", text, signature: signature === "" ? null : returnedValue(signature, ownDialect) };
   }
 
-  private cache(block: Block): { readonly cache: CacheMarker } | undefined {
+  private cache(block: ContentBlock): { readonly cache: CacheMarker } | undefined {
     const cache = cacheMarker(block.fields["cache_control"], `${block.path}.cache_control`, this.fields);
     return cache === null ? undefined : { cache };
   }
 
   /** A block that cannot be carried is reported; one that does not belong here, or that nobody knows, is a mistake. */
-  private misplaced({ type, path }: Block, place: string): readonly never[] {
+  private misplaced({ type, path }: ContentBlock, place: string): readonly never[] {
     if (hostedBlock.test(type)) this.uncarried.add(`messages.content.${type}`);
     else {
       const shown = /^\w{1,64}$/.test(type) ? `'${type}'` : "one of this type";

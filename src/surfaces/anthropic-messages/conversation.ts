@@ -4,7 +4,6 @@ import type {
   Conversation,
   FilePart,
   ImagePart,
-  JsonObject as JsonSchema,
   OutputFormat,
   Part,
   ReasoningEffort,
@@ -14,7 +13,7 @@ import type {
   ToolCallPart,
   ToolChoice,
   ToolResultPart,
-  Turn,
+  ConversationTurn,
 } from "../../operations/conversation/conversation.ts";
 import type { Failure } from "../../operations/failure.ts";
 import type { JsonObject } from "../../operations/json.ts";
@@ -76,10 +75,10 @@ const carried: ReadonlySet<string> = new Set([
   ...["tools", "tool_choice", "thinking", "output_config", "output_format", "service_tier", "cache_control"],
 ]);
 
-function turnsOf(request: ChatRequest, body: JsonObject, fields: FieldReader, uncarried: Uncarried): readonly Turn[] {
+function turnsOf(request: ChatRequest, body: JsonObject, fields: FieldReader, uncarried: Uncarried): readonly ConversationTurn[] {
   const content = new ContentReader(request, fields, uncarried);
-  const turns: Turn[] = [];
-  const add = (role: Turn["role"], parts: readonly Part[]): void => {
+  const turns: ConversationTurn[] = [];
+  const add = (role: ConversationTurn["role"], parts: readonly Part[]): void => {
     if (parts.length > 0) turns.push({ role, parts });
   };
   if (body["system"] != null) add("system", content.system(body["system"], "system").flatMap(withoutAttribution));
@@ -124,7 +123,7 @@ function withoutAttribution(part: Part): readonly Part[] {
 const attribution = "x-anthropic-billing-header:";
 
 /** A marker for the whole request stands for one on the last part that can have one. */
-function markedLast(turns: readonly Turn[], cache: CacheMarker | null): readonly Turn[] {
+function markedLast(turns: readonly ConversationTurn[], cache: CacheMarker | null): readonly ConversationTurn[] {
   if (cache === null) return turns;
   const turn = turns.at(-1);
   const last = turn?.parts.findLastIndex(isMarkable) ?? -1;
@@ -161,7 +160,7 @@ function toolsOf(values: readonly unknown[], fields: FieldReader, uncarried: Unc
     tools.push({
       name: fields.name(tool["name"], `${path}.name`),
       description: fields.optionalText(tool["description"], `${path}.description`),
-      parameters: fields.object(tool["input_schema"], `${path}.input_schema`) as JsonSchema,
+      parameters: fields.object(tool["input_schema"], `${path}.input_schema`),
       strict: fields.optionalBoolean(tool["strict"], `${path}.strict`),
       ...(cache === null ? undefined : { cache }),
     });
@@ -171,14 +170,14 @@ function toolsOf(values: readonly unknown[], fields: FieldReader, uncarried: Unc
 
 const toolHints = ["allowed_callers", "defer_loading", "input_examples"] as const;
 
-interface Choice {
+interface ParsedToolChoice {
   readonly choice: ToolChoice | null;
   readonly parallel: boolean | null;
 }
 
-const noChoice: Choice = { choice: null, parallel: null };
+const noChoice: ParsedToolChoice = { choice: null, parallel: null };
 
-function choiceOf(value: JsonObject | null, tools: Tools, fields: FieldReader, uncarried: Uncarried): Choice {
+function choiceOf(value: JsonObject | null, tools: Tools, fields: FieldReader, uncarried: Uncarried): ParsedToolChoice {
   if (value === null) return noChoice;
   const type = fields.text(value["type"], "tool_choice.type");
   const single = fields.optionalBoolean(value["disable_parallel_tool_use"], "tool_choice.disable_parallel_tool_use");
@@ -222,7 +221,7 @@ function formatOf(body: JsonObject, output: JsonObject | null, fields: FieldRead
   const format = fields.optionalObject(isOld ? body["output_format"] : output["format"], path);
   if (format === null) return null;
   fields.optionalChoice(fields.text(format["type"], `${path}.type`), ["json_schema"], `${path}.type`);
-  const schema = fields.object(format["schema"], `${path}.schema`) as JsonSchema;
+  const schema = fields.object(format["schema"], `${path}.schema`);
   return { kind: "schema", name: "structured_output", description: null, schema, strict: null };
 }
 

@@ -8,6 +8,7 @@ import { MessagesWriter, ping } from "./stream.ts";
 /** `POST /v1/messages`, as the Anthropic API has it and its clients speak it. */
 export const anthropicMessages: Surface = {
   name: "anthropic-messages",
+  versionHeader: "anthropic-version",
   requestIdHeader: "request-id",
   parse: readMessagesRequest,
   conversation: messagesConversation,

@@ -11,7 +11,7 @@ export interface MessageFields {
   readonly model: string;
   /** The content as JSON, without its brackets. */
   readonly content: string;
-  readonly stop: Stop | null;
+  readonly stop: StopFields | null;
   readonly usage: MessageUsage;
 }
 
@@ -64,7 +64,7 @@ export function outputTokens(characters: number): number {
   return Math.ceil(characters / 4);
 }
 
-export interface Stop {
+export interface StopFields {
   readonly stop_reason: "end_turn" | "max_tokens" | "stop_sequence" | "tool_use" | "refusal";
   readonly stop_sequence: string | null;
   readonly stop_details: { readonly type: "refusal"; readonly category: null; readonly explanation: string | null } | null;
@@ -76,7 +76,7 @@ const notStopped = { stop_reason: null, stop_sequence: null, stop_details: null 
  * Why an answer ended. Clients run tools when the reason says so: an answer with calls that was complete ends for their sake, whatever the
  * upstream calls it, and one without does not.
  */
-export function stopOf({ reason, stopSequence }: Finish, hasCalls: boolean, refusal: string | null): Stop {
+export function stopOf({ reason, stopSequence }: Finish, hasCalls: boolean, refusal: string | null): StopFields {
   if (reason === "content_filter" || refusal !== null) {
     return { stop_reason: "refusal", stop_sequence: null, stop_details: { type: "refusal", category: null, explanation: refusal } };
   }

@@ -1,6 +1,6 @@
 import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { Part } from "../../operations/conversation/conversation.ts";
-import type { AnswerContext, StreamWriter } from "../../operations/conversation/surface.ts";
+import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { JsonProgress } from "./json-progress.ts";
 import {
@@ -24,7 +24,7 @@ import {
  * A block of the answer. The first one of the queue is on its way to the client; what the others are made of waits in them, because the
  * blocks of a stream must follow one another.
  */
-interface Block {
+interface OpenBlock {
   readonly kind: "text" | "refusal" | "thinking" | "redacted" | "call";
   /** The block as it begins, in JSON. */
   readonly start: string;
@@ -41,16 +41,16 @@ interface Block {
 }
 
 /** Writes the events of one answer. */
-export class MessagesWriter implements StreamWriter {
+export class MessagesWriter implements AnswerWriter {
   readonly type = "text/event-stream; charset=utf-8";
   private frames = "";
   private begun = false;
   private ended = false;
-  private readonly queue: Block[] = [];
+  private readonly queue: OpenBlock[] = [];
   /** The number of the first block of the queue. */
   private index = 0;
   /** The calls by the number that the upstream gave them. */
-  private readonly calls = new Map<number, Block>();
+  private readonly calls = new Map<number, OpenBlock>();
   private callCount = 0;
   private characters = 0;
   private refusal: string | null = null;
@@ -209,7 +209,7 @@ export class MessagesWriter implements StreamWriter {
   }
 
   /** The last block where it is of this kind and open, else a new one. */
-  private openBlock(kind: "text" | "refusal" | "thinking"): Block {
+  private openBlock(kind: "text" | "refusal" | "thinking"): OpenBlock {
     const last = this.queue.at(-1);
     if (last?.kind === kind && !last.closed) return last;
     const block = blockOf(kind, kind === "thinking" ? thinkingBlock("", "") : textBlock("", null));
@@ -222,13 +222,13 @@ export class MessagesWriter implements StreamWriter {
     if (last?.kind === kind) last.closed = true;
   }
 
-  private push(block: Block): void {
+  private push(block: OpenBlock): void {
     this.queue.push(block);
     if (this.queue.length === 1) this.start(block);
     else this.advance();
   }
 
-  private put(block: Block, delta: string): void {
+  private put(block: OpenBlock, delta: string): void {
     if (block === this.queue[0]) this.delta(delta);
     else block.waiting.push(delta);
   }
@@ -250,13 +250,13 @@ export class MessagesWriter implements StreamWriter {
     if (last !== undefined) this.stop(last);
   }
 
-  private start(block: Block): void {
+  private start(block: OpenBlock): void {
     this.event("content_block_start", `"index":${this.index},"content_block":${block.start}`);
     for (const delta of block.waiting) this.delta(delta);
     block.waiting.length = 0;
   }
 
-  private stop(block: Block): void {
+  private stop(block: OpenBlock): void {
     const isFree = block.kind === "call" && block.progress === null;
     const input = isFree ? freeInputJson(block.held) : block.held === "" ? "{}" : inputJson(block.held);
     if (input !== "{}") this.delta(inputDelta(input));
@@ -274,7 +274,7 @@ export class MessagesWriter implements StreamWriter {
   }
 }
 
-function blockOf(kind: Block["kind"], start: string, progress: JsonProgress | null = null): Block {
+function blockOf(kind: OpenBlock["kind"], start: string, progress: JsonProgress | null = null): OpenBlock {
   return { kind, start, waiting: [], text: "", closed: false, progress, held: "" };
 }
 

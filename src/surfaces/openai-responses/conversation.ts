@@ -1,7 +1,6 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import type {
   Conversation,
-  JsonObject as JsonSchema,
   OutputFormat,
   ReasoningEffort,
   ReasoningRequest,
@@ -88,7 +87,7 @@ function toolsOf(values: readonly unknown[], fields: FieldReader, uncarried: Unc
         tools.push({
           name: fields.name(tool["name"], `${path}.name`),
           description: description(),
-          parameters: fields.optionalObject(tool["parameters"], `${path}.parameters`) as JsonSchema | null,
+          parameters: fields.optionalObject(tool["parameters"], `${path}.parameters`),
           strict: fields.optionalBoolean(tool["strict"], `${path}.strict`),
           ...within,
         });
@@ -153,7 +152,7 @@ function formatOf(format: JsonObject | null, fields: FieldReader): OutputFormat 
         kind: "schema",
         name: fields.optionalText(format["name"], "text.format.name"),
         description: fields.optionalText(format["description"], "text.format.description"),
-        schema: fields.object(format["schema"], "text.format.schema") as JsonSchema,
+        schema: fields.object(format["schema"], "text.format.schema"),
         strict: fields.optionalBoolean(format["strict"], "text.format.strict"),
       };
     default:

@@ -1,15 +1,15 @@
 import {
   returnedValue,
-  type AudioPart,
+  type InputAudioPart,
   type FilePart,
   type ImagePart,
   type MediaSource,
   type Part,
   type ReasoningPart,
-  type Role,
+  type ConversationRole,
   type TextPart,
   type ToolResultPart,
-  type Turn,
+  type ConversationTurn,
 } from "../../operations/conversation/conversation.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
@@ -19,7 +19,7 @@ import { ownReasoningId } from "./response.ts";
 
 /** Reads the items of an input into turns: what one answer consisted of becomes one turn, and so do the results that follow it. */
 export class ItemReader {
-  private readonly all: { readonly role: Role; readonly parts: Part[] }[] = [];
+  private readonly all: { readonly role: ConversationRole; readonly parts: Part[] }[] = [];
   private readonly callIds = new Set<string>();
   /** Tools that an item of the input adds. */
   readonly tools: unknown[] = [];
@@ -29,7 +29,7 @@ export class ItemReader {
     private readonly uncarried: Uncarried,
   ) {}
 
-  get turns(): readonly Turn[] {
+  get turns(): readonly ConversationTurn[] {
     return this.all;
   }
 
@@ -42,7 +42,7 @@ export class ItemReader {
   }
 
   /** Adds a part to the last turn where that is of the same role and goes on; else to a new one. */
-  add(role: Role, part: Part): void {
+  add(role: ConversationRole, part: Part): void {
     const last = this.all.at(-1);
     const goesOn = last?.role === role && (role === "tool" || (role === "assistant" && !follows(last.parts, part)));
     if (goesOn) last.parts.push(part);
@@ -129,7 +129,7 @@ export class ItemReader {
     return { kind: "file", source: mediaOf(fields.text(part["file_data"], `${path}.file_data`)), name };
   }
 
-  private audio(audio: JsonObject, path: string): AudioPart {
+  private audio(audio: JsonObject, path: string): InputAudioPart {
     const { fields } = this;
     return { kind: "audio", format: fields.text(audio["format"], `${path}.format`), data: fields.text(audio["data"], `${path}.data`) };
   }
@@ -196,7 +196,7 @@ function isRole(role: string): role is "user" | "assistant" | "system" | "develo
   return role === "user" || role === "assistant" || role === "system" || role === "developer";
 }
 
-function isContent(part: Part): part is TextPart | ImagePart | FilePart | AudioPart {
+function isContent(part: Part): part is TextPart | ImagePart | FilePart | InputAudioPart {
   return part.kind === "text" || part.kind === "image" || part.kind === "file" || part.kind === "audio";
 }
 

@@ -1,6 +1,6 @@
 import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { ProviderValue } from "../../operations/conversation/conversation.ts";
-import type { AnswerContext, StreamWriter } from "../../operations/conversation/surface.ts";
+import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { callItem, itemId, messageItem, reasoningItem, responseObject, sealedOf, textContent, type Item } from "./response.ts";
 
@@ -16,7 +16,7 @@ interface OpenItem {
 }
 
 /** Writes the events of one response. */
-export class ResponsesWriter implements StreamWriter {
+export class ResponsesWriter implements AnswerWriter {
   readonly type = "text/event-stream; charset=utf-8";
   private frames = "";
   private sequence = 0;

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { usualQuirks } from "../../../src/dialects/presets.ts";
 import { encodeChatBody } from "../../../src/dialects/openai/chat-body.ts";
-import type { Conversation, Part, Tool, Turn } from "../../../src/operations/conversation/conversation.ts";
+import type { Conversation, Part, Tool, ConversationTurn } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 
 const empty: Conversation = {
@@ -43,7 +43,7 @@ function encoded(
   return { body: JSON.parse(new TextDecoder().decode(result.body)) as Record<string, unknown>, dropped: result.dropped };
 }
 
-function messagesOf(...turns: readonly Turn[]): unknown {
+function messagesOf(...turns: readonly ConversationTurn[]): unknown {
   return encoded({ turns }).body["messages"];
 }
 
@@ -149,7 +149,9 @@ describe("a conversation becomes a chat completion request", () => {
   });
 
   test("without the reasoning of earlier answers where the upstream refuses it", () => {
-    const turns: readonly Turn[] = [{ role: "assistant", parts: [{ kind: "reasoning", text: "hm", signature: null }, text("yes")] }];
+    const turns: readonly ConversationTurn[] = [
+      { role: "assistant", parts: [{ kind: "reasoning", text: "hm", signature: null }, text("yes")] },
+    ];
     expect(encoded({ turns }, { ...usualQuirks, reasoningHistory: false }).body["messages"]).toEqual([
       { role: "assistant", content: "yes" },
     ]);
@@ -212,7 +214,7 @@ const part: fc.Arbitrary<Part> = fc.oneof(
     isError: fc.boolean(),
   }),
 );
-const turn: fc.Arbitrary<Turn> = fc.record({
+const turn: fc.Arbitrary<ConversationTurn> = fc.record({
   role: fc.constantFrom("system" as const, "developer" as const, "user" as const, "assistant" as const, "tool" as const),
   parts: fc.array(part, { maxLength: 3 }),
 });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Part, ToolResultPart, Turn } from "../../../src/operations/conversation/conversation.ts";
+import type { Part, ToolResultPart, ConversationTurn } from "../../../src/operations/conversation/conversation.ts";
 import { conversationOf, mistakeOf, question, requestWith } from "../../support/messages.ts";
 
-function turnsOf(...messages: readonly object[]): readonly Turn[] {
+function turnsOf(...messages: readonly object[]): readonly ConversationTurn[] {
   return conversationOf(requestWith({ messages })).turns;
 }
 
@@ -16,10 +16,10 @@ function assistantParts(...content: readonly object[]): readonly Part[] {
 }
 
 const text = (text: string): object => ({ type: "text", text });
-const asked: Turn = { role: "user", parts: [{ kind: "text", text: "Why?" }] };
+const asked: ConversationTurn = { role: "user", parts: [{ kind: "text", text: "Why?" }] };
 
 describe("the system prompt", () => {
-  const system = (value: unknown): readonly Turn[] => conversationOf(requestWith({ system: value })).turns;
+  const system = (value: unknown): readonly ConversationTurn[] => conversationOf(requestWith({ system: value })).turns;
 
   test("is the first turn: a string as one text, blocks as they are", () => {
     expect(system("Be brief.")).toEqual([{ role: "system", parts: [{ kind: "text", text: "Be brief." }] }, asked]);
@@ -39,7 +39,7 @@ describe("the system prompt", () => {
 
   test("loses the line that one client writes about itself, which is another in each request", () => {
     const line = "x-anthropic-billing-header: cc_version=2.1; cch=5f3a9;";
-    const brief: Turn = { role: "system", parts: [{ kind: "text", text: "Be brief." }] };
+    const brief: ConversationTurn = { role: "system", parts: [{ kind: "text", text: "Be brief." }] };
     expect(system([text(line), text("Be brief.")])).toEqual([brief, asked]);
     expect(system([text(`${line}\nBe brief.`)])).toEqual([brief, asked]);
     expect(system(`${line}\n\nBe brief.`)).toEqual([brief, asked]);
@@ -534,7 +534,7 @@ describe("a well-formed conversation", () => {
     });
   }
 
-  function essenceOfParts(turns: readonly Turn[]): readonly unknown[] {
+  function essenceOfParts(turns: readonly ConversationTurn[]): readonly unknown[] {
     return turns.flatMap(({ role, parts }) =>
       parts.map((part): unknown => {
         switch (part.kind) {
