@@ -720,7 +720,7 @@ describe("S57, S60, S72: every route", () => {
       const { status } = await ask(options);
       expect([path, status]).toEqual([path, route.access === "public" ? 200 : 401]);
     }
-    expect(paths.filter((path) => routeOf(path)?.access === "public")).toEqual(["/healthz", "/health", "/readyz"]);
+    expect(paths.filter((path) => routeOf(path)?.access === "public")).toEqual(["/", "/healthz", "/health", "/readyz"]);
   });
 
   test("accepts its own method only, and says which", async () => {
