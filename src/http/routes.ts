@@ -38,7 +38,8 @@ export function baseUrlMistake(path: string): string | null {
   if (routeOf(`/v1${slashed}`) !== null) return "The base URL of the client needs /v1 at its end.";
   const once = slashed.replace(/^\/v1(?:\/v1)+\//, "/v1/");
   if (once !== slashed && routeOf(once) !== null) return "The path has /v1 twice: leave it out of the base URL, or out of the path.";
-  if (slashed !== path && slashed !== "/" && routeOf(slashed) !== null) return "The path has a slash too many: end the base URL without one.";
+  if (slashed !== path && slashed !== "/" && routeOf(slashed) !== null)
+    return "The path has a slash too many: end the base URL without one.";
   return slashed.endsWith("/") && routeOf(slashed.slice(0, -1)) !== null ? "The path must not end with a slash." : null;
 }
 

@@ -50,7 +50,8 @@ export function encodeChatBody(
     if (conversation.toolChoice !== null) body["tool_choice"] = encodeToolChoice(conversation.toolChoice, tools);
     if (conversation.parallelToolCalls !== null) body["parallel_tool_calls"] = conversation.parallelToolCalls;
   }
-  if (maxOutputTokens !== null) body[quirks.tokenBound] = maxOutputTokens;
+  // Zero, which fills a prompt cache in another API, is refused in this one.
+  if (maxOutputTokens !== null) body[quirks.tokenBound] = Math.max(1, maxOutputTokens);
   const effort = reasoning?.effort ?? effortOf(reasoning?.budgetTokens ?? null);
   if (effort !== null) body["reasoning_effort"] = effort;
   if (conversation.outputFormat !== null) body["response_format"] = encodeFormat(conversation.outputFormat);
@@ -64,7 +65,7 @@ export function encodeChatBody(
     if (sampling.topLogprobs > 0) body["top_logprobs"] = sampling.topLogprobs;
   }
   if (stop.length > 0) body["stop"] = stop.slice(0, stopsMax);
-  set(body, "user", conversation.endUser);
+  set(body, "user", conversation.endUser === null ? null : shortName(conversation.endUser));
   set(body, "prompt_cache_key", conversation.promptCacheKey);
   set(body, "service_tier", conversation.serviceTier);
   set(body, "verbosity", conversation.verbosity);
@@ -198,7 +199,7 @@ function encodePart(part: Part): unknown {
 }
 
 function encodeFile({ source, name }: FilePart): unknown {
-  if (source.kind === "text") return { type: "text", text: source.text };
+  if (source.kind === "text") return { type: "text", text: name === null ? source.text : `${name}:\n\n${source.text}` };
   if (source.kind === "id") return { type: "file", file: { file_id: source.id } };
   return { type: "file", file: { filename: name ?? "file", file_data: urlOf(source) } };
 }
@@ -275,6 +276,12 @@ function effortOf(budgetTokens: number | null): string | null {
   return budgetTokens < 16_384 ? "medium" : "high";
 }
 
+/** Providers take 64 characters, and one client sends more than a hundred. */
+function shortName(name: string): string {
+  return name.length <= userMax ? name : wireName({ name });
+}
+
+const userMax = 64;
 const stopsMax = 4;
 const none: readonly unknown[] = [];
 const encoder = new TextEncoder();

@@ -21,14 +21,14 @@ export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer
   const text = textOf(message["content"]);
   if (text !== "") parts.push({ kind: "text", text });
   if (typeof message["refusal"] === "string" && message["refusal"] !== "") parts.push({ kind: "refusal", text: message["refusal"] });
-  for (const [index, call] of callsOf(message).entries()) {
+  for (const call of callsOf(message)) {
     const named = objectOf(call["function"]);
     const name = typeof named?.["name"] === "string" ? named["name"] : "";
     const tool = names.toolOf(name);
     const args = argumentsOf(named?.["arguments"]);
     parts.push({
       kind: "tool_call",
-      id: idOf(call["id"], index),
+      id: stringOf(call["id"]) ?? "",
       ...calledAs(tool, name),
       arguments: tool?.custom === undefined ? args || "{}" : unwrapCustomInput(args),
     });
@@ -95,7 +95,7 @@ export class ChunkParts {
       const name = typeof named?.["name"] === "string" ? named["name"] : "";
       if (name === "" || this.calls.size >= callsMax) return;
       const tool = this.names.toolOf(name);
-      call = { id: idOf(piece["id"], index), input: tool?.custom === undefined ? null : new CustomInputReader() };
+      call = { id: stringOf(piece["id"]) ?? "", input: tool?.custom === undefined ? null : new CustomInputReader() };
       this.calls.set(index, call);
       parts.push({ kind: "tool_call", index, id: call.id, ...calledAs(tool, name) });
     }
@@ -135,11 +135,6 @@ function calledAs(tool: Tool | null, name: string): { readonly name: string; rea
     ...(tool.namespace === undefined ? undefined : { namespace: tool.namespace }),
     ...(tool.custom === undefined ? undefined : { custom: true as const }),
   };
-}
-
-/** Calls without an id exist; the client needs one to answer to. It depends on nothing but the position, so that a replay is the same. */
-function idOf(id: unknown, index: number): string {
-  return typeof id === "string" && id !== "" ? id : `call_${index}`;
 }
 
 function callsOf(message: Json): readonly Json[] {

@@ -36,6 +36,7 @@ export type StreamPart =
   | {
       readonly kind: "tool_call";
       readonly index: number;
+      /** Empty where the upstream gave none: the client needs one to answer to, and the surface makes it. */
       readonly id: string;
       readonly name: string;
       /** The namespace that the tool was declared in, and whether it takes free text: `tool_arguments` are that text then. */

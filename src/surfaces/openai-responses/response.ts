@@ -64,7 +64,11 @@ export interface ItemCall {
 
 export function callItem(context: AnswerContext, index: number, call: ItemCall, status: string): Item {
   const { id, name, namespace, custom, arguments: text } = call;
-  const named = { call_id: id, name, ...(namespace === undefined ? undefined : { namespace }) };
+  const named = {
+    call_id: id === "" ? itemId("call", context, index) : id,
+    name,
+    ...(namespace === undefined ? undefined : { namespace }),
+  };
   return custom === true
     ? { id: itemId("ctc", context, index), type: "custom_tool_call", status, ...named, input: text }
     : { id: itemId("fc", context, index), type: "function_call", status, ...named, arguments: text };

@@ -183,6 +183,17 @@ describe("a conversation becomes a chat completion request", () => {
     expect(body["parallel_tool_calls"]).toBe(false);
   });
 
+  test("with a short name of its user, and at least one token", () => {
+    expect(encoded({ endUser: "u1" }).body["user"]).toBe("u1");
+    expect(encoded({ endUser: "u".repeat(150) }).body["user"]).toMatch(/^u{50,55}_[0-9a-f]{8}$/);
+    expect(encoded({ maxOutputTokens: 0 }).body["max_tokens"]).toBe(1);
+  });
+
+  test("with the name of a text file", () => {
+    const parts: readonly Part[] = [{ kind: "file", source: { kind: "text", text: "b" }, name: "a.txt" }];
+    expect(messagesOf({ role: "user", parts })).toEqual([{ role: "user", content: [{ type: "text", text: "a.txt:\n\nb" }] }]);
+  });
+
   test("without a tool choice where no tool is left", () => {
     expect(encoded({ toolChoice: { kind: "required" } }).body).not.toHaveProperty("tool_choice");
   });
