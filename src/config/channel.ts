@@ -112,7 +112,6 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
   };
 }
 
-
 function supports(dialect: string, operation: Operation): boolean {
   return dialects.get(dialect)?.[operation] !== undefined;
 }
