@@ -9,7 +9,7 @@ export type CallRequest = ChatRequest | TranscriptionRequest | SpeechRequest;
 export interface RetryCost {
   readonly bodyBytes: number;
   readonly choices: number;
-  /** Tools that run at the upstream. */
+  /** Tools that run at the upstream, and so would run again. */
   readonly hostedTools: boolean;
   readonly promptTokensEstimate: number;
 }
@@ -20,7 +20,8 @@ export function retryCostOf(ask: CallRequest): RetryCost {
       return {
         bodyBytes: ask.body.length,
         choices: ask.choices,
-        hostedTools: ask.hostedTools,
+        // A conversation that is translated leaves them behind: no upstream runs any, and a retry repeats nothing.
+        hostedTools: ask.hostedTools && ask.conversation === null,
         promptTokensEstimate: ask.promptTokensEstimate,
       };
     case "transcription":
