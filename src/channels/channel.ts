@@ -130,6 +130,8 @@ export interface Quirks {
   readonly tokenBound: "max_tokens" | "max_completion_tokens";
   /** Accepts the reasoning of earlier answers as `reasoning_content`; some models need it in a tool loop. */
   readonly reasoningHistory: boolean;
+  /** Knows the role `developer`. Most know only `system`, which means the same, and reject the other. */
+  readonly developerRole: boolean;
 }
 
 export function voicesOf({ voices, modelVoices }: Channel, model: string): Voices {

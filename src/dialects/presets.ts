@@ -75,9 +75,14 @@ export const usageExtension = "x_groq";
 export const defaultDialect = "openai";
 
 /** How a compatible upstream behaves unless more is known. */
-export const usualQuirks: Quirks = { streamOptions: true, tokenBound: "max_tokens", reasoningHistory: true };
-/** The provider that the API comes from: it has a newer name for the bound, and refuses fields that it does not know. */
-const strictQuirks: Quirks = { ...usualQuirks, tokenBound: "max_completion_tokens", reasoningHistory: false };
+export const usualQuirks: Quirks = { streamOptions: true, tokenBound: "max_tokens", reasoningHistory: true, developerRole: false };
+/** The provider that the API comes from: it has newer names for the bound and a role, and refuses fields that it does not know. */
+export const strictQuirks: Quirks = {
+  ...usualQuirks,
+  tokenBound: "max_completion_tokens",
+  reasoningHistory: false,
+  developerRole: true,
+};
 
 const chatOnly: readonly Operation[] = ["chat"];
 const everything: readonly Operation[] = ["chat", "transcription", "speech"];

@@ -91,7 +91,7 @@ describe("the official client of the Responses API, over a channel that speaks c
       response_format: { type: "json_schema", json_schema: { name: "a", schema: { type: "object" }, strict: true } },
       messages: [
         { role: "system", content: "Be brief." },
-        { role: "developer", content: "Politely." },
+        { role: "system", content: "Politely." },
         { role: "user", content: [{ type: "image_url", image_url: { url: "https://example.com/a.png", detail: "low" } }] },
       ],
     });

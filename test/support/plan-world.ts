@@ -64,7 +64,7 @@ export function channel(name: string, facts: ChannelFacts = {}): Channel {
     },
     voices: { names: new Map(), unknown: "pass", fallback: null },
     modelVoices: new Map(),
-    quirks: { streamOptions: true, tokenBound: "max_tokens", reasoningHistory: true },
+    quirks: { streamOptions: true, tokenBound: "max_tokens", reasoningHistory: true, developerRole: false },
     headers: {},
     forwardHeaders: [],
     proxy: null,

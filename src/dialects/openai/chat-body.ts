@@ -86,7 +86,8 @@ function encodeTurn(turn: ConversationTurn, quirks: Quirks, dropped: Set<string>
     case "developer":
     case "user": {
       const content = contentOf(turn.parts);
-      return content === "" && turn.role !== "user" ? [] : [{ role: turn.role, content }];
+      const role = turn.role === "developer" && !quirks.developerRole ? "system" : turn.role;
+      return content === "" && role !== "user" ? [] : [{ role, content }];
     }
     case "assistant":
       return encodeAnswer(turn.parts, quirks, dropped);

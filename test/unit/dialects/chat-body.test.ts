@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { usualQuirks } from "../../../src/dialects/presets.ts";
+import { strictQuirks, usualQuirks } from "../../../src/dialects/presets.ts";
 import { encodeChatBody } from "../../../src/dialects/openai/chat-body.ts";
 import type { Conversation, Part, Tool, ConversationTurn } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
@@ -66,7 +66,6 @@ describe("a conversation becomes a chat completion request", () => {
         { role: "user", parts: [text("hi")] },
         { role: "assistant", parts: [text("hello")] },
         { role: "system", parts: [text("now in French")] },
-        { role: "developer", parts: [text("and politely")] },
         { role: "user", parts: [text("again")] },
       ),
     ).toEqual([
@@ -74,8 +73,19 @@ describe("a conversation becomes a chat completion request", () => {
       { role: "user", content: "hi" },
       { role: "assistant", content: "hello" },
       { role: "system", content: "now in French" },
-      { role: "developer", content: "and politely" },
       { role: "user", content: "again" },
+    ]);
+  });
+
+  test("whose instructions of a developer have the only role that most upstreams know", () => {
+    const turns: readonly Turn[] = [
+      { role: "developer", parts: [text("be polite")] },
+      { role: "user", parts: [text("hi")] },
+    ];
+    expect(encoded({ turns }).body["messages"]).toMatchObject([{ role: "system", content: "be polite" }, { role: "user" }]);
+    expect(encoded({ turns }, strictQuirks).body["messages"]).toMatchObject([
+      { role: "developer", content: "be polite" },
+      { role: "user" },
     ]);
   });
 
