@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startGateway, type Gateway } from "../support/gateway.ts";
-import { ScriptedModel, type Fate, type Script } from "./scripted-model.ts";
+import { ScriptedModel, thought, type Fate, type Script } from "./scripted-model.ts";
 import { taskSteps } from "./tools.ts";
 
 const programMs = 120_000;
@@ -26,6 +26,8 @@ interface Outcome {
   readonly copy: string;
   /** The results of the three tools, as the model got them. */
   readonly results: readonly string[];
+  /** What the model thought before it called them, as it got it back. */
+  readonly thoughts: readonly (string | undefined)[];
   readonly upstreams: readonly ScriptedModel[];
   readonly gateway: Gateway;
 }
@@ -107,10 +109,12 @@ async function runTask(program: Program, model: string, fates: readonly Fate[], 
     const code = await child.exited;
     if (code !== 0) throw new Error(`the program ended with ${code}:\n${stdout}\n${stderr}\nThe gateway:\n${gateway.text}`);
     const last = upstreams.flatMap(({ requests }) => requests).at(-1);
-    const results = (last?.messages ?? []).filter(({ role }) => role === "tool").map(({ content }) => String(content));
+    const messages = last?.messages ?? [];
+    const results = messages.filter(({ role }) => role === "tool").map(({ content }) => String(content));
+    const thoughts = messages.filter(({ role }) => role === "assistant").map((message) => message.reasoning_content);
     const notes = await readFile(join(task, "notes.txt"), "utf8");
     const copy = await readFile(join(task, "copy.txt"), "utf8").catch(() => "");
-    check({ stdout, notes, copy, results, upstreams, gateway });
+    check({ stdout, notes, copy, results, thoughts, upstreams, gateway });
   } finally {
     for (const upstream of upstreams) await upstream[Symbol.asyncDispose]();
     await rm(folder, { recursive: true, force: true });
@@ -119,10 +123,13 @@ async function runTask(program: Program, model: string, fates: readonly Fate[], 
 
 const edited = "size = 3\ncolour = blue\n";
 
-function expectDone({ notes, copy, results }: Outcome): void {
+function expectDone({ notes, copy, results, thoughts }: Outcome): void {
   expect(results).toHaveLength(3);
   expect(results[0]).toContain("colour = red");
   expect(results[2]).toContain("colour = blue");
+  // Codex keeps what a broken stream said before it broke: one of them may stand there twice.
+  expect(thoughts).toHaveLength(3);
+  for (const one of thoughts) expect(one).toContain(thought);
   expect([notes, copy]).toEqual([edited, edited]);
 }
 

@@ -28,6 +28,8 @@ interface ChatMessage {
   readonly role: string;
   readonly content: unknown;
   readonly tool_call_id?: string;
+  readonly tool_calls?: readonly { readonly id: string }[];
+  readonly reasoning_content?: string;
 }
 
 interface ChatBody {
@@ -92,6 +94,8 @@ export class ScriptedModel implements AsyncDisposable {
     const { marker, steps, finalText } = this.#script;
     if (!JSON.stringify(body.messages).includes(marker) || body.tools === undefined)
       return send(response, body, textDeltas("Done."), "stop");
+    const mistake = mistakeIn(body);
+    if (mistake !== null) throw new Error(mistake);
     this.requests.push(body);
     const step = body.messages.filter(({ role }) => role === "tool").length;
     const isLast = step >= steps.length;
@@ -119,6 +123,18 @@ export class ScriptedModel implements AsyncDisposable {
 /** What becomes of an upstream in the course of a task. */
 export type Fate = "lives" | "breaks off before it says anything" | "dies while it calls the second tool";
 
+/** What providers refuse, other than the one that the API comes from: other roles, and calls without a result or the other way round. */
+function mistakeIn({ messages }: ChatBody): string | null {
+  const open = new Set<string>();
+  for (const { role, tool_calls = [], tool_call_id = "" } of messages) {
+    if (!["system", "user", "assistant", "tool"].includes(role)) return `the role ${role} is not known`;
+    if (role === "tool" && !open.delete(tool_call_id)) return `nothing was called as ${tool_call_id}`;
+    if (role !== "tool" && open.size > 0) return `no results for ${[...open].join(", ")}`;
+    for (const { id } of tool_calls) open.add(id);
+  }
+  return open.size === 0 ? null : `no results for ${[...open].join(", ")}`;
+}
+
 function toolsIn({ tools = [] }: ChatBody): readonly DeclaredTool[] {
   return tools.map(({ function: { name, description = "", parameters } }) => ({
     name,
@@ -133,11 +149,15 @@ function textDeltas(answer: string): readonly Delta[] {
   return answer.split(/(?<= )/).map((content) => ({ content }));
 }
 
+/** What the model thinks before each call. */
+export const thought = "I have a tool for this.";
+
 /** The arguments arrive in pieces, as from a real model. */
 function callDeltas({ name, arguments: args }: ToolCall, id: string): readonly Delta[] {
   const pieces = JSON.stringify(args).match(/[^]{1,24}/g) ?? [];
   const toolCall = (call: Delta): Delta => ({ tool_calls: [{ index: 0, ...call }] });
   return [
+    ...thought.split(/(?<= )/).map((reasoning) => ({ reasoning_content: reasoning })),
     { content: "Next step. " },
     toolCall({ id, type: "function", function: { name, arguments: "" } }),
     ...pieces.map((piece) => toolCall({ function: { arguments: piece } })),
