@@ -1,5 +1,5 @@
 import type { ChatAnswer, Finish, FinishReason, StreamPart } from "../../operations/conversation/answer-parts.ts";
-import type { Part, Tool } from "../../operations/conversation/conversation.ts";
+import type { Part, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import { CustomInputReader, unwrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
@@ -128,12 +128,15 @@ interface OpenCall {
 /** More calls than any answer makes. */
 const callsMax = 1024;
 
-function calledAs(tool: Tool | null, name: string): { readonly name: string; readonly namespace?: string; readonly custom?: true } {
+type CalledAs = Pick<ToolCallPart, "name" | "namespace" | "custom" | "search">;
+
+function calledAs(tool: Tool | null, name: string): CalledAs {
   if (tool === null) return { name };
   return {
     name: tool.name,
     ...(tool.namespace === undefined ? undefined : { namespace: tool.namespace }),
     ...(tool.custom === undefined ? undefined : { custom: true as const }),
+    ...(tool.search === undefined ? undefined : { search: tool.search }),
   };
 }
 

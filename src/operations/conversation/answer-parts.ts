@@ -42,6 +42,8 @@ export type StreamPart =
       /** The namespace that the tool was declared in, and whether it takes free text: `tool_arguments` are that text then. */
       readonly namespace?: string;
       readonly custom?: boolean;
+      /** It looks up more tools (OpenAI Responses: `tool_search_call`). */
+      readonly search?: true;
       readonly signature?: ProviderValue;
     }
   | { readonly kind: "tool_arguments"; readonly index: number; readonly text: string }

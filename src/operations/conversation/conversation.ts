@@ -90,6 +90,8 @@ export interface ToolCallPart {
   readonly custom?: boolean;
   /** The namespace of tools that it was declared in (OpenAI Responses). */
   readonly namespace?: string;
+  /** It looks up more tools (OpenAI Responses: `tool_search_call`). */
+  readonly search?: true;
   readonly signature?: ProviderValue;
   readonly cache?: CacheMarker;
 }
@@ -148,6 +150,8 @@ export interface Tool {
   /** Takes free text instead of arguments. The format is a description of that text (such as a grammar), or null. */
   readonly custom?: { readonly format: string | null };
   readonly namespace?: string;
+  /** The client looks up more tools with it (OpenAI Responses: `tool_search`). */
+  readonly search?: true;
   readonly cache?: CacheMarker;
 }
 

@@ -7,12 +7,13 @@ import type {
   Tool,
   ToolChoice,
 } from "../../operations/conversation/conversation.ts";
+import { wireName } from "../../operations/conversation/tool-names.ts";
 import type { Failure } from "../../operations/failure.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
 import { FieldReader } from "../field-reader.ts";
 import { Uncarried } from "../uncarried.ts";
-import { ItemReader } from "./items.ts";
+import { ItemReader, searchName } from "./items.ts";
 
 /** The whole request as a conversation. Its body was scanned before, so that its depth and its number of values are bounded. */
 export function responsesConversation(request: ChatRequest): Conversation | Failure {
@@ -27,7 +28,7 @@ export function responsesConversation(request: ChatRequest): Conversation | Fail
   if (typeof body["input"] === "string") items.add("user", { kind: "text", text: body["input"] });
   else items.read(fields.list(body["input"], "input"));
 
-  const tools = toolsOf([...fields.optionalList(body["tools"], "tools"), ...items.tools], fields, uncarried);
+  const tools = distinct(toolsOf([...fields.optionalList(body["tools"], "tools"), ...items.tools], fields, uncarried));
   const text = fields.optionalObject(body["text"], "text");
   const conversation: Conversation = {
     turns: items.turns,
@@ -107,11 +108,26 @@ function toolsOf(values: readonly unknown[], fields: FieldReader, uncarried: Unc
         tools.push(...toolsOf(fields.list(tool["tools"], `${path}.tools`), fields, uncarried, name));
         break;
       }
+      case "tool_search":
+        // An upstream that searches itself has to know the tools that it may find.
+        if (tool["execution"] !== "client") uncarried.add(`tools.${type}`);
+        else {
+          const parameters = fields.optionalObject(tool["parameters"], `${path}.parameters`) as JsonSchema | null;
+          tools.push({ name: searchName, description: description(), parameters, strict: null, search: true });
+        }
+        break;
       default:
         uncarried.add(`tools.${type}`);
     }
   }
   return tools;
+}
+
+/** Each once: a tool that was found may have been found before. */
+function distinct(tools: readonly Tool[]): readonly Tool[] {
+  const byName = new Map<string, Tool>();
+  for (const tool of tools) if (!byName.has(wireName(tool))) byName.set(wireName(tool), tool);
+  return [...byName.values()];
 }
 
 /** The grammar of a custom tool, as a text that tells a model what is expected. */

@@ -11,6 +11,7 @@ import {
   type ToolResultPart,
   type ConversationTurn,
 } from "../../operations/conversation/conversation.ts";
+import { wireName } from "../../operations/conversation/tool-names.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
 import type { FieldReader } from "../field-reader.ts";
@@ -61,6 +62,10 @@ export class ItemReader {
       case "function_call_output":
       case "custom_tool_call_output":
         return this.output(item, path);
+      case "tool_search_call":
+        return this.search(item, path);
+      case "tool_search_output":
+        return this.found(item, path);
       case "reasoning":
         return this.reasoning(item, path);
       case "additional_tools":
@@ -149,6 +154,27 @@ export class ItemReader {
     });
   }
 
+  /** A search that an upstream did by itself has no id, and nobody waits for its result. */
+  private search(item: JsonObject, path: string): void {
+    const id = this.fields.optionalText(item["call_id"], `${path}.call_id`);
+    if (id === null) return this.uncarried.add("input.tool_search_call");
+    this.callIds.add(id);
+    const args = JSON.stringify(item["arguments"] ?? {});
+    this.add("assistant", { kind: "tool_call", id, name: searchName, arguments: args, search: true });
+  }
+
+  /** The tools that the client found are declared from now on; the model is told their names. */
+  private found(item: JsonObject, path: string): void {
+    const { fields } = this;
+    const tools = fields.optionalList(item["tools"], `${path}.tools`);
+    this.tools.push(...tools);
+    const callId = fields.optionalText(item["call_id"], `${path}.call_id`);
+    if (callId === null) return this.uncarried.add("input.tool_search_output");
+    const names = tools.flatMap((tool) => namesOf(tool));
+    const text = names.length === 0 ? "No tools were found." : `These tools were found and can be called now: ${names.join(", ")}`;
+    this.result(callId, [{ kind: "text", text }], false);
+  }
+
   private output(item: JsonObject, path: string): void {
     const { fields } = this;
     const callId = fields.name(item["call_id"], `${path}.call_id`);
@@ -157,12 +183,16 @@ export class ItemReader {
       typeof output === "string"
         ? [{ kind: "text", text: output }]
         : fields.list(output, `${path}.output`).flatMap((part, index) => this.part(part, `${path}.output.${index}`).filter(isContent));
+    this.result(callId, content, item["status"] === "failed");
+  }
+
+  private result(callId: string, content: ToolResultPart["content"], isError: boolean): void {
     // Upstreams refuse a result without its call, which the client may have cut off with the beginning of the conversation.
     if (!this.callIds.has(callId)) {
       const text = content.map((part) => (part.kind === "text" ? part.text : "")).join("\n");
       return this.add("user", { kind: "text", text: `The result of an earlier tool call:\n${text}` });
     }
-    this.add("tool", { kind: "tool_result", callId, content, isError: item["status"] === "failed" });
+    this.add("tool", { kind: "tool_result", callId, content, isError });
   }
 
   /** Of an upstream that shows all of its reasoning, we sent all of it as the summary: the id tells. */
@@ -184,6 +214,18 @@ export class ItemReader {
     };
     if (part.text !== "" || part.signature !== null) this.add("assistant", part);
   }
+}
+
+/** What a search for tools is called where it is a function like any other. */
+export const searchName = "tool_search";
+
+/** The names of a declared tool, or of all tools of a namespace, as an upstream knows them. */
+function namesOf(tool: unknown): readonly string[] {
+  if (!isJsonObject(tool) || typeof tool["name"] !== "string") return [];
+  const { name: namespace, tools } = tool;
+  if (tool["type"] !== "namespace") return [wireName({ name: namespace })];
+  const inner = Array.isArray(tools) ? (tools as readonly unknown[]) : [];
+  return inner.flatMap((one) => (isJsonObject(one) && typeof one["name"] === "string" ? [wireName({ name: one["name"], namespace })] : []));
 }
 
 /** Another answer begins: words after a call, or a thought after words. */

@@ -104,7 +104,9 @@ function maxTokensIn(body: Uint8Array, members: readonly JsonMember[]): number |
 }
 
 /** Tools that the client runs itself. All others act at the upstream. */
-export const clientTools: ReadonlySet<string> = new Set(["function", "custom", "namespace", "local_shell", "shell", "apply_patch"]);
+export const clientTools: ReadonlySet<string> = new Set([
+  ...["function", "custom", "namespace", "local_shell", "shell", "apply_patch", "tool_search"],
+]);
 
 function actsUpstream(body: Uint8Array, tool: JsonSpan): boolean {
   if (tool.kind !== "object") return false;

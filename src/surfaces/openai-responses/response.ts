@@ -53,25 +53,37 @@ export function reasoningItem(context: AnswerContext, index: number, text: strin
   };
 }
 
-/** A call of a function or of a custom tool. */
+/** A call of a function, of a custom tool, or of the client's search for more tools. */
 export interface ItemCall {
   readonly id: string;
   readonly name: string;
   readonly namespace?: string;
   readonly custom?: boolean;
+  readonly search?: true;
   readonly arguments: string;
 }
 
 export function callItem(context: AnswerContext, index: number, call: ItemCall, status: string): Item {
-  const { id, name, namespace, custom, arguments: text } = call;
-  const named = {
-    call_id: id === "" ? itemId("call", context, index) : id,
-    name,
-    ...(namespace === undefined ? undefined : { namespace }),
-  };
+  const { id, name, namespace, custom, search, arguments: text } = call;
+  const callId = id === "" ? itemId("call", context, index) : id;
+  if (search === true) {
+    const item = { id: itemId("tsc", context, index), type: "tool_search_call", status, execution: "client" };
+    return { ...item, call_id: callId, arguments: searchArguments(text) };
+  }
+  const named = { call_id: callId, name, ...(namespace === undefined ? undefined : { namespace }) };
   return custom === true
     ? { id: itemId("ctc", context, index), type: "custom_tool_call", status, ...named, input: text }
     : { id: itemId("fc", context, index), type: "function_call", status, ...named, arguments: text };
+}
+
+/** They are an object here, not a text. What cannot be read is left to the client to refuse. */
+function searchArguments(text: string): unknown {
+  if (text === "") return {};
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
 }
 
 export function itemId(prefix: string, { idSeed }: AnswerContext, index: number): string {

@@ -2,7 +2,17 @@ import type { Finish, StreamPart } from "../../operations/conversation/answer-pa
 import type { ProviderValue } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
-import { callItem, itemId, messageItem, reasoningItem, responseObject, sealedOf, textContent, type Item } from "./response.ts";
+import {
+  callItem,
+  itemId,
+  messageItem,
+  reasoningItem,
+  responseObject,
+  sealedOf,
+  textContent,
+  type Item,
+  type ItemCall,
+} from "./response.ts";
 
 /** An item that is being written. Texts and thoughts follow one another; several calls may be open at a time. */
 interface OpenItem {
@@ -11,7 +21,7 @@ interface OpenItem {
   /** The number of the item in the output. */
   readonly index: number;
   text: string;
-  readonly call: { readonly id: string; readonly name: string; readonly namespace?: string; readonly custom?: boolean } | null;
+  readonly call: Omit<ItemCall, "arguments"> | null;
   signature: ProviderValue | null;
 }
 
@@ -166,16 +176,17 @@ export class ResponsesWriter implements AnswerWriter {
     const before = this.calls.get(part.index);
     if (before !== undefined) this.closeCall(before);
     const index = this.items++;
-    const { id, name, namespace, custom } = part;
+    const { id, name, namespace, custom, search } = part;
     const call = {
       id,
       name,
       ...(namespace === undefined ? undefined : { namespace }),
       ...(custom === true ? { custom } : undefined),
+      ...(search === true ? { search } : undefined),
     };
     const item: OpenItem = {
       kind: "call",
-      id: itemId(custom === true ? "ctc" : "fc", this.context, index),
+      id: itemId(custom === true ? "ctc" : search === true ? "tsc" : "fc", this.context, index),
       index,
       text: "",
       call,
@@ -192,7 +203,8 @@ export class ResponsesWriter implements AnswerWriter {
     const item = this.calls.get(number);
     if (item === undefined || text === "") return;
     item.text += text;
-    this.event(`${eventsOf(item)}.delta`, { ...placeOf(item), delta: text });
+    // A search comes as a whole: there are no events for its arguments.
+    if (item.call?.search !== true) this.event(`${eventsOf(item)}.delta`, { ...placeOf(item), delta: text });
   }
 
   private closeCalls(): void {
@@ -203,10 +215,12 @@ export class ResponsesWriter implements AnswerWriter {
   private closeCall(item: OpenItem): void {
     const custom = item.call!.custom === true;
     const text = item.text === "" && !custom ? "{}" : item.text;
-    this.event(`${eventsOf(item)}.done`, {
-      ...placeOf(item),
-      ...(custom ? { input: text } : { name: item.call!.name, arguments: text }),
-    });
+    if (item.call!.search !== true) {
+      this.event(`${eventsOf(item)}.done`, {
+        ...placeOf(item),
+        ...(custom ? { input: text } : { name: item.call!.name, arguments: text }),
+      });
+    }
     this.done(item, callItem(this.context, item.index, { ...item.call!, arguments: text }, "completed"));
   }
 
