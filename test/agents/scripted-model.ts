@@ -110,7 +110,8 @@ export class ScriptedModel implements AsyncDisposable {
     const reason = call === null ? "stop" : "tool_calls";
     if (this.#fate === "breaks off before it says anything") {
       this.broken += 1;
-      return await send(response, body, deltas, reason, 0);
+      await send(response, body, deltas, reason, 0);
+      return;
     }
     const dies = step === 1 && this.#fate === "dies while it calls the second tool";
     await send(response, body, deltas, reason, dies ? Math.ceil(deltas.length / 2) : Infinity);

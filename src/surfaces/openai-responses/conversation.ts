@@ -112,7 +112,7 @@ function toolsOf(values: readonly unknown[], fields: FieldReader, uncarried: Unc
         // An upstream that searches itself has to know the tools that it may find.
         if (tool["execution"] !== "client") uncarried.add(`tools.${type}`);
         else {
-          const parameters = fields.optionalObject(tool["parameters"], `${path}.parameters`) as JsonSchema | null;
+          const parameters = fields.optionalObject(tool["parameters"], `${path}.parameters`);
           tools.push({ name: searchName, description: description(), parameters, strict: null, search: true });
         }
         break;

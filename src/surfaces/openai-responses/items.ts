@@ -21,6 +21,7 @@ import { ownReasoningId } from "./response.ts";
 /** Reads the items of an input into turns: what one answer consisted of becomes one turn, and so do the results that follow it. */
 export class ItemReader {
   private readonly all: { readonly role: ConversationRole; readonly parts: Part[] }[] = [];
+  /** The calls that have no result yet. */
   private readonly callIds = new Set<string>();
   /** Tools that an item of the input adds. */
   readonly tools: unknown[] = [];
@@ -187,11 +188,20 @@ export class ItemReader {
   }
 
   private result(callId: string, content: ToolResultPart["content"], isError: boolean): void {
+    // Upstreams take one result of a call. A client may report more of it, also later: it is added, or told by the user.
+    const results = this.all.at(-1)?.role === "tool" ? this.all.at(-1)!.parts : [];
+    const before = results.findIndex((part) => part.kind === "tool_result" && part.callId === callId);
+    const first = results[before];
+    if (first?.kind === "tool_result") {
+      results[before] = { ...first, content: [...first.content, ...content], isError: first.isError || isError };
+      return;
+    }
     // Upstreams refuse a result without its call, which the client may have cut off with the beginning of the conversation.
     if (!this.callIds.has(callId)) {
       const text = content.map((part) => (part.kind === "text" ? part.text : "")).join("\n");
       return this.add("user", { kind: "text", text: `The result of an earlier tool call:\n${text}` });
     }
+    this.callIds.delete(callId);
     this.add("tool", { kind: "tool_result", callId, content, isError });
   }
 

@@ -1,0 +1,38 @@
+import { expect, test } from "bun:test";
+import { isFailure } from "../../../src/operations/failure.ts";
+import type { Turn } from "../../../src/operations/conversation/conversation.ts";
+import { openaiResponses } from "../../../src/surfaces/openai-responses/index.ts";
+
+const call = { type: "custom_tool_call", call_id: "c1", name: "exec", input: "notify('one')" };
+const output = (text: string) => ({ type: "custom_tool_call_output", call_id: "c1", output: text });
+
+function turnsOf(...input: readonly unknown[]): readonly Turn[] {
+  const facts = openaiResponses.parse(new TextEncoder().encode(JSON.stringify({ model: "m", input })));
+  const conversation = isFailure(facts) ? facts : openaiResponses.conversation(facts);
+  if (isFailure(conversation)) throw new Error(conversation.detail);
+  return conversation.turns;
+}
+
+test("two results of one call become one, because upstreams take no more", () => {
+  const turns = turnsOf({ role: "user", content: "hi" }, call, output("two"), output("one"));
+  expect(turns.at(-1)).toEqual({
+    role: "tool",
+    parts: [
+      {
+        kind: "tool_result",
+        callId: "c1",
+        content: [
+          { kind: "text", text: "two" },
+          { kind: "text", text: "one" },
+        ],
+        isError: false,
+      },
+    ],
+  });
+});
+
+test("a result that comes after the next answer is told by the user", () => {
+  const turns = turnsOf({ role: "user", content: "hi" }, call, output("two"), { role: "assistant", content: "Good." }, output("one"));
+  expect(turns.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "assistant", "user"]);
+  expect(JSON.stringify(turns.at(-1))).toContain("one");
+});
