@@ -1,4 +1,7 @@
-import type { Actor, Storage } from "../../src/gateway/storage.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { StorageError, type Actor, type Storage } from "../../src/gateway/storage.ts";
 import type { Key } from "../../src/keys/key.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
 import { unlimited } from "../../src/limits/limits.ts";
@@ -6,7 +9,6 @@ import type { ChannelContext, ChannelStatus, RunningChannels } from "../../src/m
 import type { ManageError } from "../../src/manage/error.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { makeStorage } from "../../src/store/storage.ts";
-import { freshDataDir } from "./databases.ts";
 
 export const operator: Actor = { kind: "admin", name: "ada" };
 
@@ -38,7 +40,8 @@ export interface ManageWorld extends AsyncDisposable {
 export async function manageWorld(channels: Partial<RunningChannels> = {}): Promise<ManageWorld> {
   const clock = { nowMs: Date.UTC(2027, 0, 31, 12) };
   const running: ChannelStatus[] = [];
-  const database = await openDatabase({ store: "sqlite", dataDir: freshDataDir() });
+  const dataDir = mkdtempSync(join(tmpdir(), "sluice-manage-"));
+  const database = await openDatabase({ store: "sqlite", dataDir });
   const storage = makeStorage(database, { wallMs: () => clock.nowMs, newId: () => Bun.randomUUIDv7() });
   const random = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));
   return {
@@ -71,7 +74,10 @@ export async function manageWorld(channels: Partial<RunningChannels> = {}): Prom
       const all = { action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 100 };
       return (await storage.audit.list(all)).map(({ action }) => action);
     },
-    [Symbol.asyncDispose]: () => database.close(),
+    [Symbol.asyncDispose]: async () => {
+      await database.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
   };
 }
 
@@ -97,4 +103,12 @@ export function channelStatus(name: string, source: ChannelStatus["source"]): Ch
     running: 0,
     concurrencyMax: 512,
   };
+}
+
+/** The kind of error that the store reported; `none` where it did not. */
+export async function storageErrorKind(work: Promise<unknown>): Promise<string> {
+  return work.then(
+    () => "none",
+    (error: unknown) => (error instanceof StorageError ? error.kind : String(error)),
+  );
 }

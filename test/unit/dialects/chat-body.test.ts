@@ -78,7 +78,7 @@ describe("a conversation becomes a chat completion request", () => {
   });
 
   test("whose instructions of a developer have the only role that most upstreams know", () => {
-    const turns: readonly Turn[] = [
+    const turns: readonly ConversationTurn[] = [
       { role: "developer", parts: [text("be polite")] },
       { role: "user", parts: [text("hi")] },
     ];

@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import { isFailure } from "../../../src/operations/failure.ts";
-import type { Turn } from "../../../src/operations/conversation/conversation.ts";
+import type { ConversationTurn } from "../../../src/operations/conversation/conversation.ts";
 import { openaiResponses } from "../../../src/surfaces/openai-responses/index.ts";
 
 const call = { type: "custom_tool_call", call_id: "c1", name: "exec", input: "notify('one')" };
 const output = (text: string) => ({ type: "custom_tool_call_output", call_id: "c1", output: text });
 
-function turnsOf(...input: readonly unknown[]): readonly Turn[] {
+function turnsOf(...input: readonly unknown[]): readonly ConversationTurn[] {
   const facts = openaiResponses.parse(new TextEncoder().encode(JSON.stringify({ model: "m", input })));
   const conversation = isFailure(facts) ? facts : openaiResponses.conversation(facts);
   if (isFailure(conversation)) throw new Error(conversation.detail);

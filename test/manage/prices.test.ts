@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test";
-import { listPrices, removePrice, setPrice } from "../../../src/manage/prices.ts";
-import { codeAndField, manageWorld, operator } from "../../support/manage-world.ts";
-import { errorKind } from "../../support/storage-world.ts";
+import { listPrices, removePrice, setPrice } from "../../src/manage/prices.ts";
+import { codeAndField, manageWorld, operator, storageErrorKind } from "../support/manage-world.ts";
 
 const input = { provider: null, model: "large", fromMs: null, rates: { input: 2_500_000_000 }, note: null };
 
@@ -34,7 +33,7 @@ test("a price is removed by its id, which only prices of the store have", async 
   const price = await setPrice(world.context, input, operator);
   await removePrice(world.context, (price as { id: string }).id, operator);
   expect((await listPrices(world.context)).store).toEqual([]);
-  expect(await errorKind(removePrice(world.context, "nothing", operator))).toBe("missing");
+  expect(await storageErrorKind(removePrice(world.context, "nothing", operator))).toBe("missing");
 });
 
 test("prices are listed by source", async () => {

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { unlimited, unlimitedRates } from "../../../src/limits/limits.ts";
-import { budgetSpending, totalSpentNanos } from "../../../src/manage/key-spending.ts";
-import type { UsageQuery, UsageRow } from "../../../src/usage/usage-row.ts";
-import { fileKey, manageWorld } from "../../support/manage-world.ts";
+import { unlimited, unlimitedRates } from "../../src/limits/limits.ts";
+import { budgetSpending, totalSpentNanos } from "../../src/manage/key-spending.ts";
+import type { UsageQuery, UsageRow } from "../../src/usage/usage-row.ts";
+import { fileKey, manageWorld } from "../support/manage-world.ts";
 
 const row = (model: string, nanos: number): UsageRow => ({
   group: { model },

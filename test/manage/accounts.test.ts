@@ -9,10 +9,9 @@ import {
   removeAccount,
   revokeAdminToken,
   tokenView,
-} from "../../../src/manage/accounts.ts";
-import { unguessableLength } from "../../../src/manage/guessable.ts";
-import { codeAndField, manageWorld, operator } from "../../support/manage-world.ts";
-import { errorKind } from "../../support/storage-world.ts";
+} from "../../src/manage/accounts.ts";
+import { unguessableLength } from "../../src/manage/guessable.ts";
+import { codeAndField, manageWorld, operator, storageErrorKind } from "../support/manage-world.ts";
 
 const password = "correct zebra stapler 7";
 
@@ -70,7 +69,7 @@ describe("accounts", () => {
     expect(codeAndField(await create("short"))).toEqual(["invalid_value", "password"]);
     expect(await world.storage.accounts.count()).toBe(0);
     await create(password);
-    expect(await errorKind(create(password))).toBe("conflict");
+    expect(await storageErrorKind(create(password))).toBe("conflict");
   });
 
   test("change in the given fields only", async () => {
@@ -91,10 +90,10 @@ describe("accounts", () => {
     await using world = await manageWorld();
     await createAccount(world.context, { name: "ada", role: "admin", password }, operator);
     expect(codeAndField(await editAccount(world.context, "ada", { password: "short" }, operator))).toEqual(["invalid_value", "password"]);
-    expect(await errorKind(editAccount(world.context, "nobody", { disabled: true }, operator))).toBe("missing");
-    expect(await errorKind(editAccount(world.context, "ada", { role: "viewer" }, operator))).toBe("conflict");
-    expect(await errorKind(removeAccount(world.context, "ada", operator))).toBe("conflict");
-    expect(await errorKind(removeAccount(world.context, "nobody", operator))).toBe("missing");
+    expect(await storageErrorKind(editAccount(world.context, "nobody", { disabled: true }, operator))).toBe("missing");
+    expect(await storageErrorKind(editAccount(world.context, "ada", { role: "viewer" }, operator))).toBe("conflict");
+    expect(await storageErrorKind(removeAccount(world.context, "ada", operator))).toBe("conflict");
+    expect(await storageErrorKind(removeAccount(world.context, "nobody", operator))).toBe("missing");
   });
 
   test("are removed while another administrator is left", async () => {
@@ -135,7 +134,7 @@ describe("admin tokens", () => {
   test("refuse a taken name, and the revocation of one that does not exist", async () => {
     await using world = await manageWorld();
     await createAdminToken(world.context, { name: "monitoring", role: "viewer" }, operator);
-    expect(await errorKind(createAdminToken(world.context, { name: "monitoring", role: "admin" }, operator))).toBe("conflict");
-    expect(await errorKind(revokeAdminToken(world.context, "nobody", operator))).toBe("missing");
+    expect(await storageErrorKind(createAdminToken(world.context, { name: "monitoring", role: "admin" }, operator))).toBe("conflict");
+    expect(await storageErrorKind(revokeAdminToken(world.context, "nobody", operator))).toBe("missing");
   });
 });

@@ -1,12 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { parseToken } from "../../../src/keys/token.ts";
-import { unlimited } from "../../../src/limits/limits.ts";
-import { ManageError } from "../../../src/manage/error.ts";
-import { keyById, keyByIdOrName, keyNames, keyPage, keyState, type KeyPageQuery } from "../../../src/manage/key-search.ts";
-import { createKey, editKey, revokeKey, rotateKey, type KeyWithToken } from "../../../src/manage/keys.ts";
-import { keyView } from "../../../src/manage/key-view.ts";
-import { codeAndField, fileKey, fileToken, manageWorld, operator, type ManageWorld } from "../../support/manage-world.ts";
-import { errorKind } from "../../support/storage-world.ts";
+import { parseToken } from "../../src/keys/token.ts";
+import { unlimited } from "../../src/limits/limits.ts";
+import { ManageError } from "../../src/manage/error.ts";
+import { keyById, keyByIdOrName, keyNames, keyPage, keyState, type KeyPageQuery } from "../../src/manage/key-search.ts";
+import { createKey, editKey, revokeKey, rotateKey, type KeyWithToken } from "../../src/manage/keys.ts";
+import { keyView } from "../../src/manage/key-view.ts";
+import { codeAndField, fileKey, fileToken, manageWorld, operator, type ManageWorld, storageErrorKind } from "../support/manage-world.ts";
 
 async function created({ context }: ManageWorld, name: string): Promise<KeyWithToken> {
   const made = await createKey(context, { name }, null, operator);
@@ -45,7 +44,7 @@ describe("createKey", () => {
   test("leaves a name that another stored key has to the store", async () => {
     await using world = await manageWorld();
     await created(world, "laptop");
-    expect(await errorKind(createKey(world.context, { name: "laptop" }, null, operator))).toBe("conflict");
+    expect(await storageErrorKind(createKey(world.context, { name: "laptop" }, null, operator))).toBe("conflict");
   });
 
   test("imports a token: one of Sluice keeps its public id, any other gets a new one", async () => {
@@ -104,7 +103,7 @@ describe("editKey", () => {
     expect(codeAndField(await editKey(world.context, fileKey.id, { owner: "ada" }, operator))).toEqual(["in_file", null]);
     expect(codeAndField(await editKey(world.context, key.id, { name: "ci" }, operator))).toEqual(["conflict", "name"]);
     expect(codeAndField(await editKey(world.context, key.id, { expiresMs: 5 }, operator))).toEqual(["invalid_value", "expires_at"]);
-    expect(await errorKind(editKey(world.context, "nobody", { owner: "ada" }, operator))).toBe("missing");
+    expect(await storageErrorKind(editKey(world.context, "nobody", { owner: "ada" }, operator))).toBe("missing");
   });
 
   test("says where a key of the configuration can be changed", async () => {
@@ -131,8 +130,8 @@ describe("rotateKey", () => {
     const { key } = await created(world, "laptop");
     await revokeKey(world.context, key.id, operator);
     expect(codeAndField(await rotateKey(world.context, fileKey.id, 0, operator))).toEqual(["in_file", null]);
-    expect(await errorKind(rotateKey(world.context, key.id, 0, operator))).toBe("conflict");
-    expect(await errorKind(rotateKey(world.context, "nobody", 0, operator))).toBe("missing");
+    expect(await storageErrorKind(rotateKey(world.context, key.id, 0, operator))).toBe("conflict");
+    expect(await storageErrorKind(rotateKey(world.context, "nobody", 0, operator))).toBe("missing");
   });
 });
 
@@ -149,7 +148,7 @@ describe("revokeKey", () => {
   test("refuses a key of the configuration, and one that does not exist", async () => {
     await using world = await manageWorld();
     expect(codeAndField(await revokeKey(world.context, fileKey.id, operator))).toEqual(["in_file", null]);
-    expect(await errorKind(revokeKey(world.context, "nobody", operator))).toBe("missing");
+    expect(await storageErrorKind(revokeKey(world.context, "nobody", operator))).toBe("missing");
   });
 });
 

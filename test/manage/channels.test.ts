@@ -1,17 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { ManageError } from "../../../src/manage/error.ts";
-import {
-  addChannel,
-  channelRevision,
-  editChannel,
-  forgetChannelLessons,
-  removeChannel,
-  testChannel,
-} from "../../../src/manage/channels.ts";
-import { hiddenValue } from "../../../src/manage/channel-secrets.ts";
-import type { StoredChannel } from "../../../src/gateway/storage.ts";
-import { channelStatus, codeAndField, manageWorld, operator, type ManageWorld } from "../../support/manage-world.ts";
-import { errorKind } from "../../support/storage-world.ts";
+import { ManageError } from "../../src/manage/error.ts";
+import { addChannel, channelRevision, editChannel, forgetChannelLessons, removeChannel, testChannel } from "../../src/manage/channels.ts";
+import { hiddenValue } from "../../src/manage/channel-secrets.ts";
+import type { StoredChannel } from "../../src/gateway/storage.ts";
+import { channelStatus, codeAndField, manageWorld, operator, type ManageWorld, storageErrorKind } from "../support/manage-world.ts";
 
 const entry = { base_url: "https://api.example.com/v1", headers: { "x-team": "blue" }, tier: 2 };
 const secret = "sk-upstream-0123456789-wxyz";
@@ -56,7 +48,7 @@ describe("addChannel", () => {
     world.running.push(channelStatus("main", "file"));
     expect(codeAndField(await addChannel(world.context, { name: "main", entry, secrets: [] }, operator))).toEqual(["conflict", "name"]);
     await added(world, "other");
-    expect(await errorKind(addChannel(world.context, { name: "other", entry, secrets: [] }, operator))).toBe("conflict");
+    expect(await storageErrorKind(addChannel(world.context, { name: "other", entry, secrets: [] }, operator))).toBe("conflict");
   });
 
   test("reports what the running gateway cannot use, at most five problems, and the code of an address", async () => {
@@ -130,7 +122,7 @@ describe("editChannel", () => {
     await using world = await manageWorld();
     world.running.push(channelStatus("main", "file"));
     expect(codeAndField(await editChannel(world.context, "main", { entry: {} }, always, operator))).toEqual(["in_file", null]);
-    expect(await errorKind(editChannel(world.context, "nobody", { entry: {} }, always, operator))).toBe("missing");
+    expect(await storageErrorKind(editChannel(world.context, "nobody", { entry: {} }, always, operator))).toBe("missing");
   });
 });
 
@@ -141,7 +133,7 @@ describe("removeChannel", () => {
     world.running.push(channelStatus("main", "file"));
     expect(await removeChannel(world.context, "main", operator)).toBeNull();
     expect(codeAndField(await removeChannel(world.context, "main", operator))).toEqual(["in_file", null]);
-    expect(await errorKind(removeChannel(world.context, "nobody", operator))).toBe("missing");
+    expect(await storageErrorKind(removeChannel(world.context, "nobody", operator))).toBe("missing");
   });
 });
 
