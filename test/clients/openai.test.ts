@@ -428,10 +428,4 @@ describe("an error", () => {
     const error = await errorOf(helper.finalChatCompletion());
     expect(error.code).toBe("upstream_stream_interrupted");
   });
-
-  test("of the responses API says which one to use instead", async () => {
-    const error = await errorOf(client.responses.create({ model: "plain", input: "hello" }));
-    expect(error).toBeInstanceOf(NotFoundError);
-    expect(error.message).toContain("/v1/chat/completions");
-  });
 });
