@@ -256,7 +256,6 @@ describe("S08: no spelling of a path leads anywhere else", () => {
     "/v1/admin",
     "/healthz/../admin",
     "/favicon.ico",
-    "/",
   ])("%s is nowhere, even with a key", async (path) => {
     for (const host of ["gateway", "127.0.0.1:4401", "admin", "evil"]) {
       const { statuses } = await say(
@@ -741,6 +740,7 @@ describe("S57, S60, S72: every route", () => {
   test("without a key tells no more than that it exists", async () => {
     const health = await ask({ path: "/healthz" });
     expect(health.text).toBe("ok\n");
+    expect((await ask({ path: "/" })).text).toBe("sluice\n");
     for (const path of ["/metrics", "/v1/metrics", "/debug/pprof", "/status", "/healthz/all", "/version"])
       expect((await ask({ path, headers: authorised })).status).toBe(404);
   });
