@@ -2,8 +2,7 @@ import type { Key } from "../keys/key.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import { countTokensBody, messagesSurface, readCountTokensRequest, responsesSurface } from "../surfaces/index.ts";
 import type { Surface } from "../operations/conversation/surface.ts";
-import type { Conversation } from "../operations/conversation/conversation.ts";
-import { readChatRequest, type ChatRequest } from "../operations/chat/chat-request.ts";
+import { readChatRequest } from "../operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { readSpeechRequest } from "../operations/speech/speech-request.ts";
 import { operationSpecs } from "../operations/operation.ts";
@@ -64,11 +63,10 @@ function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedReque
   if (isFailure(body)) return body;
   const facts = surface.parse(body);
   if (isFailure(facts)) return facts;
-  let conversation: Conversation | Failure | null = null;
-  const ask: ChatRequest = { ...facts, conversation: () => (conversation ??= surface.conversation(facts)) };
-  // What is wrong with the rest of the request is the client's mistake as well, and no reason to ask any channel.
-  const read = ask.conversation!();
-  return isFailure(read) ? read : { ask, stream: ask.stream, bytes: body.length, dispose: null };
+  // A mistake anywhere in the request is the client's, so no channel is asked.
+  const conversation = surface.conversation(facts);
+  if (isFailure(conversation)) return conversation;
+  return { ask: { ...facts, conversation }, stream: facts.stream, bytes: body.length, dispose: null };
 }
 
 function readChat(context: RequestContext): ParsedRequest | Failure | Promise<ParsedRequest | Failure> {

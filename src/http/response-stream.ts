@@ -54,7 +54,7 @@ export class ResponseStream implements ResponseBodyStream {
   begin(out: ResponseWriter): void {
     this.out = out;
     this.arm();
-    if (this.options.early) this.write(this.options.surface?.keepAlive ?? keepAlive);
+    if (this.options.early) this.sendKeepAlive();
     void this.pull();
   }
 
@@ -155,7 +155,7 @@ export class ResponseStream implements ResponseBodyStream {
     const { keepAliveMs, writeStallMs, ports, shape, requestId, surface } = this.options;
     if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.flush() ?? 0);
     const silentMs = ports.nowMs() - this.wroteMs;
-    if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.write(this.options.surface?.keepAlive ?? keepAlive);
+    if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.sendKeepAlive();
     if (!this.pulling && silentMs >= writeStallMs) {
       const reason = failure("client_gone", `the client took no bytes for ${writeStallMs} ms`, { message: stalledMessage });
       // A client that resumes in time for the last bytes must not take the cut for the end of the response.

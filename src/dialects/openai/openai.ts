@@ -28,12 +28,11 @@ export const openai: Dialect = {
 };
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
-  return ask.conversation === null ? spliceChat(ask, target) : translateChat(ask, ask.conversation(), target);
+  return ask.conversation === null ? spliceChat(ask, target) : translateChat(ask, ask.conversation, target);
 }
 
 /** The request of a client that speaks another API. */
-function translateChat(ask: ChatRequest, conversation: Conversation | Failure, target: Target): EncodedRequest | Failure {
-  if (isFailure(conversation)) return conversation;
+function translateChat(ask: ChatRequest, conversation: Conversation, target: Target): EncodedRequest | Failure {
   const { maxOutputTokens, tools } = conversation;
   const clampedTo = target.ceiling !== null && maxOutputTokens !== null && maxOutputTokens > target.ceiling ? target.ceiling : null;
   const encoded = encodeChatBody(conversation, {

@@ -12,7 +12,7 @@ export interface ChatRequest {
   /** The API that the body is written in. */
   readonly surface: SurfaceName;
   /** The whole request, for an upstream that speaks another API; null where the body is written in the OpenAI API. */
-  readonly conversation: (() => Conversation | Failure) | null;
+  readonly conversation: Conversation | null;
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };
   readonly members: readonly JsonMember[];

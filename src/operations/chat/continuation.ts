@@ -1,6 +1,6 @@
 import { isTokenBound, readChatRequest, type ChatRequest } from "./chat-request.ts";
 import type { Conversation, ConversationTurn } from "../conversation/conversation.ts";
-import { isFailure, type Failure } from "../failure.ts";
+import { isFailure } from "../failure.ts";
 import { elementsOf, lastMember, membersOf, valueOf } from "../json.ts";
 import { endOf } from "./resume.ts";
 import { splice, type Splice } from "../splice.ts";
@@ -14,7 +14,7 @@ export type Continuation = "prefill" | "repeat";
 
 /** The request for the rest of a text, with `tokensSpent` subtracted from its limits; null if the conversation does not allow it. */
 export function continued(ask: ChatRequest, text: string, how: Continuation, tokensSpent: number): ChatRequest | null {
-  if (ask.conversation !== null) return continuedConversation(ask, ask.conversation(), text, how, tokensSpent);
+  if (ask.conversation !== null) return continuedConversation(ask, ask.conversation, text, how, tokensSpent);
   const messages = lastMember(ask.members, "messages");
   if (messages === undefined || endsWithAnswer(ask, messages)) return null;
   const written = text.trimEnd();
@@ -29,12 +29,12 @@ export function continued(ask: ChatRequest, text: string, how: Continuation, tok
 /** The same for a request in another API. */
 function continuedConversation(
   ask: ChatRequest,
-  conversation: Conversation | Failure,
+  conversation: Conversation,
   text: string,
   how: Continuation,
   tokensSpent: number,
 ): ChatRequest | null {
-  if (isFailure(conversation) || conversation.turns.at(-1)?.role === "assistant") return null;
+  if (conversation.turns.at(-1)?.role === "assistant") return null;
   const answer: ConversationTurn = { role: "assistant", parts: [{ kind: "text", text: text.trimEnd() }] };
   const request: ConversationTurn = { role: "user", parts: [{ kind: "text", text: requestToRepeat(endOf(text)) }] };
   const { turns, maxOutputTokens } = conversation;
@@ -43,7 +43,7 @@ function continuedConversation(
     turns: how === "prefill" ? [...turns, answer] : [...turns, answer, request],
     maxOutputTokens: maxOutputTokens === null ? null : Math.max(1, maxOutputTokens - tokensSpent),
   };
-  return { ...ask, conversation: () => rest };
+  return { ...ask, conversation: rest };
 }
 
 /** The client began the answer itself: two in a row would be two answers. */

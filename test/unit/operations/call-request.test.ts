@@ -20,7 +20,9 @@ describe("the tools that another attempt would run again", () => {
   test("are none where the request is translated, which leaves them behind", () => {
     const body = encode({ model: "m", input: "hi", tools: [{ type: "web_search" }] });
     const facts = requestOf(openaiResponses.parse(body));
-    const translated: ChatRequest = { ...facts, conversation: () => openaiResponses.conversation(facts) };
+    const conversation = openaiResponses.conversation(facts);
+    if (isFailure(conversation)) throw new Error(conversation.detail);
+    const translated: ChatRequest = { ...facts, conversation };
     expect(facts.hostedTools).toBe(true);
     expect(retryCostOf(translated).hostedTools).toBe(false);
   });
