@@ -135,10 +135,12 @@ describe("a test that is killed", () => {
     const home = mkdtempSync(join(tmpdir(), "sluice-killed-"));
     chmodSync(home, 0o755);
     const environment = { ...process.env, TMPDIR: home };
-    const child = Bun.spawn([process.execPath, "-e", program], { env: environment, stdin: "ignore", stdout: "pipe", stderr: "ignore" });
+    const child = Bun.spawn([process.execPath, "-e", program], { env: environment, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
     try {
-      const { value } = await child.stdout.getReader().read();
-      const ports = JSON.parse(new TextDecoder().decode(value)) as readonly number[];
+      const complaint = new Response(child.stderr).text();
+      const line = await firstLine(child.stdout);
+      if (line === null) throw new Error(`the program ended without a word to standard output: ${await complaint}`);
+      const ports = JSON.parse(line) as readonly number[];
       expect(readdirSync(home).length).toBe(2);
       for (const port of ports) expect(await connects(port)).toBe(true);
       child.kill("SIGKILL");
@@ -151,6 +153,18 @@ describe("a test that is killed", () => {
     }
   });
 });
+
+/** Null if the stream ends before the line does. */
+async function firstLine(stream: ReadableStream<Uint8Array>): Promise<string | null> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const bytes of stream) {
+    text += decoder.decode(bytes, { stream: true });
+    const end = text.indexOf("\n");
+    if (end >= 0) return text.slice(0, end);
+  }
+  return null;
+}
 
 function connects(port: number): Promise<boolean> {
   return new Promise((resolve) => {

@@ -42,10 +42,12 @@ export class GuardedServer {
     child.unref();
     this.#child = child;
     this.output = "";
-    void this.#follow(child.stdout);
-    void this.#follow(child.stderr);
+    const followed = Promise.all([this.#follow(child.stdout), this.#follow(child.stderr)]);
     const ready = async (): Promise<boolean> => {
-      if (!this.running) throw new Error(`${command[0]} ended; it said:\n${this.output}`);
+      if (!this.running) {
+        await followed;
+        throw new Error(`${command[0]} ended; it said:\n${this.output}`);
+      }
       return serves();
     };
     await eventually(`${command[0]} serves`, ready, startMsMax).catch(async (error: unknown) => {
@@ -119,6 +121,23 @@ export function freePort(): number {
     }
   }
   throw new Error("no free port was found");
+}
+
+/**
+ * Starts a server that is not ours to test; again, on another port, where it did not start, as somebody may have taken
+ * the port in between. What it said is printed, so that it is not lost where the next start succeeds.
+ */
+export async function startOnFreePort<Server extends { start(): Promise<void> }>(create: () => Server): Promise<Server> {
+  for (let tries = 1; ; tries += 1) {
+    const server = create();
+    try {
+      await server.start();
+      return server;
+    } catch (error) {
+      if (tries === 3) throw error;
+      console.error(`a server for the tests did not start, and is started again: ${String(error)}`);
+    }
+  }
 }
 
 const startMsMax = 30_000;

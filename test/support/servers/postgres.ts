@@ -1,7 +1,7 @@
 import { SQL } from "bun";
 import { chmodSync, chownSync, existsSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { freePort, GuardedServer } from "./guarded.ts";
+import { freePort, GuardedServer, startOnFreePort } from "./guarded.ts";
 import { findPostgres, lacking, type Binaries, type Skipped } from "./obtain.ts";
 
 export interface PostgresOptions {
@@ -18,9 +18,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Test
   const guarded = new GuardedServer("postgres");
   try {
     makeCluster(binaries, guarded.folder);
-    const server = new TestPostgres(binaries, guarded, options);
-    await server.start();
-    return server;
+    return await startOnFreePort(() => new TestPostgres(binaries, guarded, options));
   } catch (error) {
     await guarded.stop();
     throw error;

@@ -1,5 +1,5 @@
 import { RedisClient } from "bun";
-import { freePort, GuardedServer } from "./guarded.ts";
+import { freePort, GuardedServer, startOnFreePort } from "./guarded.ts";
 import { findRedis, lacking, type Binaries, type Skipped } from "./obtain.ts";
 
 /** Starts a real Redis or Valkey on a free port of loopback; else takes the one that REDIS_URL names; or tells why there is none. */
@@ -9,12 +9,11 @@ export async function startRedis(): Promise<TestRedis | Skipped> {
     const named = process.env["REDIS_URL"];
     return named === undefined || named === "" ? lacking(binaries.skipped) : new NamedRedis(named);
   }
-  const server = new OwnRedis(binaries, new GuardedServer("redis"));
+  const guarded = new GuardedServer("redis");
   try {
-    await server.start();
-    return server;
+    return await startOnFreePort(() => new OwnRedis(binaries, guarded));
   } catch (error) {
-    await server.stop();
+    await guarded.stop();
     throw error;
   }
 }
