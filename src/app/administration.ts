@@ -213,7 +213,7 @@ function askOf({ operation, model, stream, promptTokens }: ExplainRequest): Call
       return {
         operation,
         surface: "openai-chat",
-        conversation: null,
+        toConversation: () => failure("unsupported", "a dry run sends nothing"),
         body,
         document,
         members: [],

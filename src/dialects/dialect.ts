@@ -71,6 +71,8 @@ export interface StreamedBody {
 
 export interface EncodedRequest {
   readonly request: UpstreamRequest;
+  /** The client speaks another API than the upstream: the answer is read as parts, and the client's surface writes them. */
+  readonly translated?: boolean;
   /** How the answer to this request is read. */
   readonly answer: ExpectedAnswer;
   /** The number of tokens that replaced the client's; null if none did. */

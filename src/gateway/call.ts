@@ -1,6 +1,6 @@
 import type { Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
-import type { AnswerContext, Surface } from "../operations/conversation/surface.ts";
+import type { Surface } from "../operations/conversation/surface.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Admission } from "./admission/limiter.ts";
@@ -20,13 +20,8 @@ export interface Call {
   /** The headers of the client's request. */
   readonly headers: { header(name: string): string | null };
   readonly cancellation: Cancellation;
-  /** How answers are written for a client that speaks another API than its upstream may; null: as the upstream wrote them. */
-  readonly surface: CallSurface | null;
-}
-
-/** The API that the client of a call speaks, and what its answers are made of beyond what the upstream says. */
-export interface CallSurface extends Pick<AnswerContext, "idSeed" | "nowSeconds"> {
-  readonly api: Surface;
+  /** Writes the answer of an upstream that speaks another API than the client; null: every upstream speaks the API of the client. */
+  readonly surface: Surface | null;
 }
 
 /**

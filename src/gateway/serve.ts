@@ -1,8 +1,8 @@
 import type { Candidate } from "../channels/channel.ts";
 import { asksForReasoning, promptTokensOf, retryCostOf } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
-import type { AnswerContext } from "../operations/conversation/surface.ts";
-import { continued } from "../operations/chat/continuation.ts";
+import type { AnswerContext, AnsweredRequest, AnswerWriter, Surface } from "../operations/conversation/surface.ts";
+import { continued, repeated } from "../operations/chat/continuation.ts";
 import type { WholeAnswer } from "../operations/emission.ts";
 import { failure, isFailure, type Failure, obeyedWaitMaxMs } from "../operations/failure.ts";
 import { endOf } from "../operations/chat/resume.ts";
@@ -13,7 +13,7 @@ import { judge, type FailedAttempt, type Verdict } from "../routing/judge.ts";
 import type { Candidates, Choice, Plan, PlanRefusal } from "../routing/plan.ts";
 import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
-import type { Call, CallSurface } from "./call.ts";
+import type { Call, CallFacts } from "./call.ts";
 import type { CallResult } from "./call-result.ts";
 import type { Gateway } from "./gateway.ts";
 import { together, type CallLesson } from "./upstream-state/lessons.ts";
@@ -198,7 +198,7 @@ class CallExecution implements HedgeTrigger {
   private judge(plan: Candidates): ReturnType<typeof judge> {
     const { call, gateway, failures } = this;
     const { timeouts } = failures.at(-1)!.candidate.deployment.channel;
-    const { bodyBytes, hostedTools, promptTokensEstimate } = retryCostOf(call.ask);
+    const { bodyBytes, promptTokensEstimate } = retryCostOf(call.ask);
     return judge({
       policy: call.snapshot.routing,
       plan,
@@ -208,13 +208,18 @@ class CallExecution implements HedgeTrigger {
       attemptTimerMs: patienceMs(call.ask.operation, call.facts.stream, timeouts),
       bodyBytes,
       upload: operationSpecs[call.ask.operation].uploads,
-      hostedTools,
+      hostedTools: this.mayRepeatTools(),
       promptTokensEstimate,
       canRetry: gateway.upstreams.mayRetry(call.route.model),
       admits: (candidate) => gateway.upstreams.admits(candidate),
       admitsAsLastResort: (candidate) => gateway.upstreams.admitsAsLastResort(candidate, call.route),
       dice: gateway.ports.dice,
     });
+  }
+
+  /** An attempt that was translated leaves the tools behind that run at an upstream: another one repeats nothing. */
+  private mayRepeatTools(): boolean {
+    return retryCostOf(this.call.ask).hostedTools && this.attempts.some(({ translated }) => !translated);
   }
 
   /** How long an attempt may take before a hedge is started; Infinity: no hedge. */
@@ -229,7 +234,7 @@ class CallExecution implements HedgeTrigger {
   slow(first: Attempt): number {
     const { call, gateway } = this;
     if (call.cancellation.failure !== null) return Infinity;
-    const { bodyBytes, choices, hostedTools } = retryCostOf(call.ask);
+    const { bodyBytes, choices } = retryCostOf(call.ask);
     const { model } = call.route;
     const hedge = hedgeWith({
       plan: this.candidates!,
@@ -237,7 +242,7 @@ class CallExecution implements HedgeTrigger {
       attemptsMax: call.snapshot.routing.attemptsMax,
       bodyBytes,
       choices,
-      hostedTools,
+      hostedTools: this.mayRepeatTools(),
       canRetry: gateway.upstreams.mayRetry(model),
       admits: (candidate) => gateway.upstreams.admits(candidate),
     });
@@ -289,17 +294,9 @@ class CallExecution implements HedgeTrigger {
 
   /** The answer as the client's API has it. */
   private written(whole: WholeAnswer): WholeAnswer {
-    const { surface } = this.call;
-    if (whole.answer === undefined || surface === null) return whole;
-    return { ...whole, body: surface.api.whole(whole.answer, this.answerContext(surface)) };
-  }
-
-  private answerContext({ api, idSeed, nowSeconds }: CallSurface): AnswerContext {
-    const { ask } = this.call;
-    if (ask.operation !== "chat") throw new Error(`no surface writes answers to ${ask.operation}`);
-    const { model, promptTokensEstimate, maxCompletionTokens } = ask;
-    const request = { model, promptTokensEstimate, maxCompletionTokens, echo: api.echo?.(ask) ?? {} };
-    return { request, idSeed, nowSeconds, seal: null };
+    const { surface, ask } = this.call;
+    if (whole.answer === undefined || surface === null || ask.operation !== "chat") return whole;
+    return { ...whole, body: surface.whole(whole.answer, answerContext(answeredRequest(surface, ask), this.call.facts)) };
   }
 
   private learned(deployment: string, lesson: CallLesson): void {
@@ -329,13 +326,20 @@ class CallExecution implements HedgeTrigger {
     const { call } = this;
     const last = { attempt };
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
-    const writer = call.surface?.api.writer(this.answerContext(call.surface)) ?? null;
-    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), writer);
+    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), this.makeWriter());
     // The client may leave before anything reads the stream. Without this, the upstream connection would stay open.
     call.cancellation.add((reason) => {
       if (reason.kind === "client_gone") relay.cancel(reason);
     });
     return relay;
+  }
+
+  /** It captures nothing of the request but what the answer repeats: a long stream must not hold the body. */
+  private makeWriter(): (() => AnswerWriter) | null {
+    const { surface, ask, facts } = this.call;
+    if (surface === null || ask.operation !== "chat") return null;
+    const request = answeredRequest(surface, ask);
+    return () => surface.writer(answerContext(request, facts));
   }
 
   /** What continues the stream on another channel if it breaks off; null if no other channel could. */
@@ -346,7 +350,12 @@ class CallExecution implements HedgeTrigger {
     if (plan.candidates.length === 1 || ask.operation !== "chat" || !ask.plainText) return null;
     const input = this.rescueInput(last.attempt, plan);
     if (!plan.candidates.some((choice) => canContinue(choice, input)) || !heldRequests.hold(ask.body.length)) return null;
-    return new Rescue((text, cause) => this.succeed(ask, text, cause, stream, last, plan), heldRequests, ask.body.length);
+    return new Rescue(
+      (text, cause) => this.succeed(ask, text, cause, stream, last, plan),
+      heldRequests,
+      ask.body.length,
+      stream.translated,
+    );
   }
 
   private rescueInput(broken: Attempt, plan: Candidates): RescueInput {
@@ -395,15 +404,16 @@ class CallExecution implements HedgeTrigger {
     const choice = fluent ?? able[0];
     if (choice === undefined) return null;
     // If only reasoning was sent so far, the whole answer is requested again.
-    if (isNothing(text)) return orNull(await this.goOnWith(ask, "continues", choice, last));
+    const { translated } = stream;
+    if (isNothing(text)) return orNull(await this.goOnWith(repeated(ask, translated), "continues", choice, last));
     const tokens = stream.outputTokens;
     if (fluent !== undefined) {
-      const found = await this.goOnWith(continued(ask, text, "prefill", tokens), "continues", choice, last);
+      const found = await this.goOnWith(continued(ask, text, "prefill", tokens, translated), "continues", choice, last);
       if (!isFailure(found) || found.blame !== "client") return orNull(found);
     }
     // The repeated text is not part of the answer but uses output tokens, too.
-    const repeated = Math.min(tokens, estimateTokens(endOf(text)));
-    return orNull(await this.goOnWith(continued(ask, text, "repeat", tokens - repeated), "repeats", choice, last));
+    const again = Math.min(tokens, estimateTokens(endOf(text)));
+    return orNull(await this.goOnWith(continued(ask, text, "repeat", tokens - again, translated), "repeats", choice, last));
   }
 
   private async goOnWith(
@@ -562,4 +572,13 @@ function refusalOf({ kind, skipped }: PlanRefusal): Failure {
   const barred =
     kind === "no_channel" && skipped.length > 0 && skipped.every(({ cause }) => cause === "unauthorized" || cause === "quota_exhausted");
   return failure(barred ? "unauthorized" : kind, detail, kind === "saturated" ? channelSaturated : {});
+}
+
+function answeredRequest(surface: Surface, ask: ChatRequest): AnsweredRequest {
+  const { model, promptTokensEstimate, maxCompletionTokens } = ask;
+  return { model, promptTokensEstimate, maxCompletionTokens, echo: surface.echo?.(ask) ?? {} };
+}
+
+function answerContext(request: AnsweredRequest, { id, admission }: Readonly<CallFacts>): AnswerContext {
+  return { request, idSeed: admission?.id ?? id, nowSeconds: Math.floor((admission?.startedMs ?? 0) / 1000), seal: null };
 }

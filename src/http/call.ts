@@ -1,6 +1,6 @@
 import type { CallResult, OutputSource } from "../gateway/call-result.ts";
 import { Cancellation } from "../gateway/cancellation.ts";
-import type { Call, CallFacts, CallSurface } from "../gateway/call.ts";
+import type { Call, CallFacts } from "../gateway/call.ts";
 import type { LimitExceeded, ConcurrencySlot } from "../gateway/admission/limiter.ts";
 import type { LiveCalls } from "../gateway/admission/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
@@ -18,12 +18,12 @@ import { headerLine, type ResponseHead, type HttpResponse } from "../net/server/
 import type { RequestObserver, IncomingRequest } from "../net/server/incoming-request.ts";
 import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
 import { ResponseStream, type ResponseStreamOwner } from "./response-stream.ts";
-import { encodedBody, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
+import { encodingMistake, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
 
 /** One operation of the HTTP API: how its requests are read. The rest of a call is the same for all operations. */
 export interface Endpoint {
   readonly operation: Operation;
-  /** The API that its clients speak, where that is not the OpenAI API that most upstreams speak. */
+  /** How answers are written for its clients where the upstream speaks another API; null: every upstream speaks the API of this endpoint. */
   readonly surface: Surface | null;
   /** Its name in error messages. */
   readonly displayName: string;
@@ -113,7 +113,7 @@ class InboundCall implements RequestObserver {
         ? await withTimeout(serving, snapshot.service.earlyHeadersMs, services.gateway.ports.after)
         : await serving;
       if (result === null) return request.respond(earlyResponse(serving, call, context));
-      if (result.kind === "failed") await result.recorded(statusOf(result.failure, context.surface));
+      if (result.kind === "failed") await result.recorded(statusOf(result.failure, context.errors));
       request.respond(toHttpResponse(result, cancellation, context));
     } catch (error) {
       slot?.release();
@@ -163,20 +163,20 @@ class InboundCall implements RequestObserver {
     onBug(error);
     cancellation.cancel(internalError);
     // Returns the reservation, so that nothing stays open in the accounts.
-    if (facts.admission !== null) void gateway.refused(facts, internalError, statusOf(internalError, context.surface));
+    if (facts.admission !== null) void gateway.refused(facts, internalError, statusOf(internalError, context.errors));
     gateway.calls.end(cancellation);
-    context.request.respond(errorResponse(internalError, context.head, null, context.surface));
+    context.request.respond(errorResponse(internalError, context.head, null, context.errors));
   }
 
   /** Answers with an error. Returns null, in place of what the request would have become. */
   private reject(why: Failure, waitMs: number | null = null): null {
     const { request, head, services } = this.context;
-    void services.gateway.refused(this.facts, why, statusOf(why, this.context.surface));
+    void services.gateway.refused(this.facts, why, statusOf(why, this.context.errors));
     services.gateway.calls.end(this.cancellation);
     // A client that is too slow to send its body must not hold its connection.
     if (why.status === 408) head.closesConnection = true;
     const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
-    request.respond(errorResponse(why, head, retryAfterMs, this.context.surface));
+    request.respond(errorResponse(why, head, retryAfterMs, this.context.errors));
     return null;
   }
 
@@ -208,13 +208,17 @@ class InboundCall implements RequestObserver {
     if (bound === null) return this.reject(forbiddenModel(ask.model));
     const able = eligible(bound, ask, key.splits, snapshot.service);
     if (isFailure(able)) return this.reject(able);
-    return { facts, key, ask, route: able.route, split: able.split, snapshot, headers: request, cancellation, surface: this.surface() };
-  }
-
-  private surface(): CallSurface | null {
-    const { surface: api } = this.endpoint;
-    if (api === null) return null;
-    return { api, idSeed: crypto.randomUUID().replaceAll("-", ""), nowSeconds: Math.floor(this.context.services.wallMs() / 1000) };
+    return {
+      facts,
+      key,
+      ask,
+      route: able.route,
+      split: able.split,
+      snapshot,
+      headers: request,
+      cancellation,
+      surface: this.endpoint.surface,
+    };
   }
 
   /** A stream whose content takes long gets its head early (`earlyHeadersMs`). */
@@ -254,8 +258,7 @@ function rejectEarly(request: IncomingRequest, key: Key, endpoint: Endpoint, inF
   if (inFlight > snapshot.service.inFlightMax) return failure("saturated", "too many calls in flight");
   const rejected = endpoint.rejectEarly(request);
   if (rejected !== null) return rejected;
-  const encoding = request.header("content-encoding");
-  return encoding === null || encoding === "identity" ? null : encodedBody;
+  return encodingMistake(request);
 }
 
 function toHttpResponse(answer: CallResult, cancellation: Cancellation, context: RequestContext): HttpResponse {
@@ -268,7 +271,7 @@ function toHttpResponse(answer: CallResult, cancellation: Cancellation, context:
       return { status: 200, head, body: answer.body };
     case "failed":
       services.gateway.calls.end(cancellation);
-      return errorResponse(answer.failure, head, answer.retryAfterMs, context.surface);
+      return errorResponse(answer.failure, head, answer.retryAfterMs, context.errors);
     case "stream":
       return streamResponse(answer.source, { type: answer.type, shape: answer.shape, early: false }, cancellation, context);
   }
@@ -329,7 +332,7 @@ function streamResponse(
   source: OutputSource,
   { type, shape, early }: StreamFormat,
   cancellation: Cancellation,
-  { head, snapshot, surface, services: { gateway } }: RequestContext,
+  { head, snapshot, errors, services: { gateway } }: RequestContext,
 ): HttpResponse {
   const { keepAliveMs, writeStallMs } = snapshot.service;
   head.type = type;
@@ -337,7 +340,7 @@ function streamResponse(
   if (shape === "events") head.cacheControl = "no-cache, no-store";
   const body = new ResponseStream(source, new StreamedCall(cancellation, gateway.calls), {
     requestId: head.requestId,
-    surface,
+    errors,
     shape,
     // Nothing can be inserted between bytes of audio.
     keepAliveMs: shape === "events" ? keepAliveMs : 0,

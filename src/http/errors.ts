@@ -1,35 +1,34 @@
-import type { Surface, SurfaceFailure } from "../operations/conversation/surface.ts";
+import type { ErrorFormat, SurfaceFailure } from "../operations/conversation/surface.ts";
 import { type Failure, type FailureKind, obeyedWaitMaxMs } from "../operations/failure.ts";
+import { defaultErrors } from "../surfaces/index.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 
-/** The only place where a failure becomes a response: status, error object and retry hints of the OpenAI API. */
+/** The only place where a failure becomes a response: status, error object and retry hints. */
 export function errorResponse(
   failure: Failure,
   head: ResponseHead,
   /** When a retry may succeed; null if waiting does not help. */
   retryAfterMs: number | null = null,
-  /** The API that the client speaks; null: the OpenAI API. */
-  surface: Surface | null = null,
+  /** The errors of the API that the client speaks. */
+  format: ErrorFormat = defaultErrors,
 ): HttpResponse {
   const shown = shownOf(failure);
   head.type = "application/json";
   if (retryAfterMs !== null) addRetryAfter(head, retryAfterMs);
   else if (shown.final) head.add("x-should-retry", "false");
-  if (surface === null) return { status: shown.status, head, body: envelope(failure, head.requestId) };
-  const told = surfaceFailure(failure, shown);
-  return { status: surface.status?.(told) ?? shown.status, head, body: surface.error(told, head.requestId) };
+  const reported = surfaceFailure(failure, shown);
+  return { status: format.status?.(reported) ?? shown.status, head, body: format.error(reported, head.requestId) };
 }
 
 /** The form inside a stream whose status has been sent already. No end mark follows it. */
-export function errorEvent(failure: Failure, requestId: string, surface: Surface | null = null): Uint8Array {
-  if (surface !== null) return surface.errorEvent(surfaceFailure(failure, shownOf(failure)), requestId);
-  return encoder.encode(`data: ${envelope(failure, requestId)}\n\n`);
+export function errorEvent(failure: Failure, requestId: string, format: ErrorFormat = defaultErrors): Uint8Array {
+  return format.errorEvent(surfaceFailure(failure, shownOf(failure)), requestId);
 }
 
 /** The status that the client sees. */
-export function statusOf(failure: Failure, surface: Surface | null = null): number {
+export function statusOf(failure: Failure, format: ErrorFormat = defaultErrors): number {
   const shown = shownOf(failure);
-  return surface?.status?.(surfaceFailure(failure, shown)) ?? shown.status;
+  return format.status?.(surfaceFailure(failure, shown)) ?? shown.status;
 }
 
 /** What a client would be told, for logs and the admin API. */
@@ -124,11 +123,6 @@ function surfaceFailure({ param, publicMessage }: Failure, { status, type, code 
   return { status, type, code, param, message: publicMessage };
 }
 
-function envelope(failure: Failure, requestId: string): string {
-  const { type, code } = shownOf(failure);
-  return JSON.stringify({ error: { message: failure.publicMessage, type, param: failure.param, code, request_id: requestId } });
-}
-
 /**
  * Sets Retry-After (RFC 9110, 10.2.3). The official clients of the OpenAI API obey waits of up to a minute and ignore longer
  * ones, so a longer wait is also marked as not worth a retry.
@@ -139,5 +133,3 @@ function addRetryAfter(head: ResponseHead, waitMs: number): void {
   head.add("retry-after-ms", String(shownMs));
   if (waitMs > obeyedWaitMaxMs) head.add("x-should-retry", "false");
 }
-
-const encoder = new TextEncoder();

@@ -11,7 +11,7 @@ import { noMemory } from "./overload/load-shed.ts";
 import { maySplit, type RequestContext } from "./request-context.ts";
 import type { HttpResponse } from "../net/server/http-response.ts";
 import { errorResponse } from "./errors.ts";
-import { notJson } from "./request-errors.ts";
+import { encodingMistake, notJson } from "./request-errors.ts";
 
 /** POST /v1/chat/completions. */
 export const chat: Endpoint = {
@@ -51,10 +51,11 @@ function surfaceEndpoint(surface: Surface): Endpoint {
 
 /** POST /v1/messages/count_tokens. Only the provider of a model knows its tokens: this is an estimate, and makes no call. */
 export async function countTokens(context: RequestContext): Promise<HttpResponse> {
-  const { head, surface } = context;
-  const body = await readJsonBody(context);
+  const { head, errors } = context;
+  const rejected = rejectNotJson(context.request) ?? encodingMistake(context.request);
+  const body = rejected ?? (await readJsonBody(context));
   const request = isFailure(body) ? body : readCountTokensRequest(body);
-  if (isFailure(request)) return errorResponse(request, head, null, surface);
+  if (isFailure(request)) return errorResponse(request, head, null, errors);
   head.type = "application/json";
   return { status: 200, head, body: countTokensBody(request.promptTokensEstimate) };
 }
@@ -63,10 +64,7 @@ function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedReque
   if (isFailure(body)) return body;
   const facts = surface.parse(body);
   if (isFailure(facts)) return facts;
-  // A mistake anywhere in the request is the client's, so no channel is asked.
-  const conversation = surface.conversation(facts);
-  if (isFailure(conversation)) return conversation;
-  return { ask: { ...facts, conversation }, stream: facts.stream, bytes: body.length, dispose: null };
+  return { ask: facts, stream: facts.stream, bytes: body.length, dispose: null };
 }
 
 function readChat(context: RequestContext): ParsedRequest | Failure | Promise<ParsedRequest | Failure> {

@@ -3,7 +3,7 @@ import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
 import { operations, operationsNamed, type Operation } from "../operations/operation.ts";
-import type { Surface } from "../operations/conversation/surface.ts";
+import type { ErrorFormat } from "../operations/conversation/surface.ts";
 import { isFailure } from "../operations/failure.ts";
 import { messagesSurface, modelBody, modelsBody } from "../surfaces/index.ts";
 import { errorResponse } from "./errors.ts";
@@ -24,11 +24,11 @@ export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead, mes
 /**
  * A model that the key may not use is reported as unknown. A model that is not in the list may still be served, by a wildcard.
  */
-export function showModel(snapshot: Snapshot, key: Key, id: string, head: ResponseHead, surface: Surface | null): HttpResponse {
+export function showModel(snapshot: Snapshot, key: Key, id: string, head: ResponseHead, errors: ErrorFormat): HttpResponse {
   const route = snapshot.routes.get(id) ?? (allowsModel(key, id) ? snapshot.wildcard?.(id) : null) ?? null;
   const usable = route === null ? null : usableBy(key, route);
-  if (usable === null) return errorResponse(unknownModel(id), head, null, surface);
-  if (surface !== null) return jsonBody(modelBody({ id, displayName: null, createdSeconds: createdSeconds(snapshot, id) }), head);
+  if (usable === null) return errorResponse(unknownModel(id), head, null, errors);
+  if (errors === messagesSurface) return jsonBody(modelBody({ id, displayName: null, createdSeconds: createdSeconds(snapshot, id) }), head);
   return jsonAnswer(entry(snapshot, key, id, usable), head);
 }
 

@@ -3,7 +3,7 @@ import type { CallResult } from "../gateway/call-result.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
-import type { Surface } from "../operations/conversation/surface.ts";
+import type { ErrorFormat } from "../operations/conversation/surface.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { type Operation, operationSpecs } from "../operations/operation.ts";
 import type { ResponseHead } from "../net/server/http-response.ts";
@@ -20,8 +20,8 @@ export interface RequestContext {
   /** The configuration at the time when the request arrived. */
   readonly snapshot: Snapshot;
   readonly services: ListenerServices;
-  /** The API in which errors are written; null: the OpenAI API. */
-  readonly surface: Surface | null;
+  /** How the API that the client speaks reports errors. */
+  readonly errors: ErrorFormat;
 }
 
 /** What all requests of a listener share. */

@@ -11,11 +11,17 @@ export const keyInUrl = requestError(
 
 export const notJson = requestError(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
 
-export const encodedBody = requestError(
+const encodedBody = requestError(
   415,
   "unsupported_media_type",
   "Compressed request bodies are not supported: send the body without 'Content-Encoding'.",
 );
+
+/** What is wrong with the encoding of a body; null if it has none. */
+export function encodingMistake(request: { header(name: string): string | null }): Failure | null {
+  const encoding = request.header("content-encoding");
+  return encoding === null || encoding === "identity" ? null : encodedBody;
+}
 
 export const internalError = failure("internal", "a bug");
 

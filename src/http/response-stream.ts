@@ -1,14 +1,14 @@
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import type { OutputSource } from "../gateway/call-result.ts";
-import type { Surface } from "../operations/conversation/surface.ts";
+import type { ErrorFormat } from "../operations/conversation/surface.ts";
 import type { Timer, Ports } from "../gateway/ports.ts";
 import { errorEvent } from "./errors.ts";
 import type { ResponseBodyStream, ResponseWriter } from "../net/server/http-response.ts";
 
 export interface StreamOptions {
   readonly requestId: string;
-  /** The API that the client speaks; null: the OpenAI API. */
-  readonly surface: Surface | null;
+  /** How the API that the client speaks reports errors. */
+  readonly errors: ErrorFormat;
   /** A failure among `events` is reported in the stream; `bytes` can only be cut off, or a truncated body would look complete. */
   readonly shape: "events" | "bytes";
   readonly keepAliveMs: number;
@@ -65,7 +65,7 @@ export class ResponseStream implements ResponseBodyStream {
   }
 
   sendKeepAlive(): boolean {
-    if (this.options.shape === "events") this.write(this.options.surface?.keepAlive ?? keepAlive);
+    if (this.options.shape === "events") this.write(this.options.errors.keepAlive);
     return this.options.shape === "events";
   }
 
@@ -99,7 +99,7 @@ export class ResponseStream implements ResponseBodyStream {
     }
     this.flushHeld();
     // The error is sent in the stream and no end mark follows it; the HTTP body itself ends properly, so that the error arrives.
-    if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId, this.options.surface));
+    if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId, this.options.errors));
     this.end(null);
     this.out?.end();
   }
@@ -152,14 +152,14 @@ export class ResponseStream implements ResponseBodyStream {
   /** Sends a keep-alive if the source has been silent for long, and cuts off a client that has been. */
   private checkSilence(): void {
     if (this.over) return;
-    const { keepAliveMs, writeStallMs, ports, shape, requestId, surface } = this.options;
+    const { keepAliveMs, writeStallMs, ports, shape, requestId, errors } = this.options;
     if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.flush() ?? 0);
     const silentMs = ports.nowMs() - this.wroteMs;
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.sendKeepAlive();
     if (!this.pulling && silentMs >= writeStallMs) {
       const reason = failure("client_gone", `the client took no bytes for ${writeStallMs} ms`, { message: stalledMessage });
       // A client that resumes in time for the last bytes must not take the cut for the end of the response.
-      if (shape === "events") this.write(errorEvent(reason, requestId, surface));
+      if (shape === "events") this.write(errorEvent(reason, requestId, errors));
       this.end(reason);
       this.out?.abort(shape === "events");
       return;
@@ -182,4 +182,3 @@ export class ResponseStream implements ResponseBodyStream {
 }
 
 const stalledMessage = "The stream was closed because the client read nothing for too long.";
-const keepAlive = new TextEncoder().encode(": keep-alive\n\n");

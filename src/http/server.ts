@@ -1,6 +1,7 @@
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
-import type { Surface } from "../operations/conversation/surface.ts";
+import type { ErrorFormat } from "../operations/conversation/surface.ts";
+import { messagesSurface, defaultErrors } from "../surfaces/index.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { RequestContext, ListenerServices } from "./request-context.ts";
 import type { AuthFailures } from "./auth-failures.ts";
@@ -94,12 +95,13 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const { snapshot, ring } = options.current();
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
-  const surface = surfaceOf(route, request);
-  if (surface?.requestIdHeader !== undefined) head.add(surface.requestIdHeader, head.requestId);
-  if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, surface);
+  const endpoint = endpoints.get(route.name) ?? null;
+  const errors = endpoint === null ? errorFormatOf(route, request) : (endpoint.surface ?? defaultErrors);
+  if (errors.requestIdHeader !== undefined) head.add(errors.requestIdHeader, head.requestId);
+  if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, errors);
 
-  const context: RequestContext = { request, receiptId, head, snapshot, services: options, surface };
-  return answer(context, route, authenticate(request, ring, wallMs), options);
+  const context: RequestContext = { request, receiptId, head, snapshot, services: options, errors };
+  return answer(context, route, endpoint, authenticate(request, ring, wallMs), options);
 }
 
 /** The client's own request id, if it is safe to log; else null. */
@@ -119,21 +121,20 @@ const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 async function answer(
   context: RequestContext,
   route: HttpRoute,
+  endpoint: Endpoint | null,
   authenticating: Key | Failure | Promise<Key | Failure>,
   options: ListenOptions,
 ): Promise<null> {
-  const { request, head, snapshot } = context;
+  const { request, head, snapshot, errors } = context;
   const authenticated = authenticating instanceof Promise ? await authenticating : authenticating;
   // Clients that guess keys are slowed down; clients with a valid key are not, whatever network they share.
   const throttled = isFailure(authenticated) && authenticated.status === 401 ? tooManyAuthFailures(snapshot, options, request) : null;
   const key = throttled ?? authenticated;
-  const endpoint = endpoints.get(route.name);
-  if (endpoint !== undefined) handleCall(context, endpoint, key);
-  else if (isFailure(key))
-    request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, context.surface));
-  else if (route.name === "model") request.respond(showModel(snapshot, key, route.id, head, context.surface));
+  if (endpoint !== null) handleCall(context, endpoint, key);
+  else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, errors));
+  else if (route.name === "model") request.respond(showModel(snapshot, key, route.id, head, errors));
   else if (route.name === "count_tokens") request.respond(await countTokens(context));
-  else request.respond(listModels(snapshot, key, head, context.surface === null ? null : queryOf(request.target)));
+  else request.respond(listModels(snapshot, key, head, errors === messagesSurface ? queryOf(request.target) : null));
   return null;
 }
 
@@ -141,14 +142,12 @@ function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOpti
   return service.wrongKeysMax === null ? null : authFailures.note(address, service.wrongKeysMax);
 }
 
-/** The API in which a client is answered: that of its route, or what its headers show where two share a path. */
-function surfaceOf({ name }: HttpRoute, request: IncomingRequest): Surface | null {
-  if (name === "count_tokens") return messages.surface;
-  if (name === "models" || name === "model") {
-    const { surface } = messages;
-    return surface?.versionHeader === undefined || request.header(surface.versionHeader) === null ? null : surface;
-  }
-  return endpoints.get(name)?.surface ?? null;
+/** The API in which a client is answered that makes no call: where two share a path, its headers show which one it speaks. */
+function errorFormatOf({ name }: HttpRoute, request: IncomingRequest): ErrorFormat {
+  if (name === "count_tokens") return messagesSurface;
+  const { versionHeader } = messagesSurface;
+  const lists = name === "models" || name === "model";
+  return lists && versionHeader !== undefined && request.header(versionHeader) !== null ? messagesSurface : defaultErrors;
 }
 
 /** One client asks for it before anything else, to see whether somebody is there. */

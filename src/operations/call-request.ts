@@ -20,8 +20,7 @@ export function retryCostOf(ask: CallRequest): RetryCost {
       return {
         bodyBytes: ask.body.length,
         choices: ask.choices,
-        // A conversation that is translated leaves them behind: no upstream runs any, and a retry repeats nothing.
-        hostedTools: ask.hostedTools && ask.conversation === null,
+        hostedTools: ask.hostedTools,
         promptTokensEstimate: ask.promptTokensEstimate,
       };
     case "transcription":

@@ -15,7 +15,10 @@ export type Emission =
       /** Output besides the content: reasoning, a refusal, the arguments of a tool call. */
       readonly unsaid?: string;
       readonly finishes: boolean;
-      /** What it says, where the client speaks another API than the upstream: the frame is then not sent, but written anew from these. */
+      /**
+       * What it says. Where the client speaks another API than the upstream, the frame is not sent, but written anew from these. Where it
+       * speaks the same one, the surface follows them, if it has to know what was sent before another channel goes on.
+       */
       readonly parts?: readonly StreamPart[];
     }
   | DeltaRun

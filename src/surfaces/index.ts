@@ -1,4 +1,4 @@
-/** The APIs that clients speak beside the OpenAI chat API, which passes as it is. */
+/** The APIs that clients speak. */
 export {
   anthropicMessages as messagesSurface,
   countTokensBody,
@@ -6,4 +6,5 @@ export {
   modelsBody,
   readCountTokensRequest,
 } from "./anthropic-messages/index.ts";
+export { openaiErrors as defaultErrors } from "./openai-chat/errors.ts";
 export { openaiResponses as responsesSurface } from "./openai-responses/index.ts";

@@ -192,6 +192,18 @@ describe("the official client of the Messages API, over a channel that speaks ch
     expect((await client.messages.countTokens({ model: "plain", messages })).input_tokens).toBeGreaterThan(0);
   });
 
+  test("a request to count tokens that is compressed or not JSON is refused as any other", async () => {
+    const headers = { "x-api-key": world.key, "content-type": "application/json" };
+    for (const wrong of [{ "content-encoding": "gzip" }, { "content-type": "text/plain" }]) {
+      const { status } = await fetch(`${world.gateway.url}/v1/messages/count_tokens`, {
+        method: "POST",
+        headers: { ...headers, ...wrong },
+        body: "{}",
+      });
+      expect(status).toBe(415);
+    }
+  });
+
   test("has its calls in the log like any other", async () => {
     const lines = await world.linesDuring(() => client.messages.create(ask("plain")));
     expect(lines).toHaveLength(1);

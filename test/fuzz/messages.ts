@@ -29,7 +29,7 @@ export const messagesTarget: FuzzTarget = {
     if (isFailure(ask)) return `${ask.param} ${ask.code}`;
     const sent = splice(input, foreignThinking(ask));
     if (!scanJson(sent).ok) throw new Error(`no JSON is left: ${new TextDecoder().decode(sent)}`);
-    const conversation = anthropicMessages.conversation(ask);
+    const conversation = ask.toConversation(ask);
     if (isFailure(conversation)) return `${conversation.param?.replaceAll(/\d+/g, "")} ${conversation.code}`;
     for (const part of conversation.turns.flatMap(({ parts }) => parts)) {
       if (part.kind === "tool_call") JSON.parse(part.arguments);

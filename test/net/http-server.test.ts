@@ -1,4 +1,5 @@
 // Needs: quiet. It mostly waits for deadlines of its own connections; the open files that it counts are its own.
+import { defaultErrors } from "../../src/surfaces/index.ts";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import fc from "fast-check";
@@ -167,7 +168,7 @@ class Edge {
     const owner = { cancelled: () => {}, ended: () => void (this.live -= 1) };
     return new ResponseStream(source, owner, {
       requestId: "r",
-      surface: null,
+      errors: defaultErrors,
       shape: "bytes",
       keepAliveMs: 0,
       writeStallMs: this.writeStallMs,

@@ -83,3 +83,12 @@ describe.each(clients)("a text that breaks off in $name", ({ at, ask }) => {
     expect(failed).toBe("failed");
   });
 });
+
+describe("a request with a tool that runs at the provider, over an upstream that gets it without the tool", () => {
+  test("is repeated elsewhere after an ambiguous failure: no tool runs twice", async () => {
+    rig.upstream.a.script(["fault:html-200"]);
+    rig.upstream.plain.script(["fault:same-text"]);
+    const response = await responses.responses.create({ model: failing[1]!, input: "Say something.", tools: [{ type: "web_search" }] });
+    expect(response.output_text).toBe(words);
+  });
+});

@@ -29,7 +29,8 @@ export function askOf(body: object | string): ChatRequest {
 }
 
 export function conversationOf(body: object | string): Conversation {
-  const conversation = surface.conversation(askOf(body));
+  const ask = askOf(body);
+  const conversation = ask.toConversation(ask);
   if (isFailure(conversation)) throw new Error(conversation.detail);
   return conversation;
 }
@@ -38,7 +39,7 @@ export function conversationOf(body: object | string): Conversation {
 export function mistakeOf(body: object | string): Failure | null {
   const ask = surface.parse(bytesOf(body));
   if (isFailure(ask)) return ask;
-  const conversation = surface.conversation(ask);
+  const conversation = ask.toConversation(ask);
   return isFailure(conversation) ? conversation : null;
 }
 

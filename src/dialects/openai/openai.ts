@@ -28,11 +28,12 @@ export const openai: Dialect = {
 };
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
-  return ask.conversation === null ? spliceChat(ask, target) : translateChat(ask, ask.conversation, target);
+  return ask.surface === "openai-chat" ? spliceChat(ask, target) : translateChat(ask, ask.toConversation(ask), target);
 }
 
 /** The request of a client that speaks another API. */
-function translateChat(ask: ChatRequest, conversation: Conversation, target: Target): EncodedRequest | Failure {
+function translateChat(ask: ChatRequest, conversation: Conversation | Failure, target: Target): EncodedRequest | Failure {
+  if (isFailure(conversation)) return conversation;
   const { maxOutputTokens, tools } = conversation;
   const clampedTo = target.ceiling !== null && maxOutputTokens !== null && maxOutputTokens > target.ceiling ? target.ceiling : null;
   const encoded = encodeChatBody(conversation, {
@@ -49,6 +50,7 @@ function translateChat(ask: ChatRequest, conversation: Conversation, target: Tar
       headers: headersOf(ask.stream ? "text/event-stream" : "application/json", target),
       body: encoded.body,
     },
+    translated: true,
     answer: ask.stream ? new StreamedChat(false, 1, tools) : { kind: "whole", read: (body) => readTranslated(body, tools) },
     clampedTo,
     voice: null,
@@ -76,6 +78,7 @@ function spliceChat(ask: ChatRequest, target: Target): EncodedRequest {
       headers: headersOf(ask.stream ? "text/event-stream" : "application/json", target),
       body: splice(ask.body, splices),
     },
+    translated: false,
     answer: ask.stream ? new StreamedChat(hidesUsage, ask.choices, null) : wholeAnswer,
     clampedTo,
     voice: null,

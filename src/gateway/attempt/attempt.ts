@@ -33,6 +33,8 @@ export class Attempt implements StreamOwner {
   readonly clampedTo: number | null;
   readonly voice: string | null;
   readonly dropped: readonly string[];
+  /** The request was written in another API than the client's. */
+  readonly translated: boolean;
   readonly timeouts: AttemptTimeouts;
   /** Why the gateway ended the exchange. Errors that the network reports afterwards are consequences of that. */
   reason: Failure | null = null;
@@ -91,6 +93,7 @@ export class Attempt implements StreamOwner {
     this.clampedTo = sendable?.clampedTo ?? null;
     this.voice = sendable?.voice ?? null;
     this.dropped = sendable?.dropped ?? nothing;
+    this.translated = sendable === null || sendable.translated === true;
     this.askedTokens = maxOutputTokensOf(ask);
     this.operation = ask.operation;
     this.asksSubtitles = sendable?.subtitles === true;
@@ -132,7 +135,7 @@ export class Attempt implements StreamOwner {
     const reader = await answer.reader(reply, this.ports.tools);
     if (isFailure(reader)) return reader;
     this.reader = reader;
-    const stream = new LiveStream(reply, reader, this);
+    const stream = new LiveStream(reply, reader, this, this.translated);
     const trouble = await stream.open();
     // The attempt may have been ended from outside while the stream opened.
     return trouble ?? this.reason ?? stream;

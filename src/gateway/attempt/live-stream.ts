@@ -29,6 +29,8 @@ export class LiveStream {
     private readonly reply: Reply,
     private readonly reader: StreamReader,
     private readonly owner: StreamOwner,
+    /** The client speaks another API: what the stream says is written anew. */
+    readonly translated = false,
   ) {}
 
   /** Roughly how many tokens of output arrived. */

@@ -16,6 +16,7 @@ export class Relay implements OutputSource {
   private readonly totals: StreamTotals = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
   private first: readonly Emission[] | null;
   private ended = false;
+  private madeWriter: AnswerWriter | null = null;
   unsentBytes: (() => number) | null = null;
 
   constructor(
@@ -27,8 +28,8 @@ export class Relay implements OutputSource {
      */
     private readonly tellsBreaks = true,
     private readonly rescue: Rescue | null = null,
-    /** Writes the answer for a client that speaks another API than the upstream; null: its frames are sent as they are. */
-    private readonly writer: AnswerWriter | null = null,
+    /** Makes the writer of the answer for a client that speaks another API than the upstream; null: every upstream speaks the client's. */
+    private readonly makeWriter: (() => AnswerWriter) | null = null,
   ) {
     this.first = stream.first;
     stream.first = [];
@@ -105,16 +106,24 @@ export class Relay implements OutputSource {
     switch (emission.kind) {
       case "usage":
         this.totals.usage = emission.usage;
-        return this.writer === null ? emission.frame : this.writer.write([{ kind: "usage", usage: emission.usage }]);
+        return this.stream.translated ? this.writer().write([{ kind: "usage", usage: emission.usage }]) : emission.frame;
       case "end":
         this.totals.finish = emission.finish;
-        return this.writer === null ? emission.frame : this.writer.end();
+        return this.stream.translated ? this.writer().end() : emission.frame;
       case "skipped":
         this.totals.skippedEvents++;
         return null;
       case "delta":
-        return this.writer === null ? emission.frame : this.writer.write(partsOf(emission));
+        if (this.stream.translated) return this.writer().write(partsOf(emission));
+        // Another channel may go on with the answer, and the writer has to know then what the client got.
+        if (this.rescue !== null && "parts" in emission && emission.parts !== undefined) this.writer().write(emission.parts);
+        return emission.frame;
     }
+  }
+
+  private writer(): AnswerWriter {
+    if (this.makeWriter === null) throw new Error("no surface writes this answer");
+    return (this.madeWriter ??= this.makeWriter());
   }
 }
 

@@ -9,6 +9,8 @@ import type { LiveStream } from "./live-stream.ts";
 /** What a relay reads from: the stream of one upstream, or of a second one that took over. */
 export interface EmissionSource {
   first: Emission[];
+  /** The client speaks another API than the upstream: what the stream says is written anew. */
+  readonly translated: boolean;
   next(): Promise<readonly Emission[] | Failure | null>;
   abandon(reason: Failure): void;
 }
@@ -37,6 +39,8 @@ export class Rescue {
     private succeed: Succeed | null,
     private readonly held: HeldRequests,
     private readonly requestBytes: number,
+    /** The client speaks another API than the upstream that answers. */
+    private readonly translated: boolean,
   ) {}
 
   /** Looks at what is being sent to the client. */
@@ -48,13 +52,20 @@ export class Rescue {
   /** The stream broke off. Returns the stream that continues it, or null. */
   async takeOver(cause: Failure): Promise<EmissionSource | null> {
     const { succeed } = this;
-    const identity = this.firstFrame === null ? null : identityOf(this.firstFrame);
+    // A surface keeps the identity of the answers that it writes.
+    const identity = this.firstFrame === null || this.translated ? null : identityOf(this.firstFrame);
     const { text } = this.said;
-    if (succeed === null || cause.kind !== "interrupted" || identity === null) return null;
+    if (succeed === null || cause.kind !== "interrupted") return null;
     this.succeed = null;
     const successor = await succeed(text, cause);
     this.release();
-    return successor === null ? null : new JoinedStream(successor, identity, text);
+    if (successor === null) return null;
+    // Its frames go to the client as they are, but for the identity of the first stream, which must be known.
+    if (!successor.stream.translated && identity === null) {
+      successor.leave(cause);
+      return null;
+    }
+    return new JoinedStream(successor, identity, text);
   }
 
   /** A takeover is no longer possible or needed. */
@@ -126,18 +137,22 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 /** The second stream with the identity (id, model, time) of the first. What the client already has is left out. */
 class JoinedStream implements EmissionSource {
   first: Emission[] = [];
+  readonly translated: boolean;
   private opening: readonly Emission[] | null;
   private readonly stream: LiveStream;
   private readonly seam: ContinuationSeam;
   private lead = "\n\n";
+  private hasBegun = false;
 
   constructor(
     private readonly successor: Successor,
-    private readonly identity: StreamIdentity,
+    /** Null where the surface writes the answer, and keeps its identity. */
+    private readonly identity: StreamIdentity | null,
     private readonly text: string,
   ) {
     const { stream } = successor;
     this.stream = stream;
+    this.translated = stream.translated;
     this.opening = stream.first;
     stream.first = [];
     this.seam = new ContinuationSeam(text, successor.expects);
@@ -163,7 +178,7 @@ class JoinedStream implements EmissionSource {
 
   /** One emission as if the first stream had continued; null while it repeats what the client has. */
   private adopt(emission: Emission): Emission | "differs" | null {
-    const { identity } = this;
+    const identity = this.identity ?? unknownIdentity;
     if (emission.kind === "usage") {
       return emission.frame === null ? emission : { ...emission, frame: adopted(emission.frame, identity, "", false) };
     }
@@ -173,7 +188,8 @@ class JoinedStream implements EmissionSource {
       if (output === null) return null;
       const { lead } = this;
       if (output === "reasoning") this.lead = "";
-      if ("parts" in emission && emission.parts !== undefined) return { ...emission, parts: withLead(emission.parts, lead) };
+      if (this.translated && !(emission instanceof DeltaRun))
+        return { ...emission, parts: this.begun(withLead(emission.parts ?? [], lead)) };
       return { kind, output, finishes, text: emission.text, frame: adoptedAnew(emission.frame, identity, lead, finishes) };
     }
     // Reasoning about how to continue does not belong into the middle of a text.
@@ -184,8 +200,18 @@ class JoinedStream implements EmissionSource {
     if (fresh === "differs" || held === "differs") return "differs";
     const text = fresh + held;
     if (text === "" && !finishes) return null;
-    if ("parts" in emission && emission.parts !== undefined) return { ...emission, text, parts: withText(emission.parts, text) };
+    if (this.translated && !(emission instanceof DeltaRun))
+      return { ...emission, text, parts: this.begun(withText(emission.parts ?? [], text)) };
     return { kind, output, finishes, text, frame: adopted(emission.frame, identity, text, finishes) };
+  }
+
+  /** The surface begins to write in the middle of an answer: it goes on under the identity of what the client already has. */
+  private begun(parts: readonly StreamPart[]): readonly StreamPart[] {
+    if (this.identity === null || this.hasBegun) return parts;
+    this.hasBegun = true;
+    const { id, model, created } = this.identity;
+    const createdSeconds = typeof created === "number" ? created : null;
+    return [{ kind: "start", id: textOrNull(id), model: textOrNull(model), createdSeconds }, ...parts];
   }
 
   private contradicted(): Failure {
@@ -195,9 +221,17 @@ class JoinedStream implements EmissionSource {
   }
 }
 
+function textOrNull(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+const unknownIdentity: StreamIdentity = { id: null, created: null, model: null };
+
 /** The parts of another stream for a client that has nothing of the answer yet but reasoning: more of it is another train of thought. */
 function withLead(parts: readonly StreamPart[], lead: string): readonly StreamPart[] {
-  return parts.map((part) => (part.kind === "reasoning" && lead !== "" ? { ...part, text: lead + part.text } : part));
+  return parts
+    .filter(({ kind }) => kind !== "start")
+    .map((part) => (part.kind === "reasoning" && lead !== "" ? { ...part, text: lead + part.text } : part));
 }
 
 /** The parts of another stream, of whose words the client gets only those that it does not have. */

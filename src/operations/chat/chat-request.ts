@@ -1,5 +1,5 @@
 import type { Conversation, SurfaceName } from "../conversation/conversation.ts";
-import { isFailure, type Failure } from "../failure.ts";
+import { failure, isFailure, type Failure } from "../failure.ts";
 import { misspelled, bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 import { elementsOf, type JsonMember, lastMember, membersOf, scanJson, type JsonSpan, valueOf } from "../json.ts";
 
@@ -9,10 +9,10 @@ import { elementsOf, type JsonMember, lastMember, membersOf, scanJson, type Json
  */
 export interface ChatRequest {
   readonly operation: "chat";
-  /** The API that the body is written in. */
-  readonly surface: SurfaceName;
-  /** The whole request, for an upstream that speaks another API; null where the body is written in the OpenAI API. */
-  readonly conversation: Conversation | null;
+  /** The API that the body is written in; null: the body is not what is asked for any more, and only the conversation is. */
+  readonly surface: SurfaceName | null;
+  /** Reads the whole request, for an upstream that speaks another API. The request is given to it, so that none has a function of its own. */
+  readonly toConversation: (request: ChatRequest) => Conversation | Failure;
   readonly body: Uint8Array;
   readonly document: { readonly start: number; readonly end: number };
   readonly members: readonly JsonMember[];
@@ -35,7 +35,7 @@ export interface ChatRequest {
 }
 
 /** Reads a chat request, or returns the mistake that the client has to fix. Unknown fields are passed on. */
-export function readChatRequest(body: Uint8Array): ChatRequest | Failure {
+export function readChatRequest(body: Uint8Array, toConversation: ChatRequest["toConversation"] = untranslatable): ChatRequest | Failure {
   const document = scanJson(body);
   const unreadable = bodyMistake(document);
   if (unreadable !== null || !document.ok) return unreadable!;
@@ -68,7 +68,7 @@ export function readChatRequest(body: Uint8Array): ChatRequest | Failure {
   return {
     operation: "chat",
     surface: "openai-chat",
-    conversation: null,
+    toConversation,
     body,
     document,
     members,
@@ -206,3 +206,7 @@ const stopBytesMax = 64 * 1024;
 const toolsMax = 1024;
 /** A shorter list cannot have too many elements: each takes at least one byte and a comma or a bracket. */
 const harmlessBytes = 2 * stopsMax;
+
+function untranslatable(): Failure {
+  return failure("unsupported", "requests of this API are not translated");
+}

@@ -12,9 +12,12 @@ import { splice, type Splice } from "../splice.ts";
  */
 export type Continuation = "prefill" | "repeat";
 
-/** The request for the rest of a text, with `tokensSpent` subtracted from its limits; null if the conversation does not allow it. */
-export function continued(ask: ChatRequest, text: string, how: Continuation, tokensSpent: number): ChatRequest | null {
-  if (ask.conversation !== null) return continuedConversation(ask, ask.conversation, text, how, tokensSpent);
+/**
+ * The request for the rest of a text, with `tokensSpent` subtracted from its limits; null if the conversation does not allow it.
+ * `translated`: the text so far was written by the surface, and so must be the rest.
+ */
+export function continued(ask: ChatRequest, text: string, how: Continuation, tokensSpent: number, translated: boolean): ChatRequest | null {
+  if (translated || ask.surface !== "openai-chat") return continuedConversation(ask, text, how, tokensSpent);
   const messages = lastMember(ask.members, "messages");
   if (messages === undefined || endsWithAnswer(ask, messages)) return null;
   const written = text.trimEnd();
@@ -22,19 +25,19 @@ export function continued(ask: ChatRequest, text: string, how: Continuation, tok
   const turns = how === "prefill" ? [answer] : [answer, { role: "user", content: requestToRepeat(endOf(text)) }];
   const at = messages.end - 1;
   const added = { start: at, end: at, text: turns.map((turn) => `,${JSON.stringify(turn)}`).join("") };
-  const read = readChatRequest(splice(ask.body, [added, ...whatIsLeft(ask, tokensSpent)]));
+  const read = readChatRequest(splice(ask.body, [added, ...whatIsLeft(ask, tokensSpent)]), ask.toConversation);
   return isFailure(read) ? null : read;
 }
 
-/** The same for a request in another API. */
-function continuedConversation(
-  ask: ChatRequest,
-  conversation: Conversation,
-  text: string,
-  how: Continuation,
-  tokensSpent: number,
-): ChatRequest | null {
-  if (conversation.turns.at(-1)?.role === "assistant") return null;
+/** The request for the whole answer once more, in the form that `continued` gives it. */
+export function repeated(ask: ChatRequest, translated: boolean): ChatRequest {
+  return translated || ask.surface !== "openai-chat" ? { ...ask, surface: null } : ask;
+}
+
+/** The same as a conversation, whatever API the client speaks. */
+function continuedConversation(ask: ChatRequest, text: string, how: Continuation, tokensSpent: number): ChatRequest | null {
+  const conversation = ask.toConversation(ask);
+  if (isFailure(conversation) || conversation.turns.at(-1)?.role === "assistant") return null;
   const answer: ConversationTurn = { role: "assistant", parts: [{ kind: "text", text: text.trimEnd() }] };
   const request: ConversationTurn = { role: "user", parts: [{ kind: "text", text: requestToRepeat(endOf(text)) }] };
   const { turns, maxOutputTokens } = conversation;
@@ -43,7 +46,7 @@ function continuedConversation(
     turns: how === "prefill" ? [...turns, answer] : [...turns, answer, request],
     maxOutputTokens: maxOutputTokens === null ? null : Math.max(1, maxOutputTokens - tokensSpent),
   };
-  return { ...ask, conversation: rest };
+  return { ...ask, surface: null, toConversation: () => rest };
 }
 
 /** The client began the answer itself: two in a row would be two answers. */

@@ -1,27 +1,29 @@
 import type { ChatRequest } from "../chat/chat-request.ts";
 import type { Failure } from "../failure.ts";
 import type { ChatAnswer, StreamPart } from "./answer-parts.ts";
-import type { Conversation, Part, SurfaceName } from "./conversation.ts";
+import type { Part, SurfaceName } from "./conversation.ts";
 
 /**
  * What a client speaks: how its requests are read and its answers are written. Everything here is pure; ids and the time are values
  * that it is given. One folder for each; none knows a dialect.
  */
-export interface Surface {
+export interface Surface extends ErrorFormat {
   readonly name: SurfaceName;
   /** A header that every request of its clients has. It tells them apart where they share a path with those of another API. */
   readonly versionHeader?: string;
-  /** The header that names a response to its clients, beside `x-request-id`; absent where they read that one. */
-  readonly requestIdHeader?: string;
   /** Reads the facts that the gateway decides on, and what the client can fix if the request is wrong. */
   parse(body: Uint8Array): ChatRequest | Failure;
-  /** The whole request as a conversation. A surface whose dialect an upstream speaks is never asked for it. */
-  conversation(request: ChatRequest): Conversation | Failure;
   /** The fields of a request that its answer repeats; absent where it repeats none. */
   echo?(request: ChatRequest): Readonly<Record<string, unknown>>;
   /** The body of a complete answer. */
   whole(answer: ChatAnswer, context: AnswerContext): Uint8Array;
   writer(context: AnswerContext): AnswerWriter;
+}
+
+/** How an API reports errors and keeps a stream alive. */
+export interface ErrorFormat {
+  /** The header that names a response to its clients, beside `x-request-id`; absent where they read that one. */
+  readonly requestIdHeader?: string;
   error(failure: SurfaceFailure, requestId: string): Uint8Array;
   /** The status of an error where this API has another one for it than the gateway; absent where they are the same. */
   status?(failure: SurfaceFailure): number;

@@ -1,6 +1,5 @@
 import type { Surface } from "../../operations/conversation/surface.ts";
 import { messageBody } from "./answer.ts";
-import { messagesConversation } from "./conversation.ts";
 import { errorBody, errorFrame, errorStatus } from "./errors.ts";
 import { readMessagesRequest } from "./request.ts";
 import { MessagesWriter, ping } from "./stream.ts";
@@ -11,7 +10,6 @@ export const anthropicMessages: Surface = {
   versionHeader: "anthropic-version",
   requestIdHeader: "request-id",
   parse: readMessagesRequest,
-  conversation: messagesConversation,
   whole: messageBody,
   writer: (context) => new MessagesWriter(context),
   error: errorBody,

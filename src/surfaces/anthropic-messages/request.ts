@@ -2,6 +2,7 @@ import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import { elementsOf, lastMember, membersOf, scanJson, valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
 import { bodyMistake, misspelled, missing, mistake, modelMistake, present, wrongType } from "../../operations/mistakes.ts";
+import { messagesConversation } from "./conversation.ts";
 import { promptTokens } from "./prompt-tokens.ts";
 import { runsAtClient } from "./tool-types.ts";
 
@@ -22,7 +23,7 @@ export function readMessagesRequest(body: Uint8Array): ChatRequest | Failure {
   return {
     operation: "chat",
     surface: "anthropic-messages",
-    conversation: null,
+    toConversation: messagesConversation,
     body,
     document: prompt.document,
     members,

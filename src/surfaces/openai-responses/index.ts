@@ -1,5 +1,4 @@
 import type { Surface } from "../../operations/conversation/surface.ts";
-import { responsesConversation } from "./conversation.ts";
 import { errorBody, errorFrame, keepAlive } from "./errors.ts";
 import { readResponsesRequest } from "./request.ts";
 import { echoOf, responseBody } from "./response.ts";
@@ -9,7 +8,6 @@ import { ResponsesWriter } from "./stream.ts";
 export const openaiResponses: Surface = {
   name: "openai-responses",
   parse: readResponsesRequest,
-  conversation: responsesConversation,
   echo: echoOf,
   whole: responseBody,
   writer: (context) => new ResponsesWriter(context),

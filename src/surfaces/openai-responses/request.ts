@@ -2,6 +2,7 @@ import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import type { Failure } from "../../operations/failure.ts";
 import { elementsOf, lastMember, membersOf, scanJson, valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
 import { bodyMistake, misspelled, missing, mistake, modelMistake, present, wrongType } from "../../operations/mistakes.ts";
+import { responsesConversation } from "./conversation.ts";
 
 /** Reads a request to `POST /v1/responses`: the facts the gateway decides on, or the mistake that the client can fix. */
 export function readResponsesRequest(body: Uint8Array): ChatRequest | Failure {
@@ -41,7 +42,7 @@ export function readResponsesRequest(body: Uint8Array): ChatRequest | Failure {
   return {
     operation: "chat",
     surface: "openai-responses",
-    conversation: null,
+    toConversation: responsesConversation,
     body,
     document,
     members,

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { defaultErrors } from "../../../src/surfaces/index.ts";
 import type { RequestContext } from "../../../src/http/request-context.ts";
 import { handleCall, type Endpoint } from "../../../src/http/call.ts";
 import { ResponseHead, type HttpResponse } from "../../../src/net/server/http-response.ts";
@@ -41,7 +42,7 @@ class BrokenWorld {
     const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, connection);
     const onBug = (bug: unknown) => void this.bugs.push(bug);
     const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug, wallMs: () => 0 };
-    const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services, surface: null };
+    const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services, errors: defaultErrors };
     handleCall(context, endpoint, key);
   }
 }

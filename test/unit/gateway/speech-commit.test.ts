@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { defaultErrors } from "../../../src/surfaces/index.ts";
 import type { StreamReader } from "../../../src/dialects/dialect.ts";
 import { LiveStream } from "../../../src/gateway/attempt/live-stream.ts";
 import type { Reply } from "../../../src/gateway/ports.ts";
@@ -193,6 +194,7 @@ describe("the bytes of an answer that are counted", () => {
     const settled: { cause: Failure | null; totals: StreamTotals }[] = [];
     const source = {
       first: [] as Emission[],
+      translated: false,
       next: () => new Promise<readonly Emission[] | Failure | null>((resolve) => void upstream.push(resolve)),
       abandon: () => {},
     };
@@ -218,7 +220,7 @@ describe("the bytes of an answer that are counted", () => {
       abort: () => {},
     };
     const ports = { nowMs: () => 0, timers: { set: () => {}, clear: () => {} } };
-    const options = { requestId: "r", surface: null, shape, keepAliveMs: 0, writeStallMs: 1e9, early: false, ports };
+    const options = { requestId: "r", errors: defaultErrors, shape, keepAliveMs: 0, writeStallMs: 1e9, early: false, ports };
     const outgoing = new ResponseStream(relay, { cancelled: () => {}, ended: () => {} }, options);
     outgoing.begin(out);
     const say = async (said: Uint8Array | Failure | null): Promise<void> => {

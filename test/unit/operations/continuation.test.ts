@@ -18,7 +18,7 @@ function askOf(body: object | string): ChatRequest {
 }
 
 function continuedBody(body: object | string, text: string, how: Continuation, spent = 0): Record<string, unknown> | null {
-  const ask = continued(askOf(body), text, how, spent);
+  const ask = continued(askOf(body), text, how, spent, false);
   return ask === null ? null : (JSON.parse(new TextDecoder().decode(ask.body)) as Record<string, unknown>);
 }
 
@@ -54,7 +54,7 @@ describe("a request for the rest of an answer", () => {
     expect(continuedBody(plain, "x", "prefill", 40)).not.toHaveProperty("max_tokens");
     // Of two with one name, an upstream may read either.
     const twice = `{"max_tokens":100,"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":90}`;
-    const ask = continued(askOf(twice), "x", "prefill", 40)!;
+    const ask = continued(askOf(twice), "x", "prefill", 40, false)!;
     expect(new TextDecoder().decode(ask.body)).toMatch(/^\{"max_tokens":60,.*"max_tokens":50\}$/);
     expect(ask.maxTokens).toBe(60);
   });

@@ -149,7 +149,7 @@ describe("hostile input", () => {
       {"role":"user","__proto__":{"content":"x"},"content":[{"__proto__":{"type":"text"},"type":"text","text":"hi"}]}]}`;
     const ask = askOf(body);
     expect(ask.stream).toBe(false);
-    const conversation = surface.conversation(ask);
+    const conversation = ask.toConversation(ask);
     if (isFailure(conversation)) throw new Error(conversation.detail);
     expect(conversation.uncarried).toEqual(["__proto__", "constructor"]);
     expect(conversation.turns[0]!.parts[0]).toMatchObject({ arguments: '{"__proto__":{"x":1}}' });
@@ -169,7 +169,8 @@ describe("hostile input", () => {
       ["x".repeat(500)]: 1,
       ...Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`f${at}`, 1])),
     };
-    const conversation = surface.conversation(askOf(body));
+    const ask = askOf(body);
+    const conversation = ask.toConversation(ask);
     if (isFailure(conversation)) throw new Error(conversation.detail);
     expect(conversation.uncarried.length).toBe(32);
     for (const name of conversation.uncarried) expect(name).toMatch(/^[\w.-]{1,80}$/);

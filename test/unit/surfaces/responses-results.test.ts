@@ -8,7 +8,7 @@ const output = (text: string) => ({ type: "custom_tool_call_output", call_id: "c
 
 function turnsOf(...input: readonly unknown[]): readonly ConversationTurn[] {
   const facts = openaiResponses.parse(new TextEncoder().encode(JSON.stringify({ model: "m", input })));
-  const conversation = isFailure(facts) ? facts : openaiResponses.conversation(facts);
+  const conversation = isFailure(facts) ? facts : facts.toConversation(facts);
   if (isFailure(conversation)) throw new Error(conversation.detail);
   return conversation.turns;
 }

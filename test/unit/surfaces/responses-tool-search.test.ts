@@ -17,7 +17,7 @@ function conversationOf(fields: Readonly<Record<string, unknown>>): Conversation
   const facts = openaiResponses.parse(body);
   if (isFailure(facts)) throw new Error(facts.detail);
   expect(facts.hostedTools).toBe(false);
-  const conversation = openaiResponses.conversation(facts);
+  const conversation = facts.toConversation(facts);
   if (isFailure(conversation)) throw new Error(conversation.detail);
   return conversation;
 }

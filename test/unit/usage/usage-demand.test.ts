@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { failure } from "../../../src/operations/failure.ts";
 import { addAnswer, newOutputAverage, OutputAverages } from "../../../src/gateway/admission/output-averages.ts";
 import type { Demand } from "../../../src/limits/limits.ts";
 import type { CallRequest } from "../../../src/operations/call-request.ts";
@@ -32,7 +33,7 @@ function chat(facts: Partial<ChatRequest>): CallRequest {
   const ask: ChatRequest = {
     operation: "chat",
     surface: "openai-chat",
-    conversation: null,
+    toConversation: () => failure("unsupported", "not translated"),
     body: new Uint8Array(),
     document: { start: 0, end: 0 },
     members: [],
