@@ -142,6 +142,8 @@ export interface EventDecoder {
   /** The body has ended: the missing end event, or a failure if the stream is incomplete. */
   close(): Emissions;
   readonly finished: boolean;
+  /** The clients of this API need the `event:` line of each event: its frame begins with it. */
+  readonly keepsNames?: boolean;
   /** The expected form of the next events: those that match it are not parsed. Null if it is not known. */
   readonly matcher?: DeltaMatcher | null;
 }
@@ -158,7 +160,7 @@ export interface DeltaMatcher {
   readonly to: number;
 }
 
-/** One server-sent event: its payload, and its canonical frame (`data: …` and a blank line). */
+/** One server-sent event: its payload, and its canonical frame (`data: …` and a blank line, after `event: …` where that is kept). */
 export interface SseEvent {
   /** The `event:` field, or an empty string. */
   readonly name: string;

@@ -9,11 +9,12 @@ export class EventReader implements StreamReader {
   readonly type = "text/event-stream; charset=utf-8";
   readonly shape = "events";
   pending: Failure | null = null;
-  private readonly events = new SseReader();
+  private readonly events: SseReader;
   private readonly collector: EmissionCollector;
   private sniffed = false;
 
   constructor(private readonly decoder: EventDecoder) {
+    this.events = new SseReader(undefined, decoder.keepsNames);
     this.collector = new EmissionCollector(decoder);
   }
 

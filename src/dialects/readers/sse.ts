@@ -12,6 +12,7 @@ export interface SseVisitor {
  * Splits a body into server-sent events. Almost every event arrives complete, as one canonical `data: …` frame; that case costs one
  * search for a line feed, and its frame is a view of the received bytes. Everything else that the format allows (CR, CRLF, fields,
  * comments, several data lines) takes the slow path and becomes a canonical frame too, because official clients fail on other fields.
+ * In an API whose clients need the `event:` line, that line is part of the frame.
  */
 export class SseReader {
   /** The incomplete line, in a buffer that grows by doubling: a line that arrives byte by byte must not take quadratic time. */
@@ -26,7 +27,11 @@ export class SseReader {
   private opening = true;
   private readonly ready: SseEvent[] = [];
 
-  constructor(private readonly eventBytesMax = 8 * 1024 * 1024) {}
+  constructor(
+    private readonly eventBytesMax = 8 * 1024 * 1024,
+    /** Frames begin with the `event:` line of their events. */
+    private readonly keepsNames = false,
+  ) {}
 
   /** The events that this chunk completed, or `too_large` if one is larger than allowed. */
   push(chunk: Uint8Array): SseEvent[] | "too_large" {
@@ -55,13 +60,15 @@ export class SseReader {
           continue;
         }
         if (canonicalUntil < 0) canonicalUntil = firstReturn(chunk);
-        const end = canonicalEnd(chunk, at, canonicalUntil);
+        const dataAt = this.keepsNames ? afterName(chunk, at, canonicalUntil) : at;
+        const end = canonicalEnd(chunk, dataAt, canonicalUntil);
         if (end > 0) {
           if (end - 2 - at > this.eventBytesMax) return "too_large";
           // The text of events that arrive together is decoded at once.
           const isAlone = at === 0 && end === chunk.length;
           if (plain === undefined && !isAlone) plain = plainText(chunk);
-          if (!visitor.event(plain == null ? eventIn(chunk, at, end, isAlone) : plainEvent(plain, chunk, at, end))) return "done";
+          const event = plain == null ? eventIn(chunk, at, dataAt, end, isAlone) : plainEvent(plain, chunk, at, dataAt, end);
+          if (!visitor.event(event)) return "done";
           at = end;
           this.opening = false;
           continue;
@@ -142,12 +149,13 @@ export class SseReader {
     // Payloads are JSON, where a line break can only be between tokens, so a space means the same.
     const data = this.data.length === 1 ? this.data[0]! : this.data.join(" ");
     const { name } = this;
-    const frame = this.data.length === 1 ? this.framed : null;
+    const isNamed = this.keepsNames && name !== "";
+    const frame = this.data.length === 1 && !isNamed ? this.framed : null;
     this.data = [];
     this.dataLength = 0;
     this.framed = null;
     this.name = "";
-    if (data !== "") events.push(frame === null ? canonical(name, data) : { name, data, frame });
+    if (data !== "") events.push(frame === null ? canonical(name, data, isNamed) : { name, data, frame });
   }
 }
 
@@ -155,6 +163,7 @@ const lineFeed = 10;
 const carriageReturn = 13;
 const prefix = new TextEncoder().encode("data: ");
 const prefixLength = prefix.length;
+const namePrefix = new TextEncoder().encode("event: ");
 const endLength = "\n\n".length;
 const keptLineBytes = 4096;
 const largeLineBytes = 1024 * 1024;
@@ -164,6 +173,13 @@ const nothing = new Uint8Array(0);
 function firstReturn(chunk: Uint8Array): number {
   const at = chunk.indexOf(carriageReturn);
   return at < 0 ? chunk.length : at;
+}
+
+/** Where the line after a canonical `event: …` line at `at` begins; `at` if there is none. */
+function afterName(chunk: Uint8Array, at: number, until: number): number {
+  for (let index = 0; index < namePrefix.length; index++) if (chunk[at + index] !== namePrefix[index]) return at;
+  const end = chunk.indexOf(lineFeed, at + namePrefix.length);
+  return end > at + namePrefix.length && end < until ? end + 1 : at;
 }
 
 /** The end of a canonical frame at `at` (`data: `, one line, LF LF); 0 if there is none. */
@@ -196,16 +212,23 @@ function plainText(bytes: Uint8Array): string | null {
   return valid && text.length === bytes.length ? text : null;
 }
 
-function plainEvent(text: string, chunk: Uint8Array, at: number, end: number): SseEvent {
-  return { name: "", data: text.slice(at + prefixLength, end - 2), frame: chunk.subarray(at, end) };
+function plainEvent(text: string, chunk: Uint8Array, at: number, dataAt: number, end: number): SseEvent {
+  return { name: nameIn(text, at, dataAt), data: text.slice(dataAt + prefixLength, end - 2), frame: chunk.subarray(at, end) };
 }
 
 /** The event of a canonical frame. If it is the whole chunk, as usual, no view is made. */
-function eventIn(chunk: Uint8Array, at: number, end: number, isAlone: boolean): SseEvent {
+function eventIn(chunk: Uint8Array, at: number, dataAt: number, end: number, isAlone: boolean): SseEvent {
   const frame = isAlone ? chunk : chunk.subarray(at, end);
   const { text, valid } = decode(frame);
-  const data = text.slice(prefixLength, -2);
-  return valid ? { name: "", data, frame } : canonical("", data);
+  const lineAt = dataAt === at ? 0 : text.indexOf("\n") + 1;
+  const name = nameIn(text, 0, lineAt);
+  const data = text.slice(lineAt + prefixLength, -2);
+  return valid ? { name, data, frame } : canonical(name, data, name !== "");
+}
+
+/** The name in the line between the two offsets; empty where there is no line. */
+function nameIn(text: string, at: number, dataAt: number): string {
+  return dataAt === at ? "" : text.slice(at + namePrefix.length, dataAt - 1);
 }
 
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -220,6 +243,6 @@ function decode(bytes: Uint8Array): { readonly text: string; readonly valid: boo
   }
 }
 
-function canonical(name: string, data: string): SseEvent {
-  return { name, data, frame: encoder.encode(`data: ${data}\n\n`) };
+function canonical(name: string, data: string, isNamed: boolean): SseEvent {
+  return { name, data, frame: encoder.encode(`${isNamed ? `event: ${name}\n` : ""}data: ${data}\n\n`) };
 }

@@ -124,6 +124,27 @@ describe("the reader of server-sent events", () => {
     );
   });
 
+  test("keeps the names of events in their frames where it is told to, however the body is cut", () => {
+    const named = fc.array(fc.tuple(fc.constantFrom("a", "response.created", "é", ""), payload, fc.constantFrom("\n", "\r\n")), {
+      maxLength: 6,
+    });
+    fc.assert(
+      fc.property(named, wellFormed, places, (events, rest, at) => {
+        const text = events.map(([name, data, end]) => `${name === "" ? "" : `event: ${name}${end}`}data: ${data}${end}${end}`).join("");
+        const bytes = new Uint8Array(Buffer.concat([encode(text), rest]));
+        const kept = expected(bytes).map(({ name, data, frame }) => ({
+          name,
+          data,
+          frame: name === "" ? frame : Buffer.from(`event: ${name}\n`).toString("latin1") + frame,
+        }));
+        for (const chunks of [[bytes], cutAtFractions(bytes, at), bytewise(bytes)]) {
+          expect(read(chunks, new SseReader(undefined, true)).events).toEqual(kept);
+        }
+      }),
+      { numRuns: numRuns(500) },
+    );
+  });
+
   test("makes of arbitrary bytes the same however they are cut, and never throws", () => {
     fc.assert(
       fc.property(rubbish, places, (bytes, at) => {
