@@ -5,6 +5,7 @@ import { dialects } from "../dialects/index.ts";
 import { makeSplitAudio } from "../engines/audio/split.ts";
 import { makeTranscode } from "../engines/audio/transcode.ts";
 import { connectionsMaxOf, openFilesMax } from "../cli/process/open-files.ts";
+import { secretPartsOf } from "../channels/channel-auth.ts";
 import type { Channel } from "../channels/channel.ts";
 import { Timers } from "../clock/timers.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
@@ -39,6 +40,9 @@ import { discoverModels } from "./discovery/discover.ts";
 import { Discovery } from "./discovery/discovery.ts";
 import { makeRedact } from "../telemetry/redact.ts";
 import { makeSend } from "../net/client/send.ts";
+import { withCredentials } from "../net/credentials/authenticated-send.ts";
+import { TokenCache } from "../net/credentials/token-cache.ts";
+import { makeObtainToken } from "../net/credentials/token-client.ts";
 import { makePriceBook, priceOf, type PriceBook } from "../usage/price-book.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
 
@@ -122,15 +126,23 @@ export class App {
     this.transcode = makeTranscode();
     this.splitAudio = makeSplitAudio({ environment: engineEnvironment });
     const after = (ms: number, then: () => void): (() => void) => timers.after(ms, then);
-    const redact = makeRedact((channel) => this.secretsOf(channel));
+    const tokens = new TokenCache(nowMs);
+    const redact = makeRedact(
+      (channel) => this.secretsOf(channel),
+      () => tokens.known,
+    );
+    const secret = (channel: Channel, credential: string): string | undefined => this.secrets.get(channel)?.get(credential);
+    const send = makeSend(
+      // Other secrets than keys are not sent: `withCredentials` proves that they are known.
+      (channel, credential) => (channel.auth === undefined ? secret(channel, credential) : undefined),
+      nowMs,
+      (path, lost, wasAlone) => this.engines.socketFor(path, lost, wasAlone),
+      (sinceMs) => this.pressure?.standstillMs(sinceMs) ?? 0,
+    );
+    const { wallMs } = durable.clock;
     const ports: Ports = {
       redact,
-      send: makeSend(
-        (channel, credential) => this.secrets.get(channel)?.get(credential),
-        nowMs,
-        (path, lost, wasAlone) => this.engines.socketFor(path, lost, wasAlone),
-        (sinceMs) => this.pressure?.standstillMs(sinceMs) ?? 0,
-      ),
+      send: withCredentials(send, { secret, wallMs, tokens, obtain: makeObtainToken({ wallMs, nowMs }) }),
       nowMs,
       dice: Math.random,
       after,
@@ -355,7 +367,7 @@ export class App {
 
   private secretsOf(channel: Channel): readonly string[] {
     const known = this.secrets.get(channel);
-    return channel.credentials.map((credential) => known?.get(credential) ?? "");
+    return channel.credentials.flatMap((credential) => secretPartsOf(channel.auth, known?.get(credential) ?? ""));
   }
 
   private rememberSecrets({ channels, secrets }: Settings): void {

@@ -1,6 +1,7 @@
 import type { AudioFormat } from "../media/audio.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { TranscriptFormat } from "../operations/transcription/transcript.ts";
+import type { ChannelAuth } from "./channel-auth.ts";
 
 /** A way to an upstream: its address, the names of its credentials, and what is known about it. It holds no secret. */
 export interface Channel {
@@ -13,6 +14,8 @@ export interface Channel {
   readonly reach: "any" | "public";
   readonly dialect: string;
   readonly address: Address;
+  /** Absent: a credential is a key, which is sent in a header of the address. */
+  readonly auth?: ChannelAuth;
   /** The names of credentials, which are looked up when a request is sent. A channel with more than one is pooled. */
   readonly credentials: readonly string[];
   readonly pooled: boolean;

@@ -2,7 +2,9 @@ import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed, us
 import { dialects } from "../dialects/index.ts";
 import type { Address, Voices, LocalModel } from "../channels/channel.ts";
 import { operations, type Operation } from "../operations/operation.ts";
+import type { AuthKind } from "../channels/channel-auth.ts";
 import { checkAddress } from "./address.ts";
+import { authKindOf, readAuth, readAuthSecret } from "./channel-auth.ts";
 import { problem, warning, type Finding, type Path } from "./findings/problem.ts";
 import { InvalidValue, secret, type ModelsSetting } from "./kinds.ts";
 import type { ChannelEntry } from "./schema.ts";
@@ -30,13 +32,16 @@ export interface ChannelSources {
 export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, localModels }: ChannelSources): ChannelReading {
   const preset = entry.provider === undefined ? null : presetNamed(entry.provider);
   const resolved = preset?.local === true ? localAddress(entry, preset, path, localModels) : remoteAddress(entry, preset, path);
-  const keys = upstreamKeys(entry, preset, path, readSecretFile);
+  const authKind = authKindOf(entry, preset);
+  const keys = upstreamKeys(entry, preset, authKind, path, readSecretFile);
   const local = preset?.local === true ? localModels : [];
   const models: ModelsSetting =
     entry.models ?? (preset?.local === true ? named(local) : { kind: "discovered", listedPrefix: preset?.listedPrefix ?? "" });
   const findings = [...resolved.findings, ...keys.findings];
   if (resolved.address === null) return { setting: null, secrets: [], findings };
   const { address } = resolved;
+  const { auth, findings: authFindings } = readAuth(entry, authKind, address.baseUrl, path);
+  findings.push(...authFindings);
 
   if (models.kind === "discovered" && address.modelsPath === null) {
     findings.push(problem([...path, "models"], "this upstream has no list of models to discover", 'name its models, or write models: "*"'));
@@ -64,6 +69,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
       reach: "any",
       dialect,
       address,
+      ...(auth === null ? undefined : { auth }),
       credentials,
       pooled,
       tier: entry.tier ?? preset?.tier ?? 1,
@@ -217,7 +223,9 @@ function authOf(header: string | undefined): { readonly authHeader?: string; rea
 
 /** An option without effect is an error, because its author expects it to have one. */
 function unusedOptions(entry: ChannelEntry, preset: Preset | null, path: Path): Finding[] {
-  const used: readonly string[] = preset === null || entry.base_url !== undefined ? [] : optionsOf(preset);
+  const inAddress: readonly string[] = preset === null || entry.base_url !== undefined ? [] : optionsOf(preset);
+  // A signature is made for a region, whatever the address is.
+  const used = authKindOf(entry, preset) === "aws" ? [...inAddress, "region"] : inAddress;
   const unused = (["resource", "region"] as const).filter((option) => entry[option] !== undefined && !used.includes(option));
   const findings = unused.map((option) => problem([...path, option], "it is not part of this channel's address", "remove this line"));
   if (entry.api_version !== undefined && (preset === null || preset.dated === null)) {
@@ -231,7 +239,13 @@ interface UpstreamKeys {
   readonly findings: readonly Finding[];
 }
 
-function upstreamKeys(entry: ChannelEntry, preset: Preset | null, path: Path, readSecretFile: ReadSecretFile): UpstreamKeys {
+function upstreamKeys(
+  entry: ChannelEntry,
+  preset: Preset | null,
+  authKind: AuthKind,
+  path: Path,
+  readSecretFile: ReadSecretFile,
+): UpstreamKeys {
   const given = (["api_key", "api_keys", "api_key_file"] as const).filter((setting) => entry[setting] !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined) {
@@ -246,16 +260,29 @@ function upstreamKeys(entry: ChannelEntry, preset: Preset | null, path: Path, re
         findings: [problem(filePath, "this file cannot be read", "check the path and its permissions")],
       };
     }
-    const key = secret().read(contents.trim());
+    // The file of a service account has several lines, which become one.
+    const text = authKind === "google" ? readAuthSecret(authKind, contents) : contents.trim();
+    const key = typeof text === "string" ? secret().read(text) : new InvalidValue(text.reason, text.fix);
     return key instanceof InvalidValue
       ? { secrets: [], findings: [problem(filePath, `the file does not contain a key: ${key.reason}`, key.fix)] }
-      : { secrets: [key], findings: [] };
+      : readAs(authKind, [key], filePath);
   }
   const secrets = entry.api_keys ?? (entry.api_key === undefined ? [] : [entry.api_key]);
-  if (secrets.length > 0 || preset === null || !preset.needsKey) return { secrets, findings: [] };
-  const variable = preset.environment.key[0] ?? "NAME";
+  if (secrets.length > 0) return readAs(authKind, secrets, [...path, entry.api_keys === undefined ? "api_key" : "api_keys"]);
+  // Without a key, tokens are those of this machine.
+  const needsKey = authKind === "aws" || (authKind === "key" && preset?.needsKey === true);
+  if (!needsKey) return { secrets, findings: [] };
+  const variables = (preset?.environment.keyParts ?? []).filter(({ optional }) => !optional).map(({ variable }) => variable);
+  const names = variables.length > 0 && authKind === "aws" ? variables : [preset?.environment.key[0] ?? "NAME"];
+  const example = names.map((variable) => `\${${variable}}`).join(":");
   return {
     secrets,
-    findings: [problem([...path, "api_key"], "this is missing: the provider requires a key", `add api_key: \${${variable}}`)],
+    findings: [problem([...path, "api_key"], "this is missing: the provider requires a key", `add api_key: ${example}`)],
   };
+}
+
+function readAs(authKind: AuthKind, texts: readonly string[], path: Path): UpstreamKeys {
+  const read = texts.map((text) => readAuthSecret(authKind, text));
+  const findings = read.flatMap((one) => (typeof one === "string" ? [] : [problem(path, one.reason, one.fix)]));
+  return { secrets: read.filter((one) => typeof one === "string"), findings };
 }

@@ -53,10 +53,14 @@ export function readRuntimeChannel(
     .filter(({ severity }) => severity === "problem")
     .map(({ path, reason, fix }) => ({ path: withoutList(pathText(path)), message: `${reason}: ${fix}` }));
   if (reading.setting === null || problems.length > 0) return { ok: false, problems };
+  if (reading.setting.auth !== undefined && secrets.length === 0) return { ok: false, problems: [identityOfMachine] };
   const addressProblem = forbiddenAddress(reading.setting, context);
   if (addressProblem !== null) return { ok: false, problems: [{ path: "base_url", message: addressProblem }] };
   return { ok: true, setting: { ...reading.setting, reach: context.allowPrivate ? "any" : "public" }, secrets: reading.secrets };
 }
+
+/** Who may add channels may still not act as the machine. */
+const identityOfMachine = { path: "auth", message: "This needs `secrets`: the identity of this machine can be used in the file only." };
 
 /** Checks the address itself. What its host name resolves to is checked again with each connection. */
 function forbiddenAddress(

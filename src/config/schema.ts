@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { authKinds } from "../channels/channel-auth.ts";
 import { dialects } from "../dialects/index.ts";
 import { presets } from "../dialects/presets.ts";
 import { audioFormats } from "../media/audio.ts";
@@ -119,6 +120,12 @@ const channelShape = {
     "The header that carries the API key: `authorization` as `Bearer …`, any other as it is.",
     "the provider's; else `authorization`",
   ),
+  auth: optional(
+    choice(authKinds),
+    "How the gateway authenticates: with the API key (`key`), signed requests (`aws`), or access tokens of Google Cloud (`google`) or Microsoft Entra (`entra`). The API key is then `ACCESS_KEY_ID:SECRET_ACCESS_KEY` (and `:SESSION_TOKEN`), the JSON of a service account (as `api_key_file`, or in base64), or `TENANT:CLIENT_ID:CLIENT_SECRET`. Without an API key, `google` and `entra` use the identity of this machine.",
+    "the provider's; else `key`",
+  ),
+  token_url: optional(address(), "Where access tokens are requested, if not at the cloud's usual address."),
   resource: optional(label(), "The name of your resource, for a provider whose address contains it."),
   region: optional(label(), "The region, for a provider whose address contains it."),
   api_version: optional(

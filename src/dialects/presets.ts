@@ -1,4 +1,5 @@
 import type { Address, Capabilities, Quirks, Voices } from "../channels/channel.ts";
+import type { AuthKind } from "../channels/channel-auth.ts";
 import type { Operation } from "../operations/operation.ts";
 
 /**
@@ -20,6 +21,8 @@ export interface Preset {
   readonly authHeader: string;
   /** The text before the key in that header. */
   readonly authPrefix: string;
+  /** How it authenticates unless the channel says otherwise; absent: with a key in that header. */
+  readonly auth?: AuthKind;
   readonly needsKey: boolean;
   /** It runs on this machine, in engine processes of the gateway. */
   readonly local: boolean;
@@ -66,7 +69,17 @@ export interface PresetEnvironment {
   readonly address: readonly string[];
   readonly addressPath: string;
   readonly region: readonly string[];
+  /** Variables that together are its key, joined by colons. */
+  readonly keyParts?: readonly { readonly variable: string; readonly optional: boolean }[];
 }
+
+/** What signatures and access tokens of the clouds are made for. */
+export const cloudAuth = {
+  awsService: "bedrock",
+  googleScope: "https://www.googleapis.com/auth/cloud-platform",
+  googleTokenUrl: "https://oauth2.googleapis.com/token",
+  entraScope: "https://cognitiveservices.azure.com/.default",
+};
 
 /** The field in which a provider reports the usage of a stream in its last delta, even if it was not requested. */
 export const usageExtension = "x_groq";

@@ -3,14 +3,18 @@ import type { Channel } from "../channels/channel.ts";
 /**
  * Removes the secrets of a channel from a text: its keys, the values of its headers and the password of its proxy; also in
  * base64, percent-encoded or with JSON escapes. Patterns elsewhere find what looks like a secret; this finds the ones that do
- * not.
+ * not. `passing` are secrets that change while the channel stays, such as access tokens: they are removed as they are.
  */
-export function makeRedact(secretsOf: (channel: Channel) => Iterable<string>): (channel: Channel, text: string) => string {
+export function makeRedact(
+  secretsOf: (channel: Channel) => Iterable<string>,
+  passing: () => Iterable<string> = () => [],
+): (channel: Channel, text: string) => string {
   const known = new WeakMap<Channel, readonly string[]>();
   return (channel, text) => {
     let forms = known.get(channel);
     if (forms === undefined) known.set(channel, (forms = formsOf(channel, secretsOf(channel))));
     let clean = text;
+    for (const secret of passing()) clean = clean.replaceAll(secret, mark);
     for (const form of forms) if (clean.includes(form)) clean = clean.replaceAll(form, mark);
     return clean;
   };

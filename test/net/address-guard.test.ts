@@ -69,6 +69,11 @@ describe("addresses that a channel made at run time may not reach", () => {
   ])("%s is a metadata service, and barred for every channel", (address) => {
     expect(isMetadataAddress(address)).toBe(true);
     expect(blockedAddress(address, "any")).not.toBeNull();
+    expect(blockedAddress(address, "metadata")).toBeNull();
+  });
+
+  test.each([["127.0.0.1"], ["8.8.8.8"], ["10.1.2.3"], ["::1"]])("%s is none, and not reached by requests for one", (address) => {
+    expect(blockedAddress(address, "metadata")).not.toBeNull();
   });
 });
 

@@ -2,11 +2,15 @@ import dns from "node:dns";
 import net from "node:net";
 import { isMetadataAddress, isPublicAddress } from "../../channels/network.ts";
 
-/** Which addresses a connection may be opened to: all but metadata services, or only those of the public internet. */
-export type Reach = "any" | "public";
+/**
+ * Which addresses a connection may be opened to: all but metadata services, or only those of the public internet; or only metadata
+ * services, for the gateway's own requests for the identity of its machine. No channel has that reach.
+ */
+export type Reach = "any" | "public" | "metadata";
 
 /** Why connections to an address are not allowed; null if they are. */
 export function blockedAddress(address: string, reach: Reach): string | null {
+  if (reach === "metadata") return isMetadataAddress(address) ? null : "not the address of a metadata service";
   if (isMetadataAddress(address)) return "the address of a metadata service or of a link-local network";
   return reach === "public" && !isPublicAddress(address) ? "not an address of the public internet" : null;
 }

@@ -2,11 +2,11 @@ import type { UpstreamRequest } from "../../dialects/dialect.ts";
 import type { Channel } from "../../channels/channel.ts";
 import type { Exchange, Reply, Send } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../../operations/failure.ts";
-import { safeFieldValue } from "../message/header-lines.ts";
 import type { Origin } from "./connection.ts";
 import { startExchange, type SendClock, type UpstreamTarget } from "./exchange.ts";
 import { Pool } from "./pool.ts";
 import { startProxiedExchange } from "./proxied-exchange.ts";
+import { makeHead, originOf, ownHeaders, pathStart } from "./request-head.ts";
 
 /**
  * The only place that talks to upstreams. It never throws, never follows a redirect, and has no timer but the one for
@@ -35,9 +35,9 @@ export function makeSend(
   function direct(request: UpstreamRequest, channel: Channel, key: string | undefined): Exchange {
     const { url, method } = request;
     const { connectMs } = channel.timeouts;
-    const { origin, path } = parseUrl(url, channel.reach);
+    const { origin, host, path } = parseUrl(url, channel.reach);
     if (origin === null) return engineExchange(request, path, connectMs);
-    const { authHeader, authPrefix, host } = channel.address;
+    const { authHeader, authPrefix } = channel.address;
     const head = makeHead(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
     const target = { origin, pool, connectMs, clock };
     prepared.set(request.headers, { channel, url, key, method, target, head });
@@ -51,8 +51,10 @@ export function makeSend(
     if (cached !== undefined) return cached;
     const pathAt = pathStart(url);
     const address = url.slice(0, pathAt);
-    const origin = address.startsWith(engineScheme) ? null : originOf(address, reach === "public" ? `${reach} ${address}` : address, reach);
-    const parsed = { origin, path: url.slice(pathAt) };
+    const path = url.slice(pathAt);
+    const parsed: ParsedUrl = address.startsWith(engineScheme)
+      ? { origin: null, host: "local", path }
+      : { ...originOf(address, reach === "public" ? `${reach} ${address}` : address, reach), path };
     if (cache.size >= parsedUrlsMax) cache.clear();
     cache.set(url, parsed);
     return parsed;
@@ -145,14 +147,11 @@ function noEngines(): Promise<Failure> {
 interface ParsedUrl {
   /** Null for an engine of this process. */
   readonly origin: Origin | null;
+  readonly host: string;
   readonly path: string;
 }
 
 const parsedUrlsMax = 1024;
-
-/** The headers that every request has. */
-const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };
-const ownLines = "accept-encoding: identity\r\nuser-agent: sluice\r\n";
 
 function proxied(request: UpstreamRequest, { address }: Channel, proxy: string, key: string | undefined): Exchange {
   const auth = authValue(address.authPrefix, key);
@@ -162,12 +161,6 @@ function proxied(request: UpstreamRequest, { address }: Channel, proxy: string, 
 
 function authValue(prefix: string, secret: string | undefined): string | null {
   return secret === undefined || secret === "" ? null : prefix + secret;
-}
-
-interface HeadFields {
-  readonly host: string;
-  readonly authHeader: string;
-  readonly auth: string | null;
 }
 
 /** The last request with the same headers, and what was prepared for it. */
@@ -182,37 +175,6 @@ interface PreparedRequest {
 
 function isFor(last: PreparedRequest, { url, method }: UpstreamRequest, channel: Channel, key: string | undefined): boolean {
   return last.channel === channel && last.url === url && last.key === key && last.method === method;
-}
-
-/** The head of a request but for the Content-Length. Every character is one byte (Latin-1). */
-function makeHead({ method, headers }: UpstreamRequest, path: string, { host, authHeader, auth }: HeadFields): Uint8Array {
-  let head = `${method} ${path === "" ? "/" : path} HTTP/1.1\r\nhost: ${host}\r\n${ownLines}`;
-  if (auth !== null) head += `${authHeader}: ${safeFieldValue(auth, "")}\r\n`;
-  for (const name in headers) {
-    // Our own headers are not sent twice: the upstream might believe the other value.
-    if (name === "user-agent" || name === "accept-encoding" || (name === authHeader && auth !== null)) continue;
-    head += `${name}: ${safeFieldValue(headers[name]!, "")}\r\n`;
-  }
-  return Buffer.from(head, "latin1");
-}
-
-function pathStart(url: string): number {
-  const at = url.indexOf("/", url.indexOf("://") + 3);
-  return at < 0 ? url.length : at;
-}
-
-/** A connection that was opened under one reach is never reused under another. */
-function originOf(address: string, key: string, reach: Origin["reach"]): Origin {
-  const { protocol, hostname, port } = new URL(address);
-  const secure = protocol === "https:";
-  return {
-    key,
-    hostname: hostname.replace(/^\[|\]$/g, ""),
-    port: Number(port || (secure ? 443 : 80)),
-    secure,
-    reach,
-    socketPath: null,
-  };
 }
 
 function engineOrigin(socketPath: string): Origin {
