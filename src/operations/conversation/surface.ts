@@ -40,8 +40,8 @@ export interface AnswerContext {
   readonly idSeed: string;
   readonly nowSeconds: number;
   /**
-   * Seals what only its provider understands, for a client to carry (see `docs/decisions`). The text begins with `sealedPrefix`. Null:
-   * nothing can be sealed.
+   * Seals what only its provider understands, for a client to carry (see `docs/decisions/reasoning.md`). The text begins with
+   * `sealedPrefix`; it is empty where there is nothing to seal, or too much. Null: nothing can be sealed.
    */
   readonly seal: ((part: Part) => string) | null;
 }

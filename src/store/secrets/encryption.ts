@@ -19,6 +19,14 @@ export function encryptionKeyOf(master: Uint8Array): EncryptionKey {
   };
 }
 
+/** The key of what clients carry. Its version goes with each value, and is short for that reason. */
+export function carriedKeyOf(pepper: Uint8Array): EncryptionKey {
+  return {
+    version: Buffer.from(deriveKey(pepper, "sluice carried key version 1", 4)).toString("hex"),
+    bytes: deriveKey(pepper, "sluice carried key 1", keyBytes),
+  };
+}
+
 export function deriveKey(from: Uint8Array, purpose: string, bytes: number, salt: Uint8Array = new Uint8Array(0)): Uint8Array {
   return new Uint8Array(hkdfSync("sha256", from, salt, purpose, bytes));
 }

@@ -3,6 +3,7 @@ import { rmSync } from "node:fs";
 import type { Database } from "../database.ts";
 import { givenMasterKey, makeKeyFile, masterKeyFile, MasterKeyError, nextKeyFile, promoteKeyFile, readKeyFile } from "./master-key-file.ts";
 import {
+  carriedKeyOf,
   deriveKey,
   keyBytes,
   decryptBytes,
@@ -28,6 +29,8 @@ export interface MasterKey {
   readonly digest: TokenDigest;
   /** The hash of sessions, admin tokens and the bootstrap token. */
   readonly adminDigest: TokenDigest;
+  /** Seals what clients carry for upstreams. Like the pepper, it stays the same when the master key is rotated. */
+  readonly carried: EncryptionKey;
 }
 
 export interface MasterKeyOptions {
@@ -110,6 +113,7 @@ function masterKeyOf(pepper: Uint8Array, sealing: EncryptionKey, next: Encryptio
     next: next?.version === sealing.version ? null : next,
     digest: makeTokenDigest(pepper),
     adminDigest: makeTokenDigest(deriveKey(pepper, "sluice admin tokens 1", keyBytes)),
+    carried: carriedKeyOf(pepper),
   };
 }
 
