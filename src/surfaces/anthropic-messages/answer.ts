@@ -65,7 +65,8 @@ function blocksOf(part: Part, index: number, context: AnswerContext): readonly s
 
 /** A signature on a text or a call has no place of its own here: it is carried beside them. */
 function sealed(part: Part, { seal }: AnswerContext): readonly string[] {
-  return seal === null ? [] : [redactedBlock(seal(part))];
+  const data = seal?.(part) ?? "";
+  return data === "" ? [] : [redactedBlock(data)];
 }
 
 function inputOf({ custom, arguments: text }: ToolCallPart): string {

@@ -94,7 +94,8 @@ export class MessagesWriter implements AnswerWriter {
     this.begin(part.kind === "start" ? part.model : null);
     switch (part.kind) {
       case "start":
-        return;
+        // A thought that broke off has no signature, and gets none of another channel.
+        return this.closeLast("thinking");
       case "text":
         return this.addText("text", part.text);
       case "refusal":
@@ -169,20 +170,21 @@ export class MessagesWriter implements AnswerWriter {
     const last = this.queue.at(-1);
     const text = last?.kind === "text" && !last.closed ? last.text : "";
     this.closeLast("text");
-    if (this.context.seal === null) return;
-    this.push(blockOf("redacted", redactedBlock(this.context.seal({ kind: "text", text, signature }))));
+    this.pushSealed({ kind: "text", text, signature });
+  }
+
+  private pushSealed(part: Part): void {
+    const data = this.context.seal?.(part) ?? "";
+    if (data !== "") this.push(blockOf("redacted", redactedBlock(data)));
   }
 
   private addCall({ index, id, name, custom, signature }: Extract<StreamPart, { kind: "tool_call" }>): void {
-    const { seal } = this.context;
     const known = callId(id, this.callCount, this.context);
     this.callCount++;
     // The upstream used its number before: that call has got all it will get.
     const before = this.calls.get(index);
     if (before !== undefined) before.closed = true;
-    if (signature !== undefined && seal !== null) {
-      this.push(blockOf("redacted", redactedBlock(seal({ kind: "tool_call", id: known, name, arguments: "", signature }))));
-    }
+    if (signature !== undefined) this.pushSealed({ kind: "tool_call", id: known, name, arguments: "", signature });
     const block = blockOf("call", toolUseBlock(known, name, "{}"), custom === true ? null : new JsonProgress());
     this.calls.set(index, block);
     this.push(block);

@@ -16,7 +16,7 @@ import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
 import type { FieldReader } from "../field-reader.ts";
 import type { Uncarried } from "../uncarried.ts";
-import { ownReasoningId } from "./response.ts";
+import { ownDialect, ownReasoningId } from "./response.ts";
 
 /** Reads the items of an input into turns: what one answer consisted of becomes one turn, and so do the results that follow it. */
 export class ItemReader {
@@ -220,7 +220,7 @@ export class ItemReader {
       kind: "reasoning",
       text: content === "" ? texts("summary") : content,
       ...(content === "" && !isOwn ? { summary: true } : undefined),
-      signature: sealed === null || sealed === "" ? null : returnedValue(sealed, "openai-responses"),
+      signature: sealed === null || sealed === "" ? null : returnedValue(sealed, ownDialect),
     };
     if (part.text !== "" || part.signature !== null) this.add("assistant", part);
   }
@@ -238,10 +238,10 @@ function namesOf(tool: unknown): readonly string[] {
   return inner.flatMap((one) => (isJsonObject(one) && typeof one["name"] === "string" ? [wireName({ name: one["name"], namespace })] : []));
 }
 
-/** Another answer begins: words after a call, or a thought after words. */
+/** Another answer begins: words or thoughts after a call. A signature that is carried belongs to the next call, or to the words before. */
 function follows(parts: readonly Part[], next: Part): boolean {
-  const hasCalls = parts.some(({ kind }) => kind === "tool_call");
-  return next.kind !== "tool_call" && hasCalls;
+  const carries = next.kind === "reasoning" && next.text === "" && next.signature?.dialect === "sluice";
+  return next.kind !== "tool_call" && !carries && parts.some(({ kind }) => kind === "tool_call");
 }
 
 function isRole(role: string): role is "user" | "assistant" | "system" | "developer" {

@@ -8,12 +8,16 @@ import type { MeteredUsage } from "../../operations/usage.ts";
 /** An item of the output. */
 export type Item = Readonly<Record<string, unknown>>;
 
+/** Whose encrypted reasoning comes back through this API, unless it is the gateway's own. */
+export const ownDialect = "openai-responses";
+
 /** The reasoning items that the gateway wrote. */
 export const ownReasoningId = /^rs_sluice_/;
 
 /** The body of a complete answer. */
 export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
-  const output = answer.parts.flatMap((part, index) => itemOf(part, index, context));
+  const output: Item[] = [];
+  for (const part of answer.parts) addItems(part, output, context);
   return encoder.encode(
     JSON.stringify(responseObject(context, { model: answer.model, output, finish: answer.finish, usage: answer.usage, status: null })),
   );
@@ -21,19 +25,42 @@ export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8A
 
 const encoder = new TextEncoder();
 
-function itemOf(part: Part, index: number, context: AnswerContext): readonly Item[] {
+function addItems(part: Part, output: Item[], context: AnswerContext): void {
   switch (part.kind) {
     case "text":
-      return part.text === "" ? [] : [messageItem(context, index, "completed", [textContent(part.text)])];
+      if (part.text !== "") output.push(messageItem(context, output.length, "completed", [textContent(part.text)]));
+      if (part.signature !== undefined) output.push(...carrierItem(context, output.length, part));
+      return;
     case "refusal":
-      return [messageItem(context, index, "completed", [{ type: "refusal", refusal: part.text }])];
+      output.push(messageItem(context, output.length, "completed", [{ type: "refusal", refusal: part.text }]));
+      return;
     case "reasoning":
-      return [reasoningItem(context, index, part.text, sealedOf(part, context))];
-    case "tool_call":
-      return [callItem(context, index, part, "completed")];
-    default:
-      return [];
+      if (part.text === "") output.push(...carrierItem(context, output.length, part));
+      else output.push(reasoningItem(context, output.length, part.text, sealedOf(part, context)));
+      return;
+    case "tool_call": {
+      const call = { ...part, id: callIdOf(part.id, context, output.length) };
+      if (part.signature !== undefined) output.push(...carrierItem(context, output.length, call));
+      output.push(callItem(context, output.length, call, "completed"));
+      return;
+    }
+    // A model that is asked for text makes none of these.
+    case "image":
+    case "audio":
+    case "file":
+    case "tool_result":
   }
+}
+
+/** Reasoning that is not shown. A signature on a text or a call has no place of its own here, and is carried like that beside them. */
+export function carrierItem(context: AnswerContext, index: number, part: Part): readonly Item[] {
+  const sealed = sealedOf(part, context);
+  return sealed === null ? [] : [reasoningItem(context, index, "", sealed)];
+}
+
+/** An id for a call of an upstream that gave it none. */
+export function callIdOf(id: string, context: AnswerContext, index: number): string {
+  return id === "" ? itemId("call", context, index) : id;
 }
 
 export function messageItem(context: AnswerContext, index: number, status: string, content: readonly unknown[]): Item {
@@ -64,8 +91,7 @@ export interface ItemCall {
 }
 
 export function callItem(context: AnswerContext, index: number, call: ItemCall, status: string): Item {
-  const { id, name, namespace, custom, search, arguments: text } = call;
-  const callId = id === "" ? itemId("call", context, index) : id;
+  const { id: callId, name, namespace, custom, search, arguments: text } = call;
   if (search === true) {
     const item = { id: itemId("tsc", context, index), type: "tool_search_call", status, execution: "client" };
     return { ...item, call_id: callId, arguments: searchArguments(text) };
@@ -92,7 +118,9 @@ export function itemId(prefix: string, { idSeed }: AnswerContext, index: number)
 
 /** What only its provider understands, for the client to send back; null where there is nothing, or no way to seal it. */
 export function sealedOf(part: Part, { seal }: AnswerContext): string | null {
-  return part.kind === "reasoning" && part.signature !== null && seal !== null ? seal(part) : null;
+  if (part.kind === "reasoning" && part.signature?.dialect === ownDialect) return part.signature.data;
+  const sealed = seal?.(part) ?? "";
+  return sealed === "" ? null : sealed;
 }
 
 export interface ResponseFacts {

@@ -1,9 +1,11 @@
 import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
-import type { ProviderValue } from "../../operations/conversation/conversation.ts";
+import type { Part, ProviderValue } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import {
+  callIdOf,
   callItem,
+  carrierItem,
   itemId,
   messageItem,
   reasoningItem,
@@ -74,7 +76,11 @@ export class ResponsesWriter implements AnswerWriter {
     this.begin();
     switch (part.kind) {
       case "start":
+        // A thought that broke off has no signature, and gets none of another channel.
+        if (this.open?.kind === "reasoning") this.closeOpen();
+        return;
       case "text_signature":
+        return this.signText(part.signature);
       case "citations":
         return;
       case "text":
@@ -83,7 +89,7 @@ export class ResponsesWriter implements AnswerWriter {
       case "reasoning":
         return this.addThought(part.text);
       case "reasoning_signature":
-        return this.sign(part.signature);
+        return part.redacted ? this.addRedacted(part.signature) : this.sign(part.signature);
       case "tool_call":
         return this.addCall(part);
       case "tool_arguments":
@@ -126,6 +132,26 @@ export class ResponsesWriter implements AnswerWriter {
     this.event("response.reasoning_summary_text.delta", { ...placeOf(item), summary_index: 0, delta: text });
   }
 
+  private signText(signature: ProviderValue): void {
+    const text = this.open?.kind === "text" ? this.open.text : "";
+    this.closeOpen();
+    this.carry({ kind: "text", text, signature });
+  }
+
+  private addRedacted(signature: ProviderValue): void {
+    this.closeOpen();
+    this.carry({ kind: "reasoning", text: "", signature, redacted: true });
+  }
+
+  private carry(part: Part): void {
+    const index = this.items;
+    for (const item of carrierItem(this.context, index, part)) {
+      this.items++;
+      this.event("response.output_item.added", { output_index: index, item: reasoningItem(this.context, index, "", null) });
+      this.done(index, item);
+    }
+  }
+
   private sign(signature: ProviderValue): void {
     this.openItem("reasoning").signature = signature;
     this.closeOpen();
@@ -158,7 +184,7 @@ export class ResponsesWriter implements AnswerWriter {
       ...text,
     });
     this.event("response.content_part.done", { ...placeOf(item), content_index: 0, part });
-    this.done(item, messageItem(this.context, item.index, "completed", [part]));
+    this.done(item.index, messageItem(this.context, item.index, "completed", [part]));
   }
 
   private closeThought(item: OpenItem): void {
@@ -168,15 +194,17 @@ export class ResponsesWriter implements AnswerWriter {
       this.event("response.reasoning_summary_part.done", { ...placeOf(item), summary_index: 0, part });
     }
     const sealed = sealedOf({ kind: "reasoning", text: item.text, signature: item.signature }, this.context);
-    this.done(item, reasoningItem(this.context, item.index, item.text, sealed));
+    this.done(item.index, reasoningItem(this.context, item.index, item.text, sealed));
   }
 
   private addCall(part: Extract<StreamPart, { kind: "tool_call" }>): void {
     this.closeOpen();
     const before = this.calls.get(part.index);
     if (before !== undefined) this.closeCall(before);
+    const { name, namespace, custom, search, signature } = part;
+    const id = callIdOf(part.id, this.context, this.items);
+    if (signature !== undefined) this.carry({ kind: "tool_call", id, name, arguments: "", signature });
     const index = this.items++;
-    const { id, name, namespace, custom, search } = part;
     const call = {
       id,
       name,
@@ -221,10 +249,10 @@ export class ResponsesWriter implements AnswerWriter {
         ...(custom ? { input: text } : { name: item.call!.name, arguments: text }),
       });
     }
-    this.done(item, callItem(this.context, item.index, { ...item.call!, arguments: text }, "completed"));
+    this.done(item.index, callItem(this.context, item.index, { ...item.call!, arguments: text }, "completed"));
   }
 
-  private done({ index }: OpenItem, item: Item): void {
+  private done(index: number, item: Item): void {
     this.output[index] = item;
     this.event("response.output_item.done", { output_index: index, item });
   }
