@@ -33,6 +33,7 @@ import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
 import { failure, isFailure, type FailureKind } from "../operations/failure.ts";
+import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { accessLine } from "../telemetry/access.ts";
 import type { Log } from "../telemetry/log.ts";
@@ -148,6 +149,7 @@ export class App {
       after,
       timers,
       tools: { transcoder: this.transcode.make },
+      seal: makeTextSeal(durable.masterKey.carried),
       splitAudio: this.splitAudio,
       progress: (fields) => log.info("part", { ...fields }),
     };

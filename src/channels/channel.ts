@@ -133,6 +133,8 @@ export interface Quirks {
   readonly tokenBound: "max_tokens" | "max_completion_tokens";
   /** Accepts the reasoning of earlier answers as `reasoning_content`; some models need it in a tool loop. */
   readonly reasoningHistory: boolean;
+  /** With tools, it refuses an answer of its own without `reasoning_content`. An empty one will do. */
+  readonly needsReasoning?: true;
   /** Knows the role `developer`. Most know only `system`, which means the same, and reject the other. */
   readonly developerRole: boolean;
 }

@@ -2,6 +2,7 @@ import type { Address, Channel } from "../channels/channel.ts";
 import type { MakeTranscoder } from "../media/audio.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
+import type { Part } from "../operations/conversation/conversation.ts";
 import type { Emission, Output, WholeAnswer } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { Operation } from "../operations/operation.ts";
@@ -53,6 +54,8 @@ export interface Target {
   readonly subtitles?: boolean;
   /** The client's headers that are forwarded to this channel. */
   readonly forwarded: Readonly<Record<string, string>>;
+  /** Opens a value that the gateway sealed; null where this target did not make it. `conversationFor` uses it for every codec. */
+  readonly unseal?: (sealed: string) => Part | null;
 }
 
 export interface UpstreamRequest {

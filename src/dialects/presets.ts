@@ -144,7 +144,7 @@ export const presets: readonly Preset[] = [
     // Refuses the field with 422 and sends usage in every stream without being asked.
     quirks: { ...usualQuirks, streamOptions: false },
   }),
-  hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY"),
+  hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", { quirks: { ...usualQuirks, needsReasoning: true } }),
   hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", {
     forwardHeaders: ["http-referer", "x-title", "x-openrouter-title"],
   }),

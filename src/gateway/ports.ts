@@ -1,5 +1,6 @@
 import type { ReaderTools, UpstreamRequest } from "../dialects/dialect.ts";
 import type { Channel } from "../channels/channel.ts";
+import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { FormFile, StoredFile } from "../media/stored-file.ts";
 
@@ -17,6 +18,8 @@ export interface Ports {
   readonly redact?: (channel: Channel, text: string) => string;
   /** ReaderTools that readers of answers may need. */
   readonly tools: ReaderTools;
+  /** Seals what clients carry for upstreams. Without it, they carry what they can read themselves. */
+  readonly seal?: TextSeal;
   /** Cuts long recordings. Without it, or if this installation lacks the codecs, no recording is cut. */
   readonly splitAudio?: SplitAudio;
   /** Called for each finished part of a long call. It gets no content. */

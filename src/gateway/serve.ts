@@ -20,6 +20,7 @@ import { together, type CallLesson } from "./upstream-state/lessons.ts";
 import type { LiveStream } from "./attempt/live-stream.ts";
 import { pause } from "./cancellation.ts";
 import type { CallRecord, Persisted, AttemptRecord } from "./settlement/record.ts";
+import { sealFor } from "./attempt/carried-parts.ts";
 import { Relay, type StreamTotals } from "./attempt/relay.ts";
 import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
 import { patienceMs, Attempt, type AttemptChoice, type HedgeTrigger, type Outcome } from "./attempt/attempt.ts";
@@ -286,17 +287,18 @@ class CallExecution implements HedgeTrigger {
   }
 
   private concluded(attempt: Attempt, outcome: Outcome): Winner | null {
-    if (!isFailure(outcome)) return { attempt, outcome: outcome.kind === "whole" ? this.written(outcome) : outcome };
+    if (!isFailure(outcome)) return { attempt, outcome: outcome.kind === "whole" ? this.written(outcome, attempt) : outcome };
     if (attempt.lesson !== null) this.learned(attempt.candidate.deployment.id, attempt.lesson);
     this.failures = [...this.failures, { candidate: attempt.candidate, failure: outcome, tookMs: attempt.record.tookMs }];
     return null;
   }
 
   /** The answer as the client's API has it. */
-  private written(whole: WholeAnswer): WholeAnswer {
-    const { surface, ask } = this.call;
+  private written(whole: WholeAnswer, attempt: Attempt): WholeAnswer {
+    const { surface, ask, facts } = this.call;
     if (whole.answer === undefined || surface === null || ask.operation !== "chat") return whole;
-    return { ...whole, body: surface.whole(whole.answer, answerContext(answeredRequest(surface, ask), this.call.facts)) };
+    const context = answerContext(answeredRequest(surface, ask), facts, this.sealOf({ attempt }));
+    return { ...whole, body: surface.whole(whole.answer, context) };
   }
 
   private learned(deployment: string, lesson: CallLesson): void {
@@ -326,7 +328,7 @@ class CallExecution implements HedgeTrigger {
     const { call } = this;
     const last = { attempt };
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
-    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), this.makeWriter());
+    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), this.makeWriter(last));
     // The client may leave before anything reads the stream. Without this, the upstream connection would stay open.
     call.cancellation.add((reason) => {
       if (reason.kind === "client_gone") relay.cancel(reason);
@@ -335,11 +337,18 @@ class CallExecution implements HedgeTrigger {
   }
 
   /** It captures nothing of the request but what the answer repeats: a long stream must not hold the body. */
-  private makeWriter(): (() => AnswerWriter) | null {
+  private makeWriter(last: { attempt: Attempt }): (() => AnswerWriter) | null {
     const { surface, ask, facts } = this.call;
     if (surface === null || ask.operation !== "chat") return null;
     const request = answeredRequest(surface, ask);
-    return () => surface.writer(answerContext(request, facts));
+    const seal = this.sealOf(last);
+    return () => surface.writer(answerContext(request, facts, seal));
+  }
+
+  /** `last` is the attempt that answers, also after another channel went on with the answer. */
+  private sealOf(last: { readonly attempt: Attempt }): AnswerContext["seal"] {
+    const { call, gateway } = this;
+    return sealFor(gateway.ports.seal ?? null, call.key.id, () => last.attempt.candidate.deployment);
   }
 
   /** What continues the stream on another channel if it breaks off; null if no other channel could. */
@@ -579,6 +588,6 @@ function answeredRequest(surface: Surface, ask: ChatRequest): AnsweredRequest {
   return { model, promptTokensEstimate, maxCompletionTokens, echo: surface.echo?.(ask) ?? {} };
 }
 
-function answerContext(request: AnsweredRequest, { id, admission }: Readonly<CallFacts>): AnswerContext {
-  return { request, idSeed: admission?.id ?? id, nowSeconds: Math.floor((admission?.startedMs ?? 0) / 1000), seal: null };
+function answerContext(request: AnsweredRequest, { id, admission }: Readonly<CallFacts>, seal: AnswerContext["seal"]): AnswerContext {
+  return { request, idSeed: admission?.id ?? id, nowSeconds: Math.floor((admission?.startedMs ?? 0) / 1000), seal };
 }

@@ -7,14 +7,18 @@ import type {
   MediaSource,
   OutputFormat,
   Part,
+  ReasoningPart,
   Tool,
+  ToolCallPart,
   ToolChoice,
   ToolResultPart,
   ConversationTurn,
 } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
+import type { JsonObject } from "../../operations/json.ts";
 import type { Quirks } from "../../channels/channel.ts";
+import { callExtra, ownDialect, reasoningForm, type ReasoningForm } from "./reasoning-value.ts";
 
 export interface ChatBody {
   readonly body: Uint8Array;
@@ -40,8 +44,9 @@ export function encodeChatBody(
   const unreadable = unreadableIn(conversation);
   if (unreadable !== null) return unreadable;
   const dropped = new Set(conversation.uncarried);
-  const messages = conversation.turns.flatMap((turn) => encodeTurn(turn, quirks, dropped));
-  const { sampling, reasoning, tools, stop } = conversation;
+  const { sampling, reasoning, tools, stop, turns } = conversation;
+  const needsReasoning = quirks.needsReasoning === true && tools.length > 0;
+  const messages = turns.flatMap((turn) => encodeTurn(turn, quirks, needsReasoning, dropped));
   if (sampling.topK !== null) dropped.add("top_k");
   if (stop.length > stopsMax) dropped.add("stop_sequences");
   const body: Record<string, unknown> = { model, messages };
@@ -80,7 +85,7 @@ function set(body: Record<string, unknown>, key: string, value: unknown): void {
   if (value !== null) body[key] = value;
 }
 
-function encodeTurn(turn: ConversationTurn, quirks: Quirks, dropped: Set<string>): readonly unknown[] {
+function encodeTurn(turn: ConversationTurn, quirks: Quirks, needsReasoning: boolean, dropped: Set<string>): readonly unknown[] {
   switch (turn.role) {
     case "system":
     case "developer":
@@ -90,16 +95,16 @@ function encodeTurn(turn: ConversationTurn, quirks: Quirks, dropped: Set<string>
       return content === "" && role !== "user" ? [] : [{ role, content }];
     }
     case "assistant":
-      return encodeAnswer(turn.parts, quirks, dropped);
+      return encodeAnswer(turn.parts, quirks, needsReasoning, dropped);
     case "tool":
       return encodeResults(turn.parts);
   }
 }
 
-function encodeAnswer(parts: readonly Part[], quirks: Quirks, dropped: Set<string>): readonly unknown[] {
+function encodeAnswer(parts: readonly Part[], quirks: Quirks, needsReasoning: boolean, dropped: Set<string>): readonly unknown[] {
   const texts: string[] = [];
   const calls: unknown[] = [];
-  const thoughts: string[] = [];
+  const reasoning = new ReturnedReasoning();
   let refusal: string | null = null;
   for (const part of parts) {
     switch (part.kind) {
@@ -110,7 +115,7 @@ function encodeAnswer(parts: readonly Part[], quirks: Quirks, dropped: Set<strin
         refusal = (refusal ?? "") + part.text;
         break;
       case "reasoning":
-        if (part.text !== "" && part.summary !== true) thoughts.push(part.text);
+        reasoning.add(part);
         break;
       case "tool_call":
         calls.push({
@@ -120,6 +125,7 @@ function encodeAnswer(parts: readonly Part[], quirks: Quirks, dropped: Set<strin
             name: wireName(part),
             arguments: part.custom === true ? wrapCustomInput(part.arguments) : objectText(part.arguments),
           },
+          ...extraOf(part),
         });
         break;
       default:
@@ -132,11 +138,40 @@ function encodeAnswer(parts: readonly Part[], quirks: Quirks, dropped: Set<strin
     {
       role: "assistant",
       content: text === "" ? null : text,
-      ...(thoughts.length > 0 && quirks.reasoningHistory ? { reasoning_content: thoughts.join("\n") } : undefined),
+      ...(quirks.reasoningHistory ? reasoning.fields(needsReasoning) : undefined),
       ...(refusal === null ? undefined : { refusal }),
       ...(calls.length === 0 ? undefined : { tool_calls: calls }),
     },
   ];
+}
+
+function extraOf({ signature }: ToolCallPart): { readonly extra_content: JsonObject } | undefined {
+  const extra = callExtra(signature);
+  return extra === null ? undefined : { extra_content: extra };
+}
+
+/** The reasoning of one answer that its upstream gets back: its own, as it came, and what nobody signed. Never that of another. */
+class ReturnedReasoning {
+  private readonly thoughts: string[] = [];
+  private readonly details: JsonObject[] = [];
+  private form: ReasoningForm | null = null;
+
+  add({ text, summary, signature }: ReasoningPart): void {
+    if (signature !== null && signature.dialect !== ownDialect) return;
+    if (text !== "" && summary !== true) this.thoughts.push(text);
+    if (signature === null) return;
+    this.form = reasoningForm(signature);
+    this.details.push(...this.form.details);
+  }
+
+  fields(needed: boolean): Readonly<Record<string, unknown>> {
+    const { thoughts, details, form } = this;
+    const text = thoughts.join(form === null ? "\n" : "");
+    return {
+      ...(text === "" && !needed ? undefined : { [form?.field ?? "reasoning_content"]: text }),
+      ...(details.length === 0 ? undefined : { reasoning_details: details }),
+    };
+  }
 }
 
 /** Upstreams reject arguments that are not an object: what is none is wrapped, and never lost. */

@@ -4,6 +4,7 @@ import { CustomInputReader, unwrapCustomInput } from "../../operations/conversat
 import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { tokenUsage } from "../../operations/usage.ts";
+import { callValue, ReasoningPieces } from "./reasoning-value.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -16,8 +17,12 @@ export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer
   if (message === null) return failure("bad_response", "the answer's choice has no message");
   const names = new ToolNames(tools);
   const parts: Part[] = [];
-  const thought = reasoningOf(message);
-  if (thought !== "") parts.push({ kind: "reasoning", text: thought, signature: null });
+  const reasoning = new ReasoningPieces();
+  const thought = reasoning.add(message);
+  const closed = reasoning.close();
+  if (closed !== null) {
+    parts.push({ kind: "reasoning", text: thought, signature: closed.signature, ...(closed.redacted ? { redacted: true } : undefined) });
+  }
   const text = textOf(message["content"]);
   if (text !== "") parts.push({ kind: "text", text });
   if (typeof message["refusal"] === "string" && message["refusal"] !== "") parts.push({ kind: "refusal", text: message["refusal"] });
@@ -30,6 +35,7 @@ export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer
       kind: "tool_call",
       id: stringOf(call["id"]) ?? "",
       ...calledAs(tool, name),
+      ...signedBy(call),
       arguments: tool?.custom === undefined ? args || "{}" : unwrapCustomInput(args),
     });
   }
@@ -47,6 +53,7 @@ export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer
 /** The parts of the chunks of a stream. Only the first choice is read; a translated request asks for no other. */
 export class ChunkParts {
   private started = false;
+  private readonly reasoning = new ReasoningPieces();
   private readonly calls = new Map<number, OpenCall>();
   private readonly names: ToolNames;
 
@@ -71,6 +78,7 @@ export class ChunkParts {
     const delta = objectOf(choice["delta"]);
     if (delta !== null) this.readDelta(delta, parts);
     if (typeof choice["finish_reason"] === "string") {
+      this.closeReasoning(parts);
       for (const [index, call] of this.calls) this.closeCall(index, call, parts);
       parts.push({ kind: "finish", finish: finishOf(choice["finish_reason"], this.calls.size > 0) });
     }
@@ -78,12 +86,20 @@ export class ChunkParts {
   }
 
   private readDelta(delta: Json, parts: StreamPart[]): void {
-    const thought = reasoningOf(delta);
+    const thought = this.reasoning.add(delta);
     if (thought !== "") parts.push({ kind: "reasoning", text: thought });
     const text = textOf(delta["content"]);
+    const refusal = typeof delta["refusal"] === "string" ? delta["refusal"] : "";
+    const calls = callsOf(delta);
+    if (text !== "" || refusal !== "" || calls.length > 0) this.closeReasoning(parts);
     if (text !== "") parts.push({ kind: "text", text });
-    if (typeof delta["refusal"] === "string" && delta["refusal"] !== "") parts.push({ kind: "refusal", text: delta["refusal"] });
-    for (const call of callsOf(delta)) this.readCall(call, parts);
+    if (refusal !== "") parts.push({ kind: "refusal", text: refusal });
+    for (const call of calls) this.readCall(call, parts);
+  }
+
+  private closeReasoning(parts: StreamPart[]): void {
+    const closed = this.reasoning.close();
+    if (closed !== null) parts.push({ kind: "reasoning_signature", ...closed });
   }
 
   /** The name comes with the first piece of a call. Some upstreams repeat the id or the name in every piece: only the first counts. */
@@ -97,7 +113,7 @@ export class ChunkParts {
       const tool = this.names.toolOf(name);
       call = { id: stringOf(piece["id"]) ?? "", input: tool?.custom === undefined ? null : new CustomInputReader() };
       this.calls.set(index, call);
-      parts.push({ kind: "tool_call", index, id: call.id, ...calledAs(tool, name) });
+      parts.push({ kind: "tool_call", index, id: call.id, ...calledAs(tool, name), ...signedBy(piece) });
     }
     const args = argumentsOf(named?.["arguments"]);
     const text = call.input === null ? args : call.input.push(args);
@@ -140,6 +156,11 @@ function calledAs(tool: Tool | null, name: string): CalledAs {
   };
 }
 
+function signedBy(call: Json): Pick<ToolCallPart, "signature"> | undefined {
+  const signature = callValue(call["extra_content"]);
+  return signature === undefined ? undefined : { signature };
+}
+
 function callsOf(message: Json): readonly Json[] {
   const calls = message["tool_calls"];
   if (Array.isArray(calls)) return (calls as readonly unknown[]).map(objectOf).filter((call) => call !== null);
@@ -151,11 +172,6 @@ function callsOf(message: Json): readonly Json[] {
 function argumentsOf(value: unknown): string {
   if (typeof value === "string") return value;
   return typeof value === "object" && value !== null ? JSON.stringify(value) : "";
-}
-
-function reasoningOf(message: Json): string {
-  const thought = message["reasoning_content"] ?? message["reasoning"];
-  return typeof thought === "string" ? thought : "";
 }
 
 function textOf(content: unknown): string {

@@ -8,6 +8,7 @@ import type { Dialect, UpstreamHead, EncodedRequest, ExpectedStream, StreamReade
 import type { Conversation, Tool } from "../../operations/conversation/conversation.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
+import { conversationFor } from "../target-conversation.ts";
 import { readAnswer } from "./answer.ts";
 import { encodeChatBody } from "./chat-body.ts";
 import { chatAnswer } from "./chat-parts.ts";
@@ -28,7 +29,7 @@ export const openai: Dialect = {
 };
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
-  return ask.surface === "openai-chat" ? spliceChat(ask, target) : translateChat(ask, ask.toConversation(ask), target);
+  return ask.surface === "openai-chat" ? spliceChat(ask, target) : translateChat(ask, conversationFor(ask, target), target);
 }
 
 /** The request of a client that speaks another API. */

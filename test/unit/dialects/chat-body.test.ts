@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { strictQuirks, usualQuirks } from "../../../src/dialects/presets.ts";
 import { encodeChatBody } from "../../../src/dialects/openai/chat-body.ts";
-import type { Conversation, Part, Tool, ConversationTurn } from "../../../src/operations/conversation/conversation.ts";
+import type { Conversation, Part, ProviderValue, Tool, ConversationTurn } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 
 const empty: Conversation = {
@@ -165,6 +165,50 @@ describe("a conversation becomes a chat completion request", () => {
     expect(encoded({ turns }, { ...usualQuirks, reasoningHistory: false }).body["messages"]).toEqual([
       { role: "assistant", content: "yes" },
     ]);
+  });
+
+  test("with the reasoning of its own as it came, and never that of another provider", () => {
+    const details = [{ type: "reasoning.encrypted", data: "xyz", index: 0 }];
+    const own = (form: object): ProviderValue => ({ dialect: "openai", data: JSON.stringify(form) });
+    const answer = (...parts: readonly Part[]): unknown => messagesOf({ role: "assistant", parts: [...parts, text("yes")] });
+    expect(answer({ kind: "reasoning", text: "hm", signature: own({}) })).toEqual([
+      { role: "assistant", content: "yes", reasoning_content: "hm" },
+    ]);
+    expect(
+      answer(
+        { kind: "reasoning", text: "hm", signature: own({ field: "reasoning", details }) },
+        { kind: "reasoning", text: "m", signature: own({ field: "reasoning" }) },
+      ),
+    ).toEqual([{ role: "assistant", content: "yes", reasoning: "hmm", reasoning_details: details }]);
+    expect(answer({ kind: "reasoning", text: "hm", signature: { dialect: "other", data: "s" } })).toEqual([
+      { role: "assistant", content: "yes" },
+    ]);
+    expect(answer({ kind: "reasoning", text: "", redacted: true, signature: { dialect: "sluice", data: "sluice-v1.x" } })).toEqual([
+      { role: "assistant", content: "yes" },
+    ]);
+  });
+
+  test("with what an upstream of its own added to a call", () => {
+    const extra = { google: { thought_signature: "abc" } };
+    const call = (dialect: string): Part => ({
+      ...{ kind: "tool_call", id: "c", name: "f", arguments: "{}" },
+      signature: { dialect, data: JSON.stringify(extra) },
+    });
+    const sent = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
+    expect(messagesOf({ role: "assistant", parts: [call("openai")] })).toMatchObject([{ tool_calls: [{ ...sent, extra_content: extra }] }]);
+    expect(messagesOf({ role: "assistant", parts: [call("other")] })).toMatchObject([{ tool_calls: [sent] }]);
+  });
+
+  test("with an empty reasoning where an upstream insists on one and has none of its own", () => {
+    const quirks = { ...usualQuirks, needsReasoning: true } as const;
+    const turns: readonly ConversationTurn[] = [
+      { role: "assistant", parts: [{ kind: "reasoning", text: "hm", signature: { dialect: "other", data: "s" } }, text("yes")] },
+    ];
+    const tool: Tool = { name: "f", description: null, parameters: null, strict: null };
+    expect(encoded({ turns, tools: [tool] }, quirks).body["messages"]).toEqual([
+      { role: "assistant", content: "yes", reasoning_content: "" },
+    ]);
+    expect(encoded({ turns }, quirks).body["messages"]).toEqual([{ role: "assistant", content: "yes" }]);
   });
 
   test("with custom tools as functions of one text, and namespaces as prefixes", () => {

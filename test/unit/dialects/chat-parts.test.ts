@@ -33,6 +33,7 @@ describe("the chunks of a stream", () => {
     expect(parts).toEqual([
       start,
       { kind: "reasoning", text: "hm" },
+      { kind: "reasoning_signature", signature: { dialect: "openai", data: "{}" }, redacted: false },
       { kind: "text", text: "yes" },
       { kind: "refusal", text: "no" },
       { kind: "finish", finish: { reason: "length", stopSequence: null } },
@@ -54,6 +55,32 @@ describe("the chunks of a stream", () => {
       { kind: "tool_arguments", index: 1, text: "{" },
       { kind: "tool_arguments", index: 0, text: '{"q":1}' },
       { kind: "tool_arguments", index: 1, text: "}" },
+      { kind: "finish", finish: { reason: "tool_calls", stopSequence: null } },
+    ]);
+  });
+
+  test("say what an upstream needs back of its reasoning, whose pieces are joined", () => {
+    const parts = partsOf(
+      [],
+      chunk({ reasoning: "h", reasoning_details: [{ type: "reasoning.text", index: 0, text: "h", format: "f" }] }),
+      chunk({ reasoning: "m", reasoning_details: [{ type: "reasoning.text", index: 0, text: "m", signature: null }] }),
+      chunk({ reasoning_details: [{ type: "reasoning.text", index: 0, signature: "sig" }] }),
+      chunk({ reasoning_details: [{ type: "reasoning.encrypted", index: 1, data: "xyz" }] }),
+      chunk({ tool_calls: [{ index: 0, id: "a", extra_content: { google: { thought_signature: "t" } }, function: { name: "f" } }] }),
+      chunk({ reasoning_details: [{ type: "reasoning.encrypted", index: 2, data: "late" }] }, "tool_calls"),
+    );
+    const details = [
+      { type: "reasoning.text", index: 0, text: "hm", format: "f", signature: "sig" },
+      { type: "reasoning.encrypted", index: 1, data: "xyz" },
+    ];
+    const late = [{ type: "reasoning.encrypted", index: 2, data: "late" }];
+    const signature = (form: object): object => ({ dialect: "openai", data: JSON.stringify(form) });
+    expect(parts.slice(1)).toEqual([
+      { kind: "reasoning", text: "h" },
+      { kind: "reasoning", text: "m" },
+      { kind: "reasoning_signature", signature: signature({ field: "reasoning", details }), redacted: false } as StreamPart,
+      { kind: "tool_call", index: 0, id: "a", name: "f", signature: signature({ google: { thought_signature: "t" } }) } as StreamPart,
+      { kind: "reasoning_signature", signature: signature({ field: "reasoning", details: late }), redacted: true } as StreamPart,
       { kind: "finish", finish: { reason: "tool_calls", stopSequence: null } },
     ]);
   });
@@ -129,7 +156,7 @@ describe("an answer that is not streamed", () => {
       model: "m1",
       createdSeconds: 5,
       parts: [
-        { kind: "reasoning", text: "hm", signature: null },
+        { kind: "reasoning", text: "hm", signature: { dialect: "openai", data: `{"field":"reasoning"}` } },
         { kind: "text", text: "yes" },
         { kind: "tool_call", id: "a", name: "search", namespace: "docs", arguments: '{"q":1}' },
         { kind: "tool_call", id: "", name: "apply_patch", custom: true, arguments: "x" },
