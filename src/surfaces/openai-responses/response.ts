@@ -42,13 +42,10 @@ function addItems(part: Part, output: Item[], context: AnswerContext): void {
       const call = { ...part, id: callIdOf(part.id, context, output.length) };
       if (part.signature !== undefined) output.push(...carrierItem(context, output.length, call));
       output.push(callItem(context, output.length, call, "completed"));
-      return;
+      break;
     }
-    // A model that is asked for text makes none of these.
-    case "image":
-    case "audio":
-    case "file":
-    case "tool_result":
+    // A model that is asked for text makes nothing else.
+    default:
   }
 }
 
