@@ -1,8 +1,7 @@
 import type { Key } from "../keys/key.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import { countTokensBody, messagesSurface, readCountTokensRequest, responsesSurface } from "../surfaces/index.ts";
+import { chatSurface, countTokensBody, messagesSurface, readCountTokensRequest, responsesSurface } from "../surfaces/index.ts";
 import type { Surface } from "../operations/conversation/surface.ts";
-import { readChatRequest } from "../operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { readSpeechRequest } from "../operations/speech/speech-request.ts";
 import { operationSpecs } from "../operations/operation.ts";
@@ -14,13 +13,7 @@ import { errorResponse } from "./errors.ts";
 import { encodingMistake, notJson } from "./request-errors.ts";
 
 /** POST /v1/chat/completions. */
-export const chat: Endpoint = {
-  operation: "chat",
-  surface: null,
-  displayName: operationSpecs.chat.displayName,
-  rejectEarly: rejectNotJson,
-  read: readChat,
-};
+export const chat: Endpoint = surfaceEndpoint(chatSurface);
 /** POST /v1/audio/speech. */
 export const speech: Endpoint = {
   operation: "speech",
@@ -65,17 +58,6 @@ function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedReque
   const facts = surface.parse(body);
   if (isFailure(facts)) return facts;
   return { ask: facts, stream: facts.stream, bytes: body.length, dispose: null };
-}
-
-function readChat(context: RequestContext): ParsedRequest | Failure | Promise<ParsedRequest | Failure> {
-  const body = readJsonBody(context);
-  return body instanceof Promise ? body.then(parseChat) : parseChat(body);
-}
-
-function parseChat(body: Uint8Array | Failure): ParsedRequest | Failure {
-  if (isFailure(body)) return body;
-  const ask = readChatRequest(body);
-  return isFailure(ask) ? ask : { ask, stream: ask.stream, bytes: body.length, dispose: null };
 }
 
 async function readSpeech(context: RequestContext, key: Key): Promise<ParsedRequest | Failure> {

@@ -7,4 +7,5 @@ export {
   readCountTokensRequest,
 } from "./anthropic-messages/index.ts";
 export { openaiErrors as defaultErrors } from "./openai-chat/errors.ts";
+export { openaiChat as chatSurface } from "./openai-chat/index.ts";
 export { openaiResponses as responsesSurface } from "./openai-responses/index.ts";

@@ -1,3 +1,4 @@
+import { chatTarget } from "./chat.ts";
 import { containersTarget } from "./containers.ts";
 import { httpRequestTarget } from "./http-request.ts";
 import { httpResponseTarget } from "./http-response.ts";
@@ -9,6 +10,7 @@ import type { FuzzTarget } from "./target.ts";
 /** Everything that reads bytes of others. `npm test` tries each for a moment, `npm run fuzz` for as long as it is told. */
 export const fuzzTargets: readonly FuzzTarget[] = [
   jsonTarget,
+  chatTarget,
   messagesTarget,
   httpRequestTarget,
   httpResponseTarget,

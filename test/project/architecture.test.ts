@@ -196,7 +196,11 @@ const providerNames: readonly string[] = [
 ].filter((name) => !mistakable.includes(name));
 
 /** The index of surfaces names their folders, as that of dialects does. */
-const granted: ReadonlySet<string> = new Set(["src/surfaces/index.ts: openai", "src/surfaces/index.ts: anthropic"]);
+const granted: ReadonlySet<string> = new Set([
+  ...["src/surfaces/index.ts: openai", "src/surfaces/index.ts: anthropic"],
+  // A field of the chat API that clients know has the name in it.
+  "src/surfaces/openai-chat/reasoning.ts: google",
+]);
 
 /** An API that many providers implement has the name of the one that defined it, and so has the surface that speaks it. */
 const apiNames = /\bOpenAI(?: API\b| Responses\b|-compatible\b)|"(?:openai-chat|openai-responses|anthropic-messages)"/g;

@@ -211,7 +211,7 @@ class JoinedStream implements EmissionSource {
     this.hasBegun = true;
     const { id, model, created } = this.identity;
     const createdSeconds = typeof created === "number" ? created : null;
-    return [{ kind: "start", id: textOrNull(id), model: textOrNull(model), createdSeconds }, ...parts];
+    return [{ kind: "start", id: textOrNull(id), model: textOrNull(model), createdSeconds, resumes: true }, ...parts];
   }
 
   private contradicted(): Failure {

@@ -26,7 +26,14 @@ export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
  * calls may interleave, and say by `index` which one they belong to.
  */
 export type StreamPart =
-  | { readonly kind: "start"; readonly id: string | null; readonly model: string | null; readonly createdSeconds: number | null }
+  | {
+      readonly kind: "start";
+      readonly id: string | null;
+      readonly model: string | null;
+      readonly createdSeconds: number | null;
+      /** The client has the beginning of the answer, as an upstream that speaks its API wrote it: these are its values. */
+      readonly resumes?: true;
+    }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "refusal"; readonly text: string }
   | { readonly kind: "reasoning"; readonly text: string; readonly summary?: boolean }

@@ -2,7 +2,7 @@ import type { Finish, StreamPart } from "../../operations/conversation/answer-pa
 import type { Part } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
-import { JsonProgress } from "./json-progress.ts";
+import { JsonProgress } from "../json-progress.ts";
 import {
   callId,
   citationsOf,

@@ -4,6 +4,7 @@ import type { ErrorFormat, SurfaceFailure } from "../../operations/conversation/
 export const openaiErrors: ErrorFormat = {
   error: (failure, requestId) => encoder.encode(envelope(failure, requestId)),
   errorEvent: (failure, requestId) => encoder.encode(`data: ${envelope(failure, requestId)}\n\n`),
+  // A comment: the clients of this API take any event for a chunk.
   keepAlive: new TextEncoder().encode(": keep-alive\n\n"),
 };
 

@@ -15,6 +15,7 @@ import { wireName } from "../../operations/conversation/tool-names.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
 import type { FieldReader } from "../field-reader.ts";
+import { mediaSource } from "../media-source.ts";
 import type { Uncarried } from "../uncarried.ts";
 import { ownDialect, ownReasoningId } from "./response.ts";
 
@@ -121,7 +122,7 @@ export class ItemReader {
     const { fields } = this;
     const detail = fields.optionalText(part["detail"], `${path}.detail`);
     const id = fields.optionalText(part["file_id"], `${path}.file_id`);
-    const source: MediaSource = id === null ? mediaOf(fields.text(part["image_url"], `${path}.image_url`)) : { kind: "id", id };
+    const source: MediaSource = id === null ? mediaSource(fields.text(part["image_url"], `${path}.image_url`)) : { kind: "id", id };
     return { kind: "image", source, ...(detail === null ? undefined : { detail }) };
   }
 
@@ -132,7 +133,7 @@ export class ItemReader {
     if (id !== null) return { kind: "file", source: { kind: "id", id }, name };
     const url = fields.optionalText(part["file_url"], `${path}.file_url`);
     if (url !== null) return { kind: "file", source: { kind: "url", url }, name };
-    return { kind: "file", source: mediaOf(fields.text(part["file_data"], `${path}.file_data`)), name };
+    return { kind: "file", source: mediaSource(fields.text(part["file_data"], `${path}.file_data`)), name };
   }
 
   private audio(audio: JsonObject, path: string): InputAudioPart {
@@ -250,12 +251,4 @@ function isRole(role: string): role is "user" | "assistant" | "system" | "develo
 
 function isContent(part: Part): part is TextPart | ImagePart | FilePart | InputAudioPart {
   return part.kind === "text" || part.kind === "image" || part.kind === "file" || part.kind === "audio";
-}
-
-/** A data URL holds its content; any other is one to fetch. */
-function mediaOf(url: string): MediaSource {
-  const comma = url.startsWith("data:") ? url.indexOf(",") : -1;
-  const head = comma === -1 ? "" : url.slice(5, comma);
-  if (!head.endsWith(";base64")) return { kind: "url", url };
-  return { kind: "data", mediaType: head.slice(0, -";base64".length) || "application/octet-stream", data: url.slice(comma + 1) };
 }

@@ -1,0 +1,118 @@
+import type { ChatRequest } from "../../operations/chat/chat-request.ts";
+import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
+import type { ToolCallPart } from "../../operations/conversation/conversation.ts";
+import type { AnswerContext } from "../../operations/conversation/surface.ts";
+import { lastMember, type JsonObject } from "../../operations/json.ts";
+import { present } from "../../operations/mistakes.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
+import { callExtra, reasoningDetail, signatureText } from "./reasoning.ts";
+
+/** The body of a complete answer. */
+export function completionBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
+  const { parts, usage } = answer;
+  const calls = parts.filter((part) => part.kind === "tool_call");
+  const completion = {
+    id: completionId(context),
+    object: "chat.completion",
+    created: context.nowSeconds,
+    model: answer.model ?? context.request.model,
+    choices: [
+      {
+        index: 0,
+        message: messageOf(answer, calls, context),
+        logprobs: null,
+        finish_reason: finishReason(answer.finish, calls.length, context),
+      },
+    ],
+    ...(usage === null ? undefined : { usage: usageObject(usage) }),
+  };
+  return encoder.encode(JSON.stringify(completion));
+}
+
+const encoder = new TextEncoder();
+
+function messageOf({ parts }: ChatAnswer, calls: readonly ToolCallPart[], context: AnswerContext): JsonObject {
+  const thoughts = parts.filter((part) => part.kind === "reasoning");
+  const thought = thoughts.map(({ text }) => text).join("");
+  const details = thoughts.map((part, index) => reasoningDetail(part, index, context)).filter((detail) => detail !== null);
+  const text = joinedText(parts, "text");
+  const refusal = joinedText(parts, "refusal");
+  return {
+    role: "assistant",
+    content: text === "" && (calls.length > 0 || refusal !== "") ? null : text,
+    refusal: refusal === "" ? null : refusal,
+    ...(thought === "" ? undefined : { reasoning_content: thought }),
+    ...(details.length === 0 ? undefined : { reasoning_details: details }),
+    ...callsField(calls, context),
+  };
+}
+
+function joinedText(parts: ChatAnswer["parts"], kind: "text" | "refusal"): string {
+  return parts.map((part) => (part.kind === kind ? part.text : "")).join("");
+}
+
+function callsField(calls: readonly ToolCallPart[], context: AnswerContext): JsonObject | undefined {
+  const [first] = calls;
+  if (first === undefined) return undefined;
+  if (context.request.echo["functions"] === true) return { function_call: { name: first.name, arguments: argumentsOf(first) } };
+  return {
+    tool_calls: calls.map((call, index) => ({
+      ...callHead(call, index, context),
+      ...(call.custom === true
+        ? { custom: { name: call.name, input: call.arguments } }
+        : { function: { name: call.name, arguments: argumentsOf(call) } }),
+    })),
+  };
+}
+
+/** Clients parse them, and an empty text is no JSON. */
+function argumentsOf({ arguments: text }: ToolCallPart): string {
+  return text.trim() === "" ? "{}" : text;
+}
+
+/** What a call begins with. An upstream may have given it no id, and the client needs one to answer to. */
+export function callHead(call: Omit<ToolCallPart, "arguments" | "kind">, index: number, context: AnswerContext): JsonObject {
+  const id = call.id === "" ? `call_${context.idSeed}_${index}` : call.id;
+  const { signature } = call;
+  const sealed = signature === undefined ? "" : signatureText(signature, { ...call, kind: "tool_call", id, arguments: "" }, context);
+  return { id, type: call.custom === true ? "custom" : "function", ...(sealed === "" ? undefined : callExtra(sealed)) };
+}
+
+export function completionId({ idSeed }: AnswerContext): string {
+  return `chatcmpl-${idSeed}`;
+}
+
+/** Clients run tools when the reason says so: an answer with calls that was complete ends for their sake, and one without does not. */
+export function finishReason({ reason }: Finish, calls: number, { request }: AnswerContext): string {
+  if (reason === "length" || reason === "content_filter") return reason;
+  if (calls === 0) return "stop";
+  return request.echo["functions"] === true ? "function_call" : "tool_calls";
+}
+
+/** Parts are included in their wholes. A figure that the upstream did not report is zero where clients require one. */
+export function usageObject(usage: MeteredUsage): JsonObject {
+  const prompt = usage.promptTokens ?? 0;
+  const completion = usage.completionTokens ?? 0;
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: {
+      cached_tokens: usage.cachedTokens ?? 0,
+      audio_tokens: usage.audioInputTokens ?? 0,
+      ...(usage.cacheWriteTokens === undefined ? undefined : { cache_write_tokens: usage.cacheWriteTokens }),
+    },
+    completion_tokens_details: {
+      reasoning_tokens: usage.reasoningTokens ?? 0,
+      audio_tokens: usage.audioOutputTokens ?? 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
+    },
+  };
+}
+
+/** What the answer has to know of its request: whether a stream ends with its usage, and in which field calls are looked for. */
+export function echoOf({ members, wantsUsage }: ChatRequest): Readonly<Record<string, unknown>> {
+  const has = (key: string): boolean => present(lastMember(members, key)) !== undefined;
+  return { usage: wantsUsage, functions: has("functions") && !has("tools") };
+}
