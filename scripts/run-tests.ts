@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
-import { processorTimes, stolenShare, stolenShareMax } from "./test-machine.ts";
+import { processorTimes, readingEveryMs, stolenShareMax, worstStolenShare, type ProcessorTimes } from "./test-machine.ts";
 import { needsOf, type Need } from "./test-needs.ts";
 import { readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
 
@@ -19,7 +19,7 @@ import { readReport, summarise, type FileReport, type FileRun } from "./test-rep
  * with --all both, the slow ones last.
  *
  * The output of a file is printed in one piece. A file that failed while the host of this virtual machine took more than a tenth of
- * the processors is run again at the end, alone, up to three times. Any other failure is a failure.
+ * the processors, in any five seconds of its run, is run again at the end, alone, up to three times. Any other failure is a failure.
  *
  * Properties are tried with the same inputs in every run (test/support/seed.ts); SLUICE_TEST_SEED chooses others. SLUICE_TEST_RUNS
  * multiplies how many inputs the expensive ones are tried with (test/support/properties.ts): 1 by default, 4 with --all.
@@ -66,6 +66,10 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.exit(130);
   });
 }
+
+/** One a second while files run, for all of them. */
+const readings: (ProcessorTimes | null)[] = [];
+setInterval(() => readings.push(processorTimes()), readingEveryMs).unref();
 
 let filesRun = 0;
 const firstRuns: FileRun[] = [];
@@ -164,6 +168,7 @@ async function run(file: string, shown: boolean): Promise<FileRun> {
   const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", ...preload, file];
   const fromMs = performance.now();
   const before = processorTimes();
+  const firstReading = readings.length;
   const child = Bun.spawn(command, {
     env: environment,
     stdin: "ignore",
@@ -185,7 +190,7 @@ async function run(file: string, shown: boolean): Promise<FileRun> {
   const output = Buffer.concat(pieces);
   if (!shown) process.stdout.write(output);
   const report: FileReport = readReport(output.toString(), exitCode);
-  const stolen = stolenShare(before, processorTimes());
+  const stolen = worstStolenShare([before, ...readings.slice(firstReading), processorTimes()]);
   // Without this line, a file that died after it had counted its tests could not be found in the log.
   if (exitCode !== 0) console.log(`${file} ended with ${signalOf(exitCode) ?? exitCode}`);
   const cpuSeconds = Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1e6;

@@ -10,6 +10,10 @@ export interface ProcessorTimes {
 /** More than this, and a failure may be the host's: the file is run again, alone. */
 export const stolenShareMax = 0.1;
 
+/** How often to read, for a share over windows: five readings make a window. */
+export const readingEveryMs = 1_000;
+const windowReadings = 5;
+
 /** Reads the first line of /proc/stat (proc_stat(5)): user nice system idle iowait irq softirq steal. Null where there is none. */
 export function processorTimes(read: () => string = () => readFileSync("/proc/stat", "utf8")): ProcessorTimes | null {
   try {
@@ -27,4 +31,13 @@ export function stolenShare(before: ProcessorTimes | null, after: ProcessorTimes
   if (before === null || after === null) return 0;
   const total = after.total - before.total;
   return total <= 0 ? 0 : Math.max(0, after.stolen - before.stolen) / total;
+}
+
+/**
+ * The largest share that the host took in any window of five seconds, of readings that are a second apart. A host that takes every
+ * processor for two seconds fails a test of 300 ms, and is not seen in the mean over a file of a minute. Fewer readings are one window.
+ */
+export function worstStolenShare(readings: readonly (ProcessorTimes | null)[]): number {
+  const ends = readings.length <= windowReadings ? [readings.length - 1] : Array.from(readings.keys()).slice(windowReadings);
+  return Math.max(0, ...ends.map((end) => stolenShare(readings[Math.max(0, end - windowReadings)] ?? null, readings[end] ?? null)));
 }

@@ -15,7 +15,7 @@ export interface FileRun {
   readonly seconds: number;
   /** Processor time of the file and of the processes it started. Much less than `seconds` means that it mostly waits. */
   readonly cpuSeconds: number;
-  /** The share of the processors that the host took meanwhile. */
+  /** The share of the processors that the host took meanwhile, in the worst five seconds. */
   readonly stolen: number;
   /** How often it was run again because the host had taken too much. */
   readonly reruns: number;
@@ -91,7 +91,7 @@ export function summarise(runs: readonly FileRun[], { leftOut, seconds }: Suite)
 
 function slowest(runs: readonly FileRun[]): readonly string[] {
   const sorted = runs.toSorted((one, other) => other.seconds - one.seconds).slice(0, slowestShown);
-  return ["The slowest files, with their processor time, and the share of the processors that the host took:", ...sorted.map(timeLine)];
+  return ["The slowest files, with their processor time, and the share of the processors that the host took in the worst five seconds:", ...sorted.map(timeLine)];
 }
 
 function timeLine({ file, seconds, cpuSeconds, stolen }: FileRun): string {

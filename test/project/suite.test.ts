@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { processorTimes, stolenShare } from "../../scripts/test-machine.ts";
+import { processorTimes, stolenShare, worstStolenShare } from "../../scripts/test-machine.ts";
 import { needsOf, type Need } from "../../scripts/test-needs.ts";
 import { readReport, summarise, type FileReport, type FileRun, type Suite } from "../../scripts/test-report.ts";
 import { slownessOf } from "../support/slowed.ts";
@@ -108,6 +108,28 @@ test("what the host takes is read from /proc/stat, as a share of the time betwee
     ).toBe(0);
 });
 
+describe("the worst share that the host took", () => {
+  /** A reading after each second of a machine with two processors, of which the host took some ticks. */
+  const after = (...taken: readonly number[]) =>
+    taken.reduce((all, ticks) => [...all, { total: all.at(-1)!.total + 200, stolen: all.at(-1)!.stolen + ticks }], [{ total: 0, stolen: 0 }]);
+
+  test("is that of any five seconds, however long the file ran before and after", () => {
+    const spike = [0, 200, 200, 0, 0];
+    const calm = Array.from({ length: 60 }, () => 0);
+    expect(worstStolenShare(after(...calm, ...spike, ...calm))).toBe(0.4);
+    expect(worstStolenShare(after(...spike, ...calm))).toBe(0.4);
+    expect(worstStolenShare(after(...calm, 0, 0, 0, 200, 200))).toBe(0.4);
+    expect(worstStolenShare(after(...calm))).toBe(0);
+  });
+
+  test("is that of the whole file, where it ran for less", () => {
+    expect(worstStolenShare(after(100))).toBe(0.5);
+    expect(worstStolenShare(after(200, 0, 0, 0))).toBe(0.25);
+    expect(worstStolenShare(after())).toBe(0);
+    expect(worstStolenShare([null, null])).toBe(0);
+  });
+});
+
 describe("the bounds of a file that has to do with time", () => {
   const quiet = { ranMs: 1_000, waitedMs: 100, stolen: 0.01, startRatio: 1 };
 
@@ -174,7 +196,7 @@ describe("the report of a file", () => {
     const many = summarise(files, whole);
     expect(many).toHaveLength(13);
     expect(many.slice(0, 2)).toEqual([
-      "The slowest files, with their processor time, and the share of the processors that the host took:",
+      "The slowest files, with their processor time, and the share of the processors that the host took in the worst five seconds:",
       "   19.0 s    0.5 s  13 % 19.test.ts",
     ]);
     expect(many.slice(-2)).toEqual(["20 files took 62 s, and 10 s of processor time", "20 passed, 0 failed"]);

@@ -1,4 +1,4 @@
-import { processorTimes, stolenShare } from "../../scripts/test-machine.ts";
+import { processorTimes, readingEveryMs, stolenShare, worstStolenShare } from "../../scripts/test-machine.ts";
 import { servingCpuMs, waitedMs } from "./cpu.ts";
 
 /**
@@ -10,7 +10,7 @@ export function slowness(): number {
   return slownessOf({
     ranMs: servingCpuMs(process.pid) ?? 0,
     waitedMs: waitedMs(process.pid) ?? 0,
-    stolen: stolenShare(beganTimes, processorTimes()),
+    stolen: stolenSoFar(),
     startRatio,
   });
 }
@@ -35,7 +35,7 @@ export interface MachineFacts {
   /** Milliseconds that the main thread of this process has run, and waited although it could have run. */
   readonly ranMs: number;
   readonly waitedMs: number;
-  /** The share of all processors that the host took since the file began. */
+  /** The share of all processors that the host took since the file began, or in any five seconds of the last minute, if more. */
   readonly stolen: number;
   /** How long some work took when the file began, compared with what it takes unhindered. */
   readonly startRatio: number;
@@ -53,8 +53,20 @@ export function slownessOf({ ranMs, waitedMs, stolen, startRatio }: MachineFacts
   return (Math.max(1, contention) / (1 - Math.min(stolen, 0.9))) * room;
 }
 
+function stolenSoFar(): number {
+  const now = processorTimes();
+  return Math.max(stolenShare(beganTimes, now), worstStolenShare([...readings, now]));
+}
+
 const measurableMs = 50;
 const beganTimes = processorTimes();
+/** The last minute, a reading each second: a short spike is not seen in the mean over a long file. */
+const readings = [beganTimes];
+const readingsMax = 60;
+setInterval(() => {
+  readings.push(processorTimes());
+  if (readings.length > readingsMax) readings.shift();
+}, readingEveryMs).unref();
 const startRatio = measuredRatio(80);
 
 /**
