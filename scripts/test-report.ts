@@ -40,11 +40,11 @@ export function readReport(output: string, exitCode: number): FileReport {
   // Where there are many tests, Bun repeats the names of the skipped ones at the end.
   const named = lines.flatMap((line) => /^\((?:skip|todo)\) (.*)/.exec(line)?.[1] ?? []);
   const skipped = Array.from({ length: of("skip", "todo") }, (_, at) => named[at] ?? "(unnamed)");
-  const told = failuresIn(lines);
+  const reported = failuresIn(lines);
   // A file that died, and an error outside of any test.
-  const untold = failed + (died ? 1 : 0) > told.length ? [lines.slice(-failureLinesMax).join("\n").trim()] : [];
+  const unreported = failed + (died ? 1 : 0) > reported.length ? [lines.slice(-failureLinesMax).join("\n").trim()] : [];
   const file = lines.find((line) => /^\S+\.test\.ts:$/.test(line)) ?? "";
-  const failures = [...told, ...untold].map((failure) => `${file}\n${failure}`.trim());
+  const failures = [...reported, ...unreported].map((failure) => `${file}\n${failure}`.trim());
   return { passed: of("pass"), failed: failed + (died ? 1 : 0), skipped, failures };
 }
 
@@ -91,7 +91,10 @@ export function summarise(runs: readonly FileRun[], { leftOut, seconds }: Suite)
 
 function slowest(runs: readonly FileRun[]): readonly string[] {
   const sorted = runs.toSorted((one, other) => other.seconds - one.seconds).slice(0, slowestShown);
-  return ["The slowest files, with their processor time, and the share of the processors that the host took in the worst five seconds:", ...sorted.map(timeLine)];
+  return [
+    "The slowest files, with their processor time, and the share of the processors that the host took in the worst five seconds:",
+    ...sorted.map(timeLine),
+  ];
 }
 
 function timeLine({ file, seconds, cpuSeconds, stolen }: FileRun): string {

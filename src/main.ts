@@ -227,15 +227,15 @@ function readAdminToken(): string | null {
 }
 
 /** Starts this program several times on one port, and supervises the processes. */
-async function superviseWorkers(workers: number, { listen: place, logLevel }: Settings, early: EarlyHangup): Promise<void> {
+async function superviseWorkers(workers: number, { listen, logLevel }: Settings, early: EarlyHangup): Promise<void> {
   const refused = workerCountProblem(workers, availableParallelism());
   if (refused !== null) {
     console.error(refused);
     process.exit(64);
   }
-  const refusal = listenError(place);
+  const refusal = listenError(listen);
   if (refusal !== null) {
-    console.error(listenProblem(refusal, place, "--listen"));
+    console.error(listenProblem(refusal, listen, "--listen"));
     process.exit(1);
   }
   const own = process.argv.slice(1);
@@ -244,7 +244,7 @@ async function superviseWorkers(workers: number, { listen: place, logLevel }: Se
     count: workers,
     command: (number, port) => {
       // If the system chose the port of the first worker, the others use the same.
-      const fixed = place.port === 0 && port !== null ? ["--worker-port", String(port)] : [];
+      const fixed = listen.port === 0 && port !== null ? ["--worker-port", String(port)] : [];
       return [process.execPath, ...process.execArgv, ...own, "--worker", String(number), ...fixed];
     },
     environment: process.env,

@@ -90,8 +90,8 @@ function maintenance({ store, dataDir }: Settings, journals: string, givenMaster
       keyTrouble(async () => {
         const database = await openDatabase({ store, dataDir, givenMasterKey });
         try {
-          const place = { dataDir, given: givenMasterKey, next, database };
-          await rotateMasterKey(place, ({ done, of }) => onProgress(done, of));
+          const rotation = { dataDir, given: givenMasterKey, next, database };
+          await rotateMasterKey(rotation, ({ done, of }) => onProgress(done, of));
           await makeStorage(database, { wallMs: Date.now, newId }).audit.note("master_key.rotate", "master-key", {}, by);
         } finally {
           await database.close();

@@ -391,9 +391,9 @@ describe("testing a channel", () => {
     const { world, call } = await rig({ test: async (name) => outcomes[name] ?? null });
     expect((await call("POST", "/channels/well/test", {})).json).toEqual({ ok: true, status: 200, code: "ok", took_ms: 12 });
     expect((await call("POST", "/channels/refused/test", {})).json).toMatchObject({ ok: false, status: 401, code: "unauthorized" });
-    const told = await call("POST", "/channels/hostile/test", {});
-    expect(told.json).toEqual({ ok: false, status: null, code: "unknown", took_ms: 1 });
-    expect(told.text).not.toContain("script");
+    const tested = await call("POST", "/channels/hostile/test", {});
+    expect(tested.json).toEqual({ ok: false, status: null, code: "unknown", took_ms: 1 });
+    expect(tested.text).not.toContain("script");
     expect((await call("POST", "/channels/nobody/test", {})).status).toBe(404);
     await world.storage.channels.create({ name: "new", entry, sealed: null, last4: [] }, { kind: "cli", name: "tester" });
     expect(codeOf(await call("POST", "/channels/new/test", {}))).toBe("not_in_use");

@@ -44,8 +44,8 @@ describe("one request", () => {
       ],
     });
     await world.receipts(receipt);
-    const told = (await look(`/requests/${receipt.requestId}`)).json as Record<string, unknown>;
-    expect(told).toMatchObject({
+    const view = (await look(`/requests/${receipt.requestId}`)).json as Record<string, unknown>;
+    expect(view).toMatchObject({
       id: receipt.id,
       request_id: receipt.requestId,
       key: "key-1",
@@ -76,7 +76,7 @@ describe("one request", () => {
         { channel: "channel-3", tier: null, verdict: "cooling", cause: "rate_limited", for_ms: 1_500 },
       ],
     });
-    expect((await look(`/requests/${receipt.id}`)).json).toEqual(told);
+    expect((await look(`/requests/${receipt.id}`)).json).toEqual(view);
   });
 
   test("is shown with the other calls that have the same request id", async () => {

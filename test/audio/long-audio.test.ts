@@ -314,8 +314,8 @@ describe("a stream of a long recording", () => {
         : Response.json({ error: { message: "This is not speech.", type: "invalid_request_error" } }, { status: 400 });
     // The first part must be told before the second fails: they are asked for together.
     const before = act;
-    let told = (): void => {};
-    const first = new Promise<void>((resolve) => (told = resolve));
+    let goOn = (): void => {};
+    const first = new Promise<void>((resolve) => (goOn = resolve));
     act = async (one, signal) => {
       if (one.firstWord !== "tone0") await first;
       return before(one, signal);
@@ -324,7 +324,7 @@ describe("a stream of a long recording", () => {
     const reader = response.body!.getReader();
     let text = new TextDecoder().decode((await reader.read()).value);
     expect(text).toContain('"delta":"tone0');
-    told();
+    goOn();
     for (let next = await reader.read(); !next.done; next = await reader.read()) text += new TextDecoder().decode(next.value);
     expect(text).toContain("This is not speech.");
     expect(text).not.toContain("transcript.text.done");

@@ -55,7 +55,7 @@ async function errorOf(call: PromiseLike<unknown>): Promise<unknown> {
 }
 
 /** Everything a stream tells: its text, the errors among its parts, how it finished. */
-async function told(result: ReturnType<typeof streamText>): Promise<{ text: string; errors: unknown[]; finish: string | null }> {
+async function collected(result: ReturnType<typeof streamText>): Promise<{ text: string; errors: unknown[]; finish: string | null }> {
   let text = "";
   let finish: string | null = null;
   const errors: unknown[] = [];
@@ -93,7 +93,7 @@ describe.each(Object.entries(providers))("%s", (_, provide) => {
     "streams text from an upstream that is %s, and no part is an error",
     async (model) => {
       const result = streamText({ model: provide(model), prompt });
-      expect(await told(result)).toEqual({ text: world.sent(model), errors: [], finish: "stop" });
+      expect(await collected(result)).toEqual({ text: world.sent(model), errors: [], finish: "stop" });
       expect(await result.usage).toMatchObject(tokens(model));
     },
   );
@@ -176,7 +176,7 @@ describe.each(Object.entries(providers))("%s", (_, provide) => {
   });
 
   test.each(["broken-midway", "ended-midway"])("tells of a stream that is %s, after what came before", async (model) => {
-    const { text, errors, finish } = await told(streamText({ model: provide(model), prompt, onError: () => {} }));
+    const { text, errors, finish } = await collected(streamText({ model: provide(model), prompt, onError: () => {} }));
     expect(text).toBe(world.sent(model));
     expect(errors.length).toBe(1);
     expect(finish).toBe("error");

@@ -85,12 +85,12 @@ async function spokenTone(body: Readonly<Record<string, unknown>>): Promise<Blob
 }
 
 function slowly(): ReadableStream<Uint8Array> {
-  const told = new Promise<void>((resolve) => (goOn = resolve));
+  const resumed = new Promise<void>((resolve) => (goOn = resolve));
   let pieces = 0;
   return new ReadableStream({
     async pull(controller) {
       if (pieces === 2) return controller.close();
-      if (pieces === 1) await told;
+      if (pieces === 1) await resumed;
       pieces += 1;
       controller.enqueue(await tone("pcm", 400));
     },

@@ -20,7 +20,10 @@ const tokenizer = readTokenizer(data.subarray(60_816_028), 32_000);
 
 const greedy: GenerationOptions = { temperature: 0, topP: 1, frequencyPenalty: 0, presencePenalty: 0, tokensMax: 24, stop: [], seed: null };
 
-async function told(text: string, wishes: Partial<GenerationOptions> = {}): Promise<{ text: string; last: GeneratedPart; parts: number }> {
+async function generated(
+  text: string,
+  wishes: Partial<GenerationOptions> = {},
+): Promise<{ text: string; last: GeneratedPart; parts: number }> {
   const parts = await Array.fromAsync(stories.generate(stories.prompt(text)!, { ...greedy, ...wishes }));
   expect(parts.slice(0, -1).every(({ finish }) => finish === null)).toBe(true);
   return { text: parts.map((part) => part.text).join(""), last: parts.at(-1)!, parts: parts.length };
@@ -28,7 +31,7 @@ async function told(text: string, wishes: Partial<GenerationOptions> = {}): Prom
 
 describe("a story", () => {
   test("at temperature 0 is the known one for these weights, one token at a time", async () => {
-    const { text, last, parts } = await told("Once upon a time");
+    const { text, last, parts } = await generated("Once upon a time");
     expect(text).toBe(", there was a little girl named Lily. She loved to play outside in the sunshine. One day,");
     expect(last).toMatchObject({ tokens: 24, finish: "length" });
     expect(parts).toBe(24);
@@ -36,20 +39,20 @@ describe("a story", () => {
 
   test("is the same for the same seed, and another one for another seed", async () => {
     const wishes = { temperature: 1, topP: 0.9, tokensMax: 16 };
-    const first = await told("The cat", { ...wishes, seed: "1" });
-    expect((await told("The cat", { ...wishes, seed: "1" })).text).toBe(first.text);
-    expect((await told("The cat", { ...wishes, seed: "2" })).text).not.toBe(first.text);
+    const first = await generated("The cat", { ...wishes, seed: "1" });
+    expect((await generated("The cat", { ...wishes, seed: "1" })).text).toBe(first.text);
+    expect((await generated("The cat", { ...wishes, seed: "2" })).text).not.toBe(first.text);
   });
 
   test("ends before a stop string, even if that is split between tokens", async () => {
-    const { text, last } = await told("Once upon a time", { stop: ["named Li", "never"] });
+    const { text, last } = await generated("Once upon a time", { stop: ["named Li", "never"] });
     expect(text).toBe(", there was a little girl ");
     expect(last.finish).toBe("stop");
   });
 
   test("contains text that only looked like a stop string", async () => {
-    const { text, last } = await told("Once upon a time", { tokensMax: 8, stop: ["girl named Bob"] });
-    expect(text).toBe((await told("Once upon a time", { tokensMax: 8 })).text);
+    const { text, last } = await generated("Once upon a time", { tokensMax: 8, stop: ["girl named Bob"] });
+    expect(text).toBe((await generated("Once upon a time", { tokensMax: 8 })).text);
     expect(last.finish).toBe("length");
   });
 
@@ -62,14 +65,14 @@ describe("a story", () => {
   test("yields to the event loop between two tokens", async () => {
     let turns = 0;
     const timer = setInterval(() => turns++, 1);
-    await told("Once upon a time", { tokensMax: 12 });
+    await generated("Once upon a time", { tokensMax: 12 });
     clearInterval(timer);
     expect(turns).toBeGreaterThan(5);
   });
 
   test("repeats itself less with a penalty", async () => {
-    const text = (await told("dog dog dog dog", { presencePenalty: 2, frequencyPenalty: 2, tokensMax: 40 })).text;
-    expect(text).not.toBe((await told("dog dog dog dog", { tokensMax: 40 })).text);
+    const text = (await generated("dog dog dog dog", { presencePenalty: 2, frequencyPenalty: 2, tokensMax: 40 })).text;
+    expect(text).not.toBe((await generated("dog dog dog dog", { tokensMax: 40 })).text);
   });
 });
 

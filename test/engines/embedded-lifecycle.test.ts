@@ -272,8 +272,8 @@ test("an error of an engine is logged without quoted text, and is not retried on
     if (typeof found !== "string") throw new Error(found.detail);
     const response = await post(found, speechPath, {});
     const { status, headers } = response;
-    const told = explain({ status, body: await response.text(), header: (name) => headers.get(name) });
-    expect(["timed_out", "model_failed"]).toContain(told.kind);
+    const explained = explain({ status, body: await response.text(), header: (name) => headers.get(name) });
+    expect(["timed_out", "model_failed"]).toContain(explained.kind);
     await eventually("it is reported", () => events.some(([event]) => event === "engine_failed"));
     const detail = String(events.find(([event]) => event === "engine_failed")?.[1]["detail"]);
     expect(detail).toStartWith("TypeError: cannot read … here");

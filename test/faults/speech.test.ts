@@ -112,7 +112,7 @@ describe("until the first frame of audio", () => {
   );
 
   stage.rows(
-    "a client's own mistake is the client's to mend, and nobody else is asked",
+    "a client's own mistake is the client's to fix, and nobody else is asked",
     [400, 422].map((status) => ({ label: String(status), status })),
     async (row, { status }) => {
       row.a.behaviour = `fault:status@${status}`;
@@ -454,14 +454,14 @@ describe("a voice", () => {
   stage.rows(
     "is put into the channel's words, and the client is told of it",
     [
-      { label: "mapped", voice: "nova" as unknown, sent: "en-second" as unknown, told: "en-second" as string | null },
-      { label: "in the channel's own words", voice: "en-first", sent: "en-first", told: null },
-      { label: "an object", voice: { id: "voice_7" }, sent: { id: "voice_7" }, told: null },
+      { label: "mapped", voice: "nova" as unknown, sent: "en-second" as unknown, reported: "en-second" as string | null },
+      { label: "in the channel's own words", voice: "en-first", sent: "en-first", reported: null },
+      { label: "an object", voice: { id: "voice_7" }, sent: { id: "voice_7" }, reported: null },
     ],
-    async (row, { voice, sent, told }) => {
+    async (row, { voice, sent, reported }) => {
       const reply = await speak(row, { voice });
       expectSpeech(reply, row.a, "mp3");
-      expect([spoken(row, reply), reply.response.header("x-sluice-voice")]).toEqual([sent, told]);
+      expect([spoken(row, reply), reply.response.header("x-sluice-voice")]).toEqual([sent, reported]);
     },
     { channels: { voices } },
   );

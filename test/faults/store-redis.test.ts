@@ -38,8 +38,8 @@ interface Loss {
   readonly name: string;
   readonly begin: (stage: Stage) => unknown;
   readonly end: (stage: Stage) => unknown;
-  /** It is not lost at all: what is wrong is mended on the way. */
-  readonly mended?: true;
+  /** It is not lost at all: what is wrong is repaired on the way. */
+  readonly repaired?: true;
 }
 
 interface Stage {
@@ -59,43 +59,43 @@ const losses: readonly Loss[] = [
   {
     name: "refuses connections",
     begin: ({ replica }) => replica.toRedis!.cut(),
-    end: ({ replica }) => replica.toRedis!.mend(),
+    end: ({ replica }) => replica.toRedis!.restore(),
   },
   { name: "is frozen (SIGSTOP)", begin: ({ server }) => server.pause(), end: ({ server }) => server.resume() },
   {
     name: "answers after 5 s",
     begin: ({ replica }) => replica.toRedis!.delay(2_500),
-    end: ({ replica }) => replica.toRedis!.mend(),
+    end: ({ replica }) => replica.toRedis!.restore(),
   },
   {
     name: "has no memory left (-OOM)",
-    begin: ({ server }) => tell(server, "CONFIG", "SET", "maxmemory", "1"),
-    end: ({ server }) => tell(server, "CONFIG", "SET", "maxmemory", "0"),
+    begin: ({ server }) => sendCommand(server, "CONFIG", "SET", "maxmemory", "1"),
+    end: ({ server }) => sendCommand(server, "CONFIG", "SET", "maxmemory", "0"),
   },
   {
     name: "takes no writes (-READONLY)",
-    begin: ({ server }) => tell(server, "REPLICAOF", "127.0.0.1", "1"),
-    end: ({ server }) => tell(server, "REPLICAOF", "NO", "ONE"),
+    begin: ({ server }) => sendCommand(server, "REPLICAOF", "127.0.0.1", "1"),
+    end: ({ server }) => sendCommand(server, "REPLICAOF", "NO", "ONE"),
   },
   wired("still loads (-LOADING)", { kind: "answer", reply: "-LOADING Redis is loading the dataset in memory\r\n" }),
   wired("cuts every reply in the middle", { kind: "cut" }),
   {
     name: "answers nonsense",
     begin: ({ replica }) => replica.toRedis!.corrupt(Number.MAX_SAFE_INTEGER),
-    end: ({ replica }) => replica.toRedis!.mend(),
+    end: ({ replica }) => replica.toRedis!.restore(),
   },
   {
     name: "has something of the wrong type under every name of ours",
     begin: async ({ server, keys }) => {
       const names = [keys.many, keys.few, keys.poor, keys.after].map(({ id }) => `sluice:{${id}}:rate:${id} requests`);
-      for (const name of [...names, "sluice:processes", "sluice:hints"]) await tell(server, "SET", name, "nonsense");
+      for (const name of [...names, "sluice:processes", "sluice:hints"]) await sendCommand(server, "SET", name, "nonsense");
     },
     end: () => {},
-    mended: true,
+    repaired: true,
   },
 ];
 
-async function tell({ url }: TestRedis, command: string, ...parts: string[]): Promise<void> {
+async function sendCommand({ url }: TestRedis, command: string, ...parts: string[]): Promise<void> {
   const client = new RedisClient(url);
   try {
     await client.send(command, parts);
@@ -167,7 +167,7 @@ interface Outcome {
   readonly refilled: number;
 }
 
-async function play({ begin, end, mended }: Loss, leave: () => void): Promise<Outcome> {
+async function play({ begin, end, repaired }: Loss, leave: () => void): Promise<Outcome> {
   await using stage = await makeStage();
   const { replica, keys } = stage;
   const { gateway } = replica;
@@ -189,7 +189,7 @@ async function play({ begin, end, mended }: Loss, leave: () => void): Promise<Ou
   const lost = await degraded(gateway);
   await end(stage);
   leave();
-  if (mended === undefined) await eventually("Redis is back", async () => (await degraded(gateway)).length === 0, 60_000);
+  if (repaired === undefined) await eventually("Redis is back", async () => (await degraded(gateway)).length === 0, 60_000);
   const offeredMs = performance.now();
   const back = await offer([gateway], keys.after, { clients: 2, forMs: enoughMs, enough: (so) => so.length >= 90 });
   const tookSeconds = (performance.now() - offeredMs) / 1000;
@@ -225,9 +225,9 @@ function playAll(): readonly Promise<Outcome>[] {
 const outcomes = missing === "" ? playAll() : [];
 
 describe.skipIf(missing !== "")(`F59: a Redis that${missing}`, () => {
-  test.each(losses.map(({ name, mended }, at) => ({ name, mended, at })))(
+  test.each(losses.map(({ name, repaired }, at) => ({ name, repaired, at })))(
     "$name: five calls wait 100 ms at the most, the others not at all; limits hold, budgets stay closed, and it recovers by itself",
-    async ({ at, mended }) => {
+    async ({ at, repaired }) => {
       const { many, few, longer, paid, spent, lost, back, refilled } = await outcomes[at]!;
       expect(Object.keys(many)).toEqual(["200", "429 rate_limit_exceeded"]);
       expect(many["200"]).toBeGreaterThanOrEqual(95);
@@ -240,7 +240,7 @@ describe.skipIf(missing !== "")(`F59: a Redis that${missing}`, () => {
       expect(Math.max(0, ...(paid ?? []))).toBeLessThanOrEqual(130);
       expect(spent).toBeLessThanOrEqual(30);
       expect(spent).toBeGreaterThan(0);
-      expect(lost).toEqual(mended === undefined ? ["redis"] : []);
+      expect(lost).toEqual(repaired === undefined ? ["redis"] : []);
       expect(back).toBeGreaterThanOrEqual(60);
       expect(back).toBeLessThanOrEqual(60 + refilled);
     },

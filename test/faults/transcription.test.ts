@@ -160,7 +160,7 @@ describe("before the first word", () => {
   );
 
   stage.rows(
-    "a client's own mistake is the client's to mend",
+    "a client's own mistake is the client's to fix",
     kinds.map(({ kind, stream }) => ({ label: kind, stream })),
     async (row, { stream }) => {
       row.a.behaviour = "fault:status@400";

@@ -111,7 +111,7 @@ describe("a good status over something else", () => {
   });
 
   stage.rows(
-    "F45: a mistake of the client that is told with a good status is the client's to mend",
+    "F45: a mistake of the client that is reported with a good status is the client's to fix",
     variants,
     async (row, { stream, alone }) => {
       row.a.behaviour = "fault:error-in-200@400";

@@ -52,8 +52,8 @@ export const httpRequestTarget: FuzzTarget = {
       if (other === undefined || !other.ended)
         throw new Error(`taken for a request, but not by llhttp: ${JSON.stringify({ request, reference })}`);
       const { isHttp11 } = request;
-      const told: Request = { ...pick(other), headers: joined(other.headers), isHttp11, persistent: isHttp11 && other.keepsAlive };
-      if (!Bun.deepEquals(told, request)) throw new Error(`read in two ways: ${JSON.stringify({ request, told })}`);
+      const comparable: Request = { ...pick(other), headers: joined(other.headers), isHttp11, persistent: isHttp11 && other.keepsAlive };
+      if (!Bun.deepEquals(comparable, request)) throw new Error(`read in two ways: ${JSON.stringify({ request, comparable })}`);
       // It closes: nobody looks at what follows.
       if (!request.persistent) break;
     }

@@ -46,14 +46,14 @@ export const httpResponseTarget: FuzzTarget = {
     const outcome = `${whole.status} ${whole.problem ?? "read"}, ${reference.refused ? "refused by llhttp" : "read by llhttp"}`;
     // What follows a whole response may be refused: we do not look at it.
     if (whole.problem !== null || other === undefined || (reference.refused && !other.ended) || hasTabsInFraming(input)) return outcome;
-    const told: Response = {
+    const comparable: Response = {
       status: other.status,
       headers: joined(other.headers),
       body: other.body,
       problem: null,
       persistent: whole.persistent,
     };
-    if (!Bun.deepEquals(told, whole)) throw new Error(`read in two ways: ${JSON.stringify({ whole, told })}`);
+    if (!Bun.deepEquals(comparable, whole)) throw new Error(`read in two ways: ${JSON.stringify({ whole, comparable })}`);
     if (whole.persistent && !other.keepsAlive) throw new Error(`kept, but not by llhttp: ${JSON.stringify(whole)}`);
     return outcome;
   },

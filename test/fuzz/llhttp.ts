@@ -35,8 +35,8 @@ export function readByReference(kind: "request" | "response", bytes: Uint8Array,
     early.push(...some);
     earlyUrl += url;
   };
-  parser[HTTPParser.kOnHeadersComplete] = (...told: unknown[]) => {
-    const [, , headers, method, url, status, , , keepsAlive] = told as [
+  parser[HTTPParser.kOnHeadersComplete] = (...values: unknown[]) => {
+    const [, , headers, method, url, status, , , keepsAlive] = values as [
       number,
       number,
       string[]?,
@@ -82,7 +82,7 @@ interface Parser {
   initialize(kind: number, resource: object): void;
   execute(bytes: Buffer): number | Error;
   finish(): number | Error | undefined;
-  [callback: number]: (...told: never[]) => number | void;
+  [callback: number]: (...values: never[]) => number | void;
 }
 
 interface Binding {

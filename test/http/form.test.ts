@@ -30,23 +30,23 @@ const type = `multipart/form-data; boundary=${boundary}`;
 const wav = Buffer.from("RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0", "latin1");
 const plain: readonly SentPart[] = [field("model", "whisper-1"), file(wav)];
 
-interface Told {
+interface FormAnswer {
   readonly status: number;
   readonly seen: Seen;
   readonly error: { readonly message: string; readonly type: string; readonly code: string | null; readonly param: string | null };
 }
 
-async function post(body: Uint8Array | string, options: RawOptions & { readonly type?: string | null } = {}): Promise<Told> {
+async function post(body: Uint8Array | string, options: RawOptions & { readonly type?: string | null } = {}): Promise<FormAnswer> {
   const { type: sent = type, ...more } = options;
-  return told(await rawRequest(server.url, { body, headers: sent === null ? {} : { "Content-Type": sent }, ...more }));
+  return answerOf(await rawRequest(server.url, { body, headers: sent === null ? {} : { "Content-Type": sent }, ...more }));
 }
 
-function told(response: RawResponse): Told {
-  const body = JSON.parse(response.text) as Seen & Pick<Told, "error">;
+function answerOf(response: RawResponse): FormAnswer {
+  const body = JSON.parse(response.text) as Seen & Pick<FormAnswer, "error">;
   return { status: response.status, seen: body, error: body.error };
 }
 
-function send(parts: readonly SentPart[], options: RawOptions = {}): Promise<Told> {
+function send(parts: readonly SentPart[], options: RawOptions = {}): Promise<FormAnswer> {
   return post(framed(parts, boundary), options);
 }
 
@@ -157,7 +157,7 @@ describe("wherever the network cuts it, a form reads the same", () => {
       const answers = await Promise.all(
         connections.map(async (connection, index) => {
           await connection.send(body.subarray(cuts[index]));
-          return told(await connection.receive(new RawResponse())).seen;
+          return answerOf(await connection.receive(new RawResponse())).seen;
         }),
       );
       for (const connection of connections) connection.close();
@@ -221,7 +221,7 @@ describe("wherever the network cuts it, a form reads the same", () => {
             await connection.send(piece);
             await new Promise((resolve) => setImmediate(resolve));
           }
-          const { seen } = told(await connection.receive(new RawResponse()));
+          const { seen } = answerOf(await connection.receive(new RawResponse()));
           expect(seen.fields).toEqual(named.map(([name, value]) => ({ name, value })));
           expect(seen.hash).toBe(hashOf(content));
         } finally {
@@ -441,7 +441,7 @@ describe("a file that is too large", () => {
       const response = await rawRequest(small.url, { body: framed(parts, boundary), headers: { "Content-Type": type }, ...options });
       await eventually("nothing is open", () => small.openFiles() === 0);
       expect(readdirSync(small.directory)).toEqual([]);
-      return { answer: told(response), outcome: small.outcomes[0] };
+      return { answer: answerOf(response), outcome: small.outcomes[0] };
     } finally {
       await small.close();
     }
@@ -468,7 +468,7 @@ describe("a file that is too large", () => {
       const call = await openRequest(small.url, { bytes: head });
       await call.untilHead();
       await eventually("the answer", () => call.response.bodyLength > 0);
-      expect(told(call.response)).toMatchObject({
+      expect(answerOf(call.response)).toMatchObject({
         status: 413,
         error: { message: `Maximum content size limit (1000) exceeded (${declared} bytes read)` },
       });
@@ -495,7 +495,7 @@ describe("a file that is too large", () => {
         sent += 65_536;
       }
       await eventually("the answer", () => response.bodyLength > 0);
-      expect(told(response).status).toBe(413);
+      expect(answerOf(response).status).toBe(413);
       expect(sent).toBeLessThan(16_000_000);
       await eventually("nothing is open", () => small.openFiles() === 0);
       connection.close();
@@ -546,7 +546,7 @@ describe("a body that does not come", () => {
         const call = await openRequest(slow.url, { bytes: Buffer.concat([Buffer.from(head), body.subarray(0, length)]) });
         await eventually("it is read", () => clock.waiting(300_000) === 1 && (length < 1_500_000 || slow.openFiles() === 1));
         clock.ring(300_000);
-        const answer = told(await call.ended);
+        const answer = answerOf(await call.ended);
         expect(answer).toMatchObject({ status: 408, error: { message: "The request body was not complete within 300 seconds." } });
         await eventually("nothing is open", () => slow.openFiles() === 0);
       } finally {
@@ -578,7 +578,7 @@ describe("a body that does not come", () => {
         const call = await openRequest(slow.url, { bytes: Buffer.concat([Buffer.from(head), body.subarray(0, length)]) });
         await eventually("it waits", () => clock.waiting(20_000) === 1 && (length < 1_500_000 || slow.openFiles() === 1));
         clock.ring(20_000);
-        expect(told(await call.ended)).toMatchObject({
+        expect(answerOf(await call.ended)).toMatchObject({
           status: 408,
           error: { message: "The request body stopped arriving: nothing was received for 20 seconds." },
         });

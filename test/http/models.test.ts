@@ -156,8 +156,8 @@ describe("GET /v1/models/{id}", () => {
     expect((await get("/v1/models/fast", narrowKey)).status).toBe(200);
     const foreign = await get("/v1/models/llama-3", narrowKey);
     const unknown = await get("/v1/models/no-such-one", narrowKey);
-    const told = ({ status, text }: RawResponse) => [status, text.replaceAll(/llama-3|no-such-one|req_\w+/g, "…")];
-    expect(told(foreign)).toEqual(told(unknown));
+    const outline = ({ status, text }: RawResponse) => [status, text.replaceAll(/llama-3|no-such-one|req_\w+/g, "…")];
+    expect(outline(foreign)).toEqual(outline(unknown));
   });
 });
 

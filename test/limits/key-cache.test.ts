@@ -353,11 +353,11 @@ function spreadOf(times: readonly number[]): number {
 
 /** A follower of a store that says what it is told to, looked at by hand. */
 function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {}) {
-  const told: (readonly ChangedKey[])[] = [];
+  const notified: (readonly ChangedKey[])[] = [];
   const renewed: (readonly ChangedKey[])[] = [];
   const reach: boolean[] = [];
   const world = {
-    told,
+    notified,
     renewed,
     reach,
     changes: 0,
@@ -385,7 +385,7 @@ function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {})
       world.timers.push(then);
       return () => {};
     },
-    onKeys: (changed) => void told.push(changed),
+    onKeys: (changed) => void notified.push(changed),
     onUnsure: () => [],
     onRenewed: (changed) => void renewed.push(changed),
     onChange: () => void (world.changes += 1),
@@ -404,7 +404,7 @@ describe("whoever follows the store", () => {
     await world.follower.look();
     world.answer = async () => ({ revision: 7, keys: [] });
     await world.follower.look();
-    expect(world.told).toEqual([[], [changedKey(storedKey("one"))], []]);
+    expect(world.notified).toEqual([[], [changedKey(storedKey("one"))], []]);
     expect(world.asked).toEqual([1, 1, 7]);
     expect(world.changes).toBe(1);
   });
@@ -420,7 +420,7 @@ describe("whoever follows the store", () => {
     world.answer = async () => ({ revision: 3, keys: [changedKey(storedKey("one", { revokedMs: 1 }))] });
     world.timers.shift()!();
     await settled();
-    expect(world.told.at(-1)).toEqual([changedKey(storedKey("one", { revokedMs: 1 }))]);
+    expect(world.notified.at(-1)).toEqual([changedKey(storedKey("one", { revokedMs: 1 }))]);
     finish();
   });
 
@@ -462,7 +462,7 @@ describe("whoever follows the store", () => {
     await world.follower.look();
     expect(world.renewed.map(({ length }) => length)).toEqual([1_000, 1_000, 501]);
     expect(world.renewed[0]![0]).toEqual(revoked);
-    expect(world.told).toEqual([[]]);
+    expect(world.notified).toEqual([[]]);
     await world.follower.look();
     expect(world.asked).toEqual([1, 5_000]);
   });
@@ -473,7 +473,7 @@ describe("whoever follows the store", () => {
     world.keys.set("one", new StorageError("unavailable", "away"));
     world.answer = async () => ({ revision: 5_000, keys: "all" });
     await world.follower.look();
-    expect(world.told).toEqual([]);
+    expect(world.notified).toEqual([]);
     const revoked = changedKey(storedKey("one", { revokedMs: 9 }));
     world.keys.set("one", revoked);
     await world.follower.look();
@@ -490,7 +490,7 @@ describe("whoever follows the store", () => {
     world.follower.stop();
     answer({ revision: 9, keys: [changedKey(storedKey("one"))] });
     await looking;
-    expect(world.told).toEqual([]);
+    expect(world.notified).toEqual([]);
     expect(world.changes).toBe(0);
   });
 });

@@ -321,33 +321,33 @@ describe.skipIf(!tells)("a reader that stalls", () => {
     const socket = net.connect({ host: "127.0.0.1", port: Number(from.url.port), readableHighWaterMark: 1 } as net.TcpNetConnectOpts);
     await once(socket, "connect");
     const connection = new Connection({} as Origin, socket);
-    const told: (number | string)[] = [];
+    const events: (number | string)[] = [];
     connection.handler = {
       onHead: () => {},
       onBody: () => {},
       onEnd: () => {},
       onData: ({ length }) => {
-        told.push(length);
+        events.push(length);
         connection.pause();
         return false;
       },
       onStall: () => {},
-      onClose: (cause) => void told.push(cause?.kind ?? "closed"),
+      onClose: (cause) => void events.push(cause?.kind ?? "closed"),
     };
     connection.output.write(Buffer.from("go"));
-    await eventually("the first part is there", () => told.length === 1);
+    await eventually("the first part is there", () => events.length === 1);
     connection.output.write(Buffer.from("on"));
     await eventually("the next one waits", () => overflow.state.heldBytes > 32 * kibibyte);
     socket.destroy(Object.assign(new Error("reset"), { code: "ECONNRESET" }));
     await eventually("the connection is closed", () => !connection.isOpen);
-    expect(told.length).toBe(1);
-    const first = told[0] as number;
-    for (let parts = 1; typeof told.at(-1) === "number"; parts++) {
-      expect(told.length).toBe(parts);
+    expect(events.length).toBe(1);
+    const first = events[0] as number;
+    for (let parts = 1; typeof events.at(-1) === "number"; parts++) {
+      expect(events.length).toBe(parts);
       connection.resume();
     }
-    expect(told.at(-1)).toBe("disconnected");
-    const later = told.reduce<number>((sum, part) => sum + (typeof part === "number" ? part : 0), 0) - first;
+    expect(events.at(-1)).toBe("disconnected");
+    const later = events.reduce<number>((sum, part) => sum + (typeof part === "number" ? part : 0), 0) - first;
     expect(later).toBeGreaterThan(32 * kibibyte);
   });
 

@@ -88,19 +88,19 @@ test("a base URL that is nearly right is told so", () => {
 
 test("strangers cannot fill the log with unknown paths, and what was left out is counted", () => {
   let nowMs = 0;
-  const told: UnknownRoute[] = [];
+  const facts: UnknownRoute[] = [];
   const routes = new UnknownRoutes(
     () => nowMs,
-    (fact) => told.push(fact),
+    (fact) => facts.push(fact),
   );
   const request = { method: "GET", header: () => null };
   for (let at = 0; at < 1000; at += 1) routes.note(request, "/wp-login.php", `req_${at}`);
-  expect(told).toHaveLength(20);
-  expect(told.every(({ unlogged }) => unlogged === undefined)).toBe(true);
+  expect(facts).toHaveLength(20);
+  expect(facts.every(({ unlogged }) => unlogged === undefined)).toBe(true);
   nowMs = 10_000;
   routes.note(request, "/", "req_last");
   routes.note(request, "/", "req_more");
-  expect(told.slice(20)).toEqual([
+  expect(facts.slice(20)).toEqual([
     { method: "GET", path: "/", user_agent: null, request_id: "req_last", unlogged: 980 },
     { method: "GET", path: "/", user_agent: null, request_id: "req_more" },
   ]);

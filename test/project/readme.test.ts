@@ -84,7 +84,7 @@ test.skipIf(Bun.which("curl") === null)(
 );
 
 /** The gateway of this test in the place of the one that the README starts. */
-function told(block: string): string[] {
+function commandOf(block: string): string[] {
   const [, admin = ""] = /The admin API is at (\S+)\/admin\/api/.exec(gateway.text) ?? [];
   const commands = block
     .replaceAll("npm run --silent sluice --", `sh ${join(root, "bin/sluice")}`)
@@ -94,7 +94,7 @@ function told(block: string): string[] {
 
 test("the README's key is made once, is listed, and is served within its limits at once", async () => {
   const block = blocks("sh").find((one) => one.includes("keys create"))!;
-  const { code, out } = await run(told(block), gateway.directory);
+  const { code, out } = await run(commandOf(block), gateway.directory);
   expect(code, out).toBe(0);
   const [made = ""] = /^sk-gw_\w{12}_\w{49}$/m.exec(out) ?? [];
   expect(out.split(made)).toHaveLength(2);
@@ -121,9 +121,9 @@ async function eventualAnswer(token: string): Promise<Response> {
 
 test.skipIf(Bun.which("curl") === null)("the README's question to the admin API is answered with what was used", async () => {
   // It waits until all that is written by now has reached the store.
-  const brought = await run(told("npm run --silent sluice -- usage"), gateway.directory);
+  const brought = await run(commandOf("npm run --silent sluice -- usage"), gateway.directory);
   expect(brought.code, brought.out).toBe(0);
-  const { code, out } = await run(told(blocks("sh").find((one) => one.includes("accounts tokens create"))!), gateway.directory);
+  const { code, out } = await run(commandOf(blocks("sh").find((one) => one.includes("accounts tokens create"))!), gateway.directory);
   expect(code, out).toBe(0);
   const { rows } = JSON.parse(out) as { rows: { key_name: string; calls: number }[] };
   expect(rows.find(({ key_name }) => key_name === "laptop")?.calls).toBe(1);

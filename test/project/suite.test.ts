@@ -11,21 +11,21 @@ import { slownessOf } from "../support/slowed.ts";
 const root = resolve(import.meta.dir, "../..");
 
 describe("what a file of tests needs", () => {
-  const told = (text: string): readonly string[] => [...needsOf("one.test.ts", () => text)];
+  const needed = (text: string): readonly string[] => [...needsOf("one.test.ts", () => text)];
 
   test("is what its first line says", () => {
-    expect(told("// Needs: alone, servers. It measures memory.\nimport x;")).toEqual(["alone", "servers"]);
-    expect(told("// Needs: slow. It loads a model for each row.")).toEqual(["slow"]);
+    expect(needed("// Needs: alone, servers. It measures memory.\nimport x;")).toEqual(["alone", "servers"]);
+    expect(needed("// Needs: slow. It loads a model for each row.")).toEqual(["slow"]);
   });
 
   test("is nothing without such a line, and nothing that another line says", () => {
-    for (const text of ["", "import x;", "import x;\n// Needs: alone. It measures memory."]) expect(told(text)).toEqual([]);
+    for (const text of ["", "import x;", "import x;\n// Needs: alone. It measures memory."]) expect(needed(text)).toEqual([]);
   });
 
   test.each(["// Needs: alone", "// Needs: alone.", "// Needs:", "// Needs: silence. It listens.", "// Needs: alone,servers. Why."])(
     "is refused where it cannot be read: %s",
     (line) => {
-      expect(() => told(line)).toThrow("one.test.ts: its first line must be");
+      expect(() => needed(line)).toThrow("one.test.ts: its first line must be");
     },
   );
 });
@@ -111,7 +111,10 @@ test("what the host takes is read from /proc/stat, as a share of the time betwee
 describe("the worst share that the host took", () => {
   /** A reading after each second of a machine with two processors, of which the host took some ticks. */
   const after = (...taken: readonly number[]) =>
-    taken.reduce((all, ticks) => [...all, { total: all.at(-1)!.total + 200, stolen: all.at(-1)!.stolen + ticks }], [{ total: 0, stolen: 0 }]);
+    taken.reduce(
+      (all, ticks) => [...all, { total: all.at(-1)!.total + 200, stolen: all.at(-1)!.stolen + ticks }],
+      [{ total: 0, stolen: 0 }],
+    );
 
   test("is that of any five seconds, however long the file ran before and after", () => {
     const spike = [0, 200, 200, 0, 0];
@@ -169,8 +172,8 @@ describe("the report of a file", () => {
   });
 
   test("holds what was said of each failure, once, though Bun repeats it where there is much", () => {
-    const told = "test/x.test.ts:\n(pass) a\nerror: it is 2\n  at b.ts\n(fail) b [1.00ms]\n(fail) c\n";
-    const { failures } = readReport(`${told}\n2 tests failed:\n(fail) b [1.00ms]\n(fail) c\n${end.replace("0 fail", "2 fail")}`, 1);
+    const printed = "test/x.test.ts:\n(pass) a\nerror: it is 2\n  at b.ts\n(fail) b [1.00ms]\n(fail) c\n";
+    const { failures } = readReport(`${printed}\n2 tests failed:\n(fail) b [1.00ms]\n(fail) c\n${end.replace("0 fail", "2 fail")}`, 1);
     expect(failures).toEqual(["test/x.test.ts:\nerror: it is 2\n  at b.ts\n(fail) b [1.00ms]", "test/x.test.ts:\n(fail) c"]);
   });
 

@@ -26,7 +26,7 @@ interface Disk {
   /** What the gateway is started with, before its own name. */
   readonly command: readonly string[];
   fail(): Promise<void> | void;
-  mend(): Promise<void> | void;
+  restore(): Promise<void> | void;
 }
 
 const smallDisk = await mountSmall();
@@ -43,7 +43,10 @@ const disks: readonly { readonly what: string; readonly disk: Disk | null; reado
 function faulty(fault: DiskFault): { readonly disk: Disk | null; readonly why: string } {
   if ("skipped" in faultyDisk) return { disk: null, why: faultyDisk.skipped };
   const { folder, command } = faultyDisk;
-  return { disk: { folder: join(folder, fault), command, fail: () => faultyDisk.fail(fault), mend: () => faultyDisk.mend() }, why: "" };
+  return {
+    disk: { folder: join(folder, fault), command, fail: () => faultyDisk.fail(fault), restore: () => faultyDisk.restore() },
+    why: "",
+  };
 }
 
 for (const { what, disk, why } of disks) {
@@ -112,7 +115,7 @@ async function survives(disk: Disk): Promise<void> {
     expect.objectContaining({ degraded: expect.arrayContaining(["journal"]) as string[] }),
   ]);
 
-  await disk.mend();
+  await disk.restore();
   await eventually("the journal is written again", () => isLogged("journal_recovered"), 10_000);
   expect((await makeKey("after")).status).toBe(201);
   expect((await ask("after-1", meteredKey)).status).toBe(200);
@@ -135,7 +138,7 @@ async function mountSmall(): Promise<Disk | null> {
   if (!mount.success) return null;
   await mkdir(join(folder, "data"));
   const filler = join(folder, "filler");
-  return { folder: join(folder, "data"), command: [], fail: async () => fill(filler), mend: async () => rm(filler) };
+  return { folder: join(folder, "data"), command: [], fail: async () => fill(filler), restore: async () => rm(filler) };
 }
 
 async function fill(path: string): Promise<void> {

@@ -113,7 +113,7 @@ test(`over ${callsMax} random calls, receipts say of each attempt what its upstr
     rig.upstreams.map(({ name, ledger }) => [name, Map.groupBy(witnessed(ledger, ledger.chats), ({ truth }) => truth.call)]),
   );
   const wrong: string[] = [];
-  const count = { receipts: 0, attempts: 0, told: 0, guessed: 0, cut: 0, left: 0 };
+  const count = { receipts: 0, attempts: 0, reported: 0, guessed: 0, cut: 0, left: 0 };
   for (const ask of asks) {
     const seenAt = (channel: string) => attempts.get(channel)?.get(ask.id) ?? [];
     const own = channels.flatMap(seenAt);

@@ -70,7 +70,7 @@ async function chatted(
 }
 
 const both = [{ stream: false }, { stream: true }];
-const untold = { firstContentMs: null, delivered: tokens(null, null), generatedTokens: null };
+const nothingDelivered = { firstContentMs: null, delivered: tokens(null, null), generatedTokens: null };
 
 describe("a call that was let in has one receipt", () => {
   test.each(both)("with what was delivered, generated and billed (stream: $stream)", async ({ stream }) => {
@@ -124,7 +124,14 @@ describe("a call that was let in has one receipt", () => {
     const limited = "fault:rate-limit@retry-after=60";
     rig.upstream.b.behaviour = limited;
     const receipt = await chatted(limited, { model });
-    expect(receipt).toMatchObject({ state: "failed", status: 429, channel: null, billedNanos: 0, costUncertain: false, ...untold });
+    expect(receipt).toMatchObject({
+      state: "failed",
+      status: 429,
+      channel: null,
+      billedNanos: 0,
+      costUncertain: false,
+      ...nothingDelivered,
+    });
     expect(receipt.attempts).toMatchObject([
       attempt("a", "failed", { status: 429, error: "rate_limited", blame: "channel", nanos: 0 }),
       attempt("b", "failed", { status: 429, error: "rate_limited", blame: "channel", nanos: 0 }),
@@ -132,7 +139,7 @@ describe("a call that was let in has one receipt", () => {
     rig.upstream.b.behaviour = null;
     // Both cool down, and so the next call is let in and finds nobody.
     const next = await chatted(null, { model });
-    expect(next).toMatchObject({ state: "failed", attempts: [], billedNanos: 0, costUncertain: false, ...untold });
+    expect(next).toMatchObject({ state: "failed", attempts: [], billedNanos: 0, costUncertain: false, ...nothingDelivered });
   });
 });
 
@@ -194,10 +201,10 @@ describe("a stream that breaks off", () => {
   );
 
   test("is billed by its upstream's word, where it gave one", async () => {
-    const told = chunk({ content: "one" }, { prompt_tokens: 40, completion_tokens: 11 });
+    const withUsage = chunk({ content: "one" }, { prompt_tokens: 40, completion_tokens: 11 });
     const receipt = await chatted(null, {
       stream: true,
-      body: { x_raw: `${told}${chunk({ content: "two" }, { prompt_tokens: 40, completion_tokens: 12 })}` },
+      body: { x_raw: `${withUsage}${chunk({ content: "two" }, { prompt_tokens: 40, completion_tokens: 12 })}` },
     });
     expect(receipt).toMatchObject({
       state: "interrupted",
@@ -510,9 +517,9 @@ describe("audio", () => {
     }
   });
 
-  test("that is spoken by a model that is paid by tokens is estimated where they are not told", async () => {
-    const told = await speak(fresh("spoken-tokens"), "Twenty characters !!", { events: true });
-    expect(await receipts.of(told.id)).toMatchObject({
+  test("that is spoken by a model that is paid by tokens is estimated where they are not reported", async () => {
+    const spoken = await speak(fresh("spoken-tokens"), "Twenty characters !!", { events: true });
+    expect(await receipts.of(spoken.id)).toMatchObject({
       delivered: { promptTokens: 7, characters: 20 },
       estimated: false,
       billedNanos: 7 * 1_000 + 64 * 2_000,

@@ -49,13 +49,13 @@ const losses: readonly Loss[] = [
   {
     name: "refuses connections",
     begin: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.cut()),
-    end: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.mend()),
+    end: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.restore()),
   },
   { name: "is frozen", begin: (_, server) => server.pause(), end: (_, server) => server.resume() },
   {
     name: "answers after 3 s",
     begin: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.delay(1_500)),
-    end: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.mend()),
+    end: ({ all }) => all.forEach(({ toPostgres }) => toPostgres.restore()),
   },
   {
     name: "is killed after it wrote what nobody heard that it wrote, and in the middle of the rest",
@@ -182,7 +182,7 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
       await eventually("both replicas know it", async () => (await limits(witness)).every((limit) => limit === now));
       for (const { toPostgres } of replicas.all) toPostgres.cut();
       expect(await limits(known)).toEqual([now, now]);
-      for (const { toPostgres } of replicas.all) toPostgres.mend();
+      for (const { toPostgres } of replicas.all) toPostgres.restore();
       for (const gateway of gateways()) await eventually("nothing is degraded", async () => (await degraded(gateway)).length === 0, 15_000);
     }
   });
@@ -199,7 +199,7 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
       hogs.push(hog);
       if (!(await hog`select 1`.then(() => true).catch(() => false))) break;
     }
-    for (const { toPostgres } of replicas.all) toPostgres.mend();
+    for (const { toPostgres } of replicas.all) toPostgres.restore();
     const during = await offer(gateways(), known, { clients: 2, forMs: 500 });
     expect(tally(during)).toEqual({ "200": during.length });
     const strangers = await Promise.all(gateways().map((gateway) => timed(gateway, unknown)));

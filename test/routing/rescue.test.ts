@@ -52,7 +52,7 @@ function chunksOf({ events }: ChatReply): readonly Record<string, unknown>[] {
  * One whole answer of one model, as far as the client can see. Returns whether it was begun by the first channel, and what
  * the second was told the client had.
  */
-function wholeAnswer(reply: ChatReply): { readonly begun: boolean; readonly told: string | null } {
+function wholeAnswer(reply: ChatReply): { readonly begun: boolean; readonly prefix: string | null } {
   expect([reply.content, reply.finishReason, reply.done, reply.error]).toEqual([words, "stop", true, null]);
   const chunks = chunksOf(reply);
   for (const name of ["id", "created", "model"]) expect(new Set(chunks.map((chunk) => chunk[name])).size).toBe(1);
@@ -62,7 +62,7 @@ function wholeAnswer(reply: ChatReply): { readonly begun: boolean; readonly told
   const begun = String(chunks[0]?.["id"]).startsWith("chatcmpl-a");
   if (begun) expect(chunks.at(-1)).toMatchObject({ gateway: { resumed: true } });
   const { messages } = lastRequest(reply);
-  return { begun, told: messages.at(-1)?.role === "assistant" ? messages.at(-1)!.content : null };
+  return { begun, prefix: messages.at(-1)?.role === "assistant" ? messages.at(-1)!.content : null };
 }
 
 /** What was asked of the channel that was asked last. */
@@ -92,9 +92,9 @@ describe("a text that breaks off is continued by a channel that can", () => {
     rig.upstream.a.script([fault]);
     rig.upstream.fluent.script(["fault:same-text+prefix-continue"]);
     const reply = await rig.chat({ model: fresh("continues") }, { stream: true });
-    const { told } = wholeAnswer(reply);
-    expect("word0 word1 word2").toStartWith(told ?? "");
-    if (certain) expect(told).toBe("word0 word1 word2");
+    const { prefix } = wholeAnswer(reply);
+    expect("word0 word1 word2").toStartWith(prefix ?? "");
+    if (certain) expect(prefix).toBe("word0 word1 word2");
     expect(rig.path(reply)).toEqual(["a", "fluent"]);
     expect(await rig.accessLine(reply.requestId)).toMatchObject({ state: "complete", attempts: 2, channel: "fluent", finish: "stop" });
     await rig.check({ oneAttemptSpeaks: false });
@@ -103,7 +103,7 @@ describe("a text that breaks off is continued by a channel that can", () => {
   test.each([0, 8, 10, 300])("which may first repeat some of it (%p characters)", async (overlap) => {
     rig.upstream.a.script(["fault:same-text+end-after@3"]);
     rig.upstream.fluent.script([`fault:same-text+prefix-continue@${overlap}`]);
-    expect(wholeAnswer(await rig.chat({ model: fresh("continues") }, { stream: true })).told).toBe("word0 word1 word2");
+    expect(wholeAnswer(await rig.chat({ model: fresh("continues") }, { stream: true })).prefix).toBe("word0 word1 word2");
     await rig.check({ oneAttemptSpeaks: false });
   });
 
@@ -170,7 +170,7 @@ describe("a text that breaks off is continued by a channel that is asked to repe
     rig.upstream.a.script(["fault:same-text+end-after@3"]);
     rig.upstream.fluent.behaviour = "fault:refuse-prefill+same-text+repeat-continue";
     const reply = await rig.chat({ model: fresh("continues") }, { stream: true });
-    expect(wholeAnswer(reply)).toEqual({ begun: true, told: null });
+    expect(wholeAnswer(reply)).toEqual({ begun: true, prefix: null });
     expect(rig.path(reply)).toEqual(["a", "fluent", "fluent"]);
     await rig.check({ oneAttemptSpeaks: false });
   });
@@ -257,7 +257,7 @@ describe("the second part", () => {
   test.each([1, 5])("does not repeat the fewer than eight characters that the client has (%p of them)", async (overlap) => {
     rig.upstream.a.script(["fault:same-text+end-after@1"]);
     rig.upstream.fluent.script([`fault:same-text+prefix-continue${overlap === 5 ? "@5" : ""}`]);
-    expect(wholeAnswer(await rig.chat({ model: fresh("continues") }, { stream: true }))).toEqual({ begun: true, told: "word0" });
+    expect(wholeAnswer(await rig.chat({ model: fresh("continues") }, { stream: true }))).toEqual({ begun: true, prefix: "word0" });
     await rig.check({ oneAttemptSpeaks: false });
   });
 

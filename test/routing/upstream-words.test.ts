@@ -128,8 +128,8 @@ describe("words of the request that an upstream repeats", () => {
     expect(cause.retryAfterMs).toBe(3_000_000);
     expect(sanitizedFailure(cause, written("hello"), same).retryAfterMs).toBe(3_000_000);
     expect(sanitizedFailure(cause, written("Please try again in 3000 seconds"), same).retryAfterMs).toBeNull();
-    const told = { status: 500, header: (name: string) => (name === "retry-after" ? "7" : null), body: '{"error":"try again in 9 s"}' };
-    expect(sanitizedFailure(explain(told), written("try again in 9 s"), same).retryAfterMs).toBe(7_000);
+    const response = { status: 500, header: (name: string) => (name === "retry-after" ? "7" : null), body: '{"error":"try again in 9 s"}' };
+    expect(sanitizedFailure(explain(response), written("try again in 9 s"), same).retryAfterMs).toBe(7_000);
     const daily = refused("Quota: 3 calls per day", null, 429);
     expect([cause, daily].map((each) => sanitizedFailure(each, written("hello"), same).retryAfterMs)).toEqual([3_000_000, 3_600_000]);
     expect(sanitizedFailure(daily, written("how many per day?"), same).retryAfterMs).toBeNull();
@@ -142,8 +142,8 @@ describe("words of the request that an upstream repeats", () => {
     ["in another case and with other marks as well", "ONE, two; three four-five six\n\nseven EIGHT nine", withheld],
     ["seven are not", "one two three four five six seven", sentence],
     ["nor eight that do not follow one another", "one two three four and five six seven eight", sentence],
-  ])("%s", (_, content, told) => {
-    expect(requestFree(sentence, written(content))).toBe(told);
+  ])("%s", (_, content, shown) => {
+    expect(requestFree(sentence, written(content))).toBe(shown);
   });
 
   test("are withheld in scripts without spaces, by characters", () => {

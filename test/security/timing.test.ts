@@ -21,7 +21,7 @@ const distinct = 4.5;
  * Welch's |t| against an unknown token, the middle of some rounds: a busy machine can make two samples differ in one of them, and
  * a leak is there in all. On the look-up itself, without a socket, whose noise would hide everything.
  */
-let told: Promise<Readonly<Record<Kind, number>>> | null = null;
+let comparison: Promise<Readonly<Record<Kind, number>>> | null = null;
 
 async function compared(): Promise<Readonly<Record<Kind, number>>> {
   const rounds: Times[] = [];
@@ -33,7 +33,7 @@ async function compared(): Promise<Readonly<Record<Kind, number>>> {
 const roundsMax = 3;
 
 test("S04: an unknown token and one with a wrong secret are refused in the same time", async () => {
-  const { twin, wrongSecret, fresh } = await (told ??= compared());
+  const { twin, wrongSecret, fresh } = await (comparison ??= compared());
   expect(wrongSecret).toBeLessThan(distinct);
   // The measure is worth something: it sees no difference where there is none, and one where a token has to be asked for.
   expect(twin).toBeLessThan(distinct);
@@ -41,7 +41,7 @@ test("S04: an unknown token and one with a wrong secret are refused in the same 
 });
 
 test("S04: an unknown token and one that was revoked are refused in the same time", async () => {
-  const { revoked } = await (told ??= compared());
+  const { revoked } = await (comparison ??= compared());
   expect(revoked).toBeLessThan(distinct);
 });
 

@@ -387,7 +387,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
   });
 
   afterEach(() => {
-    proxy.mend();
+    proxy.restore();
   });
 
   afterAll(async () => {
@@ -473,7 +473,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     const took = await timed(rates, [requests(key, 40)], 60);
     expect(Math.max(...took)).toBeLessThan(slowed(waitsMs));
     expect(guard.health()).toBe("degraded");
-    proxy.mend();
+    proxy.restore();
     await eventually("it is asked again", () => guard.health() === "ok", 3_000);
     expect(await admitted(rates, [requests(newKey(), 40)])).toBe(true);
   });
@@ -529,7 +529,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     for (let call = 0; call < 60; call += 1) if (await admitted(cut.rates, [requests(key, 48)])) alone += 1;
     const held = granted(await reserve(cut.rates, [], slotClaim(key, 4, `${key}-alone`)));
     expect(alone).toBe(24);
-    proxy.mend();
+    proxy.restore();
     await eventually("the other sees it", async () => {
       const taken = await well.counts.take([{ id: `${key} rpm`, limit: 48, need: 0, wish: 0, sharers: 1 }], null);
       return taken.ok && taken.granted[0]!.remaining === 24;
@@ -551,7 +551,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
       return cut.guard.health() === "ok";
     };
     await asking();
-    proxy.mend();
+    proxy.restore();
     await eventually("it is back", asking);
     for (let round = 0; round < 20; round += 1) {
       await asking();

@@ -111,8 +111,8 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
     await eventually("the other hears of it", () => b.partition.share() === 0.5);
     expect(performance.now() - cutMs).toBeLessThan(windowMs / 2);
     await Bun.sleep(2.6 * windowMs);
-    const mendedMs = performance.now();
-    a.wire.mend();
+    const restoredMs = performance.now();
+    a.wire.restore();
     await eventually("it is well again", () => a.guard.health() === "ok" && b.partition.share() === 1);
     await Bun.sleep(1.2 * windowMs);
     await pressed.end();
@@ -120,7 +120,7 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
     expect(most(pressed.times)).toBeLessThanOrEqual(1.2 * limit);
     // In the end each had its half.
     for (const times of pressed.times) {
-      const half = within(times, mendedMs - windowMs, mendedMs);
+      const half = within(times, restoredMs - windowMs, restoredMs);
       expect(half).toBeGreaterThanOrEqual(0.45 * limit);
       expect(half).toBeLessThanOrEqual(0.55 * limit);
     }

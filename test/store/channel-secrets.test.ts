@@ -314,10 +314,10 @@ for (const engine of engines) {
       await rotateMasterKey({ dataDir, given: null, next: null, database });
       renameSync(masterKeyFile(dataDir), nextKeyFile(dataDir));
       writeFileSync(masterKeyFile(dataDir), old);
-      const mended = await openMasterKey({ dataDir, given: null, database });
-      expect(mended.digest("token")).toBe(first.digest("token"));
+      const repaired = await openMasterKey({ dataDir, given: null, database });
+      expect(repaired.digest("token")).toBe(first.digest("token"));
       expect(existsSync(nextKeyFile(dataDir))).toBe(false);
-      expect((await readMasterKeyRecord(database))?.version).toBe(mended.sealing.version);
+      expect((await readMasterKeyRecord(database))?.version).toBe(repaired.sealing.version);
     });
 
     test("S53: is rotated for headers too, including plain ones, and after a crash at any step", async () => {
@@ -379,7 +379,7 @@ for (const engine of engines) {
       expect(await errorKind(channels.get("a"))).toBe("damaged");
       const [row] = await database.all<{ readonly sealed: string }>(sql`select sealed from channels where name = 'a'`);
       expect(channelSecrets.decrypt("a", row!.sealed)).toMatchObject({ because: "damaged" });
-      // It is mended by setting it anew.
+      // It is repaired by setting it anew.
       expect((await channels.change("a", { entry: { headers: { "x-key": "new" } } }, ada)).entry).toEqual({ headers: { "x-key": "new" } });
     });
 

@@ -71,13 +71,13 @@ async function sumsOf(database: Database, keyId: string) {
       )
     )[0]!;
   const receipts = [...(await ofKey(database, keyId)).values()];
-  const told = {
+  const ofReceipts = {
     calls: receipts.length,
     nanos: receipts.reduce((sum, { billedNanos }) => sum + (billedNanos ?? 0), 0),
     tokens: receipts.reduce((sum, { delivered }) => sum + (delivered.promptTokens ?? 0), 0),
     failed: receipts.filter(({ state }) => state !== "complete").length,
   };
-  return { hours: { ...(await sums(hours)) }, days: { ...(await sums(days)) }, told };
+  return { hours: { ...(await sums(hours)) }, days: { ...(await sums(days)) }, ofReceipts };
 }
 
 const hours = sql`usage_hours`;
@@ -259,8 +259,8 @@ test("receipts are in the store exactly once however the journal is written, dra
       for (const opening of unended.values()) expected.set(opening.id, unknownReceipt(opening));
       expect(await ofKey(real, keyId)).toEqual(expected);
       const sums = await sumsOf(real, keyId);
-      expect(sums.hours).toEqual(sums.told);
-      expect(sums.days).toEqual(sums.told);
+      expect(sums.hours).toEqual(sums.ofReceipts);
+      expect(sums.days).toEqual(sums.ofReceipts);
       expect(segmentsIn(journal.slotFolder)).toEqual([]);
       // A segment that was cut before its own name leaves its place behind, and nothing else does.
       expect((await real.all(sql`select name from journals`)).length).toBeLessThanOrEqual(nameless);

@@ -67,12 +67,12 @@ async function surviveKills(store: string, kills: number): Promise<void> {
     expect(wrong).toEqual([]);
     expect(promised.length).toBeGreaterThan(kills * 20);
     expect(states.size).toBe(rows.length);
-    const told = await database.all(sql`select cast(count(*) as bigint) as calls, cast(sum(billed_nanos) as bigint) as nanos,
+    const expected = await database.all(sql`select cast(count(*) as bigint) as calls, cast(sum(billed_nanos) as bigint) as nanos,
       cast(sum(prompt_tokens) as bigint) as tokens from receipts`);
     for (const table of [sql`usage_hours`, sql`usage_days`]) {
       const sums = await database.all(sql`select cast(sum(calls) as bigint) as calls, cast(sum(nanos) as bigint) as nanos,
         cast(sum(prompt_tokens) as bigint) as tokens from ${table}`);
-      expect(sums).toEqual(told);
+      expect(sums).toEqual(expected);
     }
     const attempts = await database.all<{ n: number }>(sql`select
       (select count(*) from attempts) + (select count(*) from receipts where attempt_after_ms is not null) as n`);

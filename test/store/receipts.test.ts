@@ -346,10 +346,10 @@ test("a journal line becomes the same rows as the receipt that it contains", () 
       ];
       for (const receipt of receipts) {
         const line = receiptLine(receipt);
-        const told = lineOf(line);
-        expect(told?.kind).toBe("receipt");
-        if (told?.kind === "receipt") expect(told.receipt.warning).toBe(receipt.warning);
-        if (told?.kind === "receipt") expect(entryOfLine(JSON.parse(line))).toEqual(entryOf(told.receipt));
+        const parsed = lineOf(line);
+        expect(parsed?.kind).toBe("receipt");
+        if (parsed?.kind === "receipt") expect(parsed.receipt.warning).toBe(receipt.warning);
+        if (parsed?.kind === "receipt") expect(entryOfLine(JSON.parse(line))).toEqual(entryOf(parsed.receipt));
       }
     }),
   );

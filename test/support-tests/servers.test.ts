@@ -187,7 +187,7 @@ describe("the wire that can be broken", () => {
     await eventually("the connection is forgotten", () => wire.proxy.connections === 0);
   });
 
-  test("cut, resets what is open and refuses what is new, until it is mended", async () => {
+  test("cut, resets what is open and refuses what is new, until it is restored", async () => {
     await using wire = await echoThroughProxy();
     await wire.exchange("before");
     wire.proxy.cut();
@@ -195,7 +195,7 @@ describe("the wire that can be broken", () => {
     expect(wire.errors).toEqual(["ECONNRESET"]);
     expect(wire.proxy.connections).toBe(0);
     expect(await wire.tries("lost")).toBe(false);
-    wire.proxy.mend();
+    wire.proxy.restore();
     expect(await wire.tries("back")).toBe(true);
   });
 

@@ -37,7 +37,7 @@ export class FaultyDisk implements Disposable {
     writeFileSync(this.control, fault);
   }
 
-  mend(): void {
+  restore(): void {
     rmSync(this.control, { force: true });
   }
 
@@ -51,7 +51,7 @@ export class FaultyDisk implements Disposable {
     if (built !== 0) return "the program that makes the disk fail cannot be compiled";
     this.fail("erofs");
     const refused = ran([...this.command, "mkdir", this.folder]);
-    this.mend();
+    this.restore();
     const made = ran([...this.command, "mkdir", this.folder]);
     return refused !== 0 && made === 0 ? null : "this system lets nobody answer for its calls";
   }

@@ -47,18 +47,18 @@ export class FaultProxy implements AsyncDisposable {
     return this.#wires.size;
   }
 
-  /** Resets every connection, and every new one until `mend()`. */
+  /** Resets every connection, and every new one until `restore()`. */
   cut(): void {
     this.refuse();
     for (const wire of [...this.#wires]) wire.reset();
   }
 
-  /** Resets every new connection until `mend()`; those that are open go on. */
+  /** Resets every new connection until `restore()`; those that are open go on. */
   refuse(): void {
     this.#refusing = true;
   }
 
-  /** Takes connections, and forwards nothing in either direction until `thaw()` or `mend()`. Nothing is lost. */
+  /** Takes connections, and forwards nothing in either direction until `thaw()` or `restore()`. Nothing is lost. */
   freeze(): void {
     this.#frozen = true;
     for (const wire of this.#wires) wire.hold();
@@ -85,7 +85,7 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /** A good wire again. What was cut stays cut: its ends have to connect anew. */
-  mend(): void {
+  restore(): void {
     this.#refusing = false;
     this.#delayMs = 0;
     this.#corruptLeft = 0;

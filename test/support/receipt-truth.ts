@@ -83,15 +83,15 @@ function faultOfAnswer(
   { promptTokens: prompt, completionTokens: made, estimated, costUncertain, status }: AttemptReceipt,
   truth: Attempt,
 ): string | null {
-  const told = usageOf(truth.usageSent);
+  const reported = usageOf(truth.usageSent);
   if (costUncertain) return "in doubt about an answer";
   if (truth.statusSent !== 200 || status !== 200) return `an answer with status ${status}, where ${truth.statusSent} was sent`;
   // With its usage, a stream has said all it had to say.
-  if (truth.endedBy === "fault" && told === null) return "an answer, and it broke off";
-  if (told !== null)
-    return !estimated && prompt === told.prompt && made === told.completion
+  if (truth.endedBy === "fault" && reported === null) return "an answer, and it broke off";
+  if (reported !== null)
+    return !estimated && prompt === reported.prompt && made === reported.completion
       ? null
-      : `${prompt} and ${made} tokens where ${truth.usageSent} was told`;
+      : `${prompt} and ${made} tokens where ${truth.usageSent} was reported`;
   if (isUnwritten(truth)) return null;
   const due = estimateOf(truth);
   return estimated && made === due ? null : `${made} tokens (estimated: ${estimated}) where ${due} are to be estimated`;
@@ -109,11 +109,11 @@ function faultOfFailure(said: AttemptReceipt, truth: Attempt): string | null {
   if (!said.costUncertain) return made === null && !hasSpoken(truth) ? null : `certain about ${truth.behaviour}`;
   // What was told of a stream that broke off counts; otherwise it is what arrived of what was sent. Of one that tells it twice, a
   // client may have left between the two.
-  const told = usageOf(truth.usageSent);
+  const reported = usageOf(truth.usageSent);
   const most = estimateOf(truth);
   const toldEarlier = truth.behaviour.includes("usage-twice") && (made ?? 0) <= most;
   if (made !== null && !estimated)
-    return made === told?.completion || toldEarlier ? null : `${made} tokens where ${truth.usageSent} was told`;
+    return made === reported?.completion || toldEarlier ? null : `${made} tokens where ${truth.usageSent} was reported`;
   if (isUnwritten(truth)) return null;
   // Of an answer that comes whole nothing is seen before its end: for one that was left, its time tells.
   const unseen = truth.streamed || error !== "client_gone" ? 0 : Math.ceil((tookMs + 1) / 10);

@@ -323,8 +323,8 @@ function aloneModel({ number }: Group): string {
 function checkCredentials({ upstreams }: Group): void {
   for (const [index, { ledger }] of upstreams.entries()) {
     const wrong = ledger.chats.filter((attempt) => isWrong(attempt, upstreamKeys[index] ?? ""));
-    const told = wrong.map((attempt) => `${attempt.id} for ${attempt.model} with ${header(attempt, "authorization")}`);
-    if (wrong.length > 0) throw new Error(`attempts with a wrong credential: ${told.join(", ")}`);
+    const shown = wrong.map((attempt) => `${attempt.id} for ${attempt.model} with ${header(attempt, "authorization")}`);
+    if (wrong.length > 0) throw new Error(`attempts with a wrong credential: ${shown.join(", ")}`);
   }
 }
 

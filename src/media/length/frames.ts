@@ -73,26 +73,26 @@ function announcedIn(
  */
 async function countFrames(file: StoredFile, start: number, format: FrameHeader["format"]): Promise<number> {
   const length = file.length - start;
-  const step = length > placesMax * windowBytes ? length / placesMax : null;
+  const step = length > samplesMax * windowBytes ? length / samplesMax : null;
   const first = { frames: 0, lengthBytes: 0 };
   const others = { frames: 0, lengthBytes: 0 };
   let from = start;
-  for (let place = 0; place < placesMax && from < file.length; place++) {
+  for (let sample = 0; sample < samplesMax && from < file.length; sample++) {
     const { bytes } = await windowAt(file, from, windowBytes);
     const at = firstFrame(bytes, format);
     const walked = at === null ? null : walk(bytes, at, format, Infinity);
-    const sum = place === 0 ? first : others;
+    const sum = sample === 0 ? first : others;
     sum.frames += walked?.frames ?? 0;
     sum.lengthBytes += walked?.lengthBytes ?? 0;
     const next = walked === null ? from + windowBytes : from + at! + walked.lengthBytes;
-    from = step === null ? next : Math.floor(start + (place + 1) * step);
+    from = step === null ? next : Math.floor(start + (sample + 1) * step);
   }
   const mean = others.frames === 0 ? first : others;
   const rest = Math.max(0, length - first.lengthBytes);
   return mean.frames === 0 ? 0 : first.frames + (rest * mean.frames) / mean.lengthBytes;
 }
 
-const placesMax = 16;
+const samplesMax = 16;
 
 /** Where frames begin: sound can look like the head of one, but hardly like three in the right places. */
 function firstFrame(bytes: Uint8Array, format: FrameHeader["format"]): number | null {

@@ -66,9 +66,9 @@ function describedIn({ tables, entry }: Mp4TrackBoxes): Sound | null {
   const sizes = boxUnder(tables, "stsz");
   const packets = sizes === null || sizes.bytes.length < 12 ? 0 : sizes.view.getUint32(8);
   if (entry.name === "mp4a") {
-    const isTold = rate > 0 && packets > 0 && packets < packetsMax;
+    const isKnown = rate > 0 && packets > 0 && packets < packetsMax;
     const bytesPerSecondMax = Math.max(mpegBytesPerSecond, channels * lossyBytesPerSecond);
-    return { seconds: isTold ? (packets * aacSamples) / rate : null, bytesPerSecondMax };
+    return { seconds: isKnown ? (packets * aacSamples) / rate : null, bytesPerSecondMax };
   }
   return { seconds: null, bytesPerSecondMax: entry.name === "Opus" ? channels * lossyBytesPerSecond : plainBytesPerSecond };
 }

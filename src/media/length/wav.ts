@@ -35,9 +35,9 @@ export async function wavLength(file: StoredFile): Promise<Length | null> {
     if (name === "fmt ") {
       const format = waveFormatIn(bytes.subarray(chunkHeadBytes), littleEndian);
       if (format === null) return null;
-      const told = bytesPerSecondOf(format);
-      bytesPerSecond = told ?? format.bytesPerSecond;
-      isCounted = told !== null;
+      const computed = bytesPerSecondOf(format);
+      bytesPerSecond = computed ?? format.bytesPerSecond;
+      isCounted = computed !== null;
     }
     at += stepBytes;
   }

@@ -364,8 +364,8 @@ describe("the upstream's own word", () => {
   });
 
   test("a 503 with Retry-After is obeyed too, and still counts as a failure", () => {
-    const told = failure("overloaded", "503", { retryAfterMs: 30_000 });
-    const once = failed(undefined, 1, 1_000, told);
+    const withWait = failure("overloaded", "503", { retryAfterMs: 30_000 });
+    const once = failed(undefined, 1, 1_000, withWait);
     expect(isHardCooled(once, 1_000)).toBe(true);
     expect(cause(once, 1_000)).toBe("overloaded");
     expect(breakerState(failed(failed(once, 4, 1_000), 0, 1_000), 31_500)).toBe("half_open");
@@ -416,8 +416,8 @@ describe("what cannot work until it is fixed", () => {
   });
 
   test("a quota that names its own return is not asked before", () => {
-    const told = failure("quota_exhausted", "", { retryAfterMs: 1_800_000 });
-    expect(openForMs(failed(undefined, 1, 1_000, told), 1_000)).toBe(1_800_000);
+    const withWait = failure("quota_exhausted", "", { retryAfterMs: 1_800_000 });
+    expect(openForMs(failed(undefined, 1, 1_000, withWait), 1_000)).toBe(1_800_000);
   });
 });
 

@@ -425,11 +425,11 @@ describe("a secret in an answer", () => {
 
   /** Any eight characters of it would be too many, unless the answer says them without it as well. */
   function hasNone(failure: Failure, without: Failure, planted: string): void {
-    const told = JSON.stringify(failure);
+    const shown = JSON.stringify(failure);
     const known = JSON.stringify(without);
     for (let at = 0; at + 8 <= planted.length; at += 4) {
       const piece = planted.slice(at, at + 8);
-      if (!known.includes(piece)) expect(told).not.toContain(piece);
+      if (!known.includes(piece)) expect(shown).not.toContain(piece);
     }
   }
 

@@ -353,7 +353,7 @@ describe("usage is billed as its provider means it", () => {
       choices: [{ index: 0, delta: {}, finish_reason: "stop" }],
       x_groq: { id: "req_1", usage: { ...plain, queue_time: 0.1 } },
     };
-    for (const [extra, told] of [
+    for (const [extra, reported] of [
       [last, plainMeans],
       [{ ...last, usage: null }, plainMeans],
       [{ ...last, x_groq: { id: "req_1" } }, undefined],
@@ -361,7 +361,7 @@ describe("usage is billed as its provider means it", () => {
     ] as const) {
       const read = stream.read(event(extra));
       if (isFailure(read)) throw new Error(read.detail);
-      expect(read.find(({ kind }) => kind === "usage")?.["usage" as never]).toEqual(told as never);
+      expect(read.find(({ kind }) => kind === "usage")?.["usage" as never]).toEqual(reported as never);
     }
   });
 

@@ -35,13 +35,13 @@ describe("a table with a bound", () => {
     expect([...table.keys()].filter((key) => key < 1_000).length).toBe(1_000);
     expect(table.size).toBeLessThanOrEqual(1_100);
     const gone: number[] = [];
-    const told = new BoundedMap<string, number>(
+    const map = new BoundedMap<string, number>(
       2,
       (key) => void gone.push(Number(key)),
       (key) => key === "1",
     );
-    for (let key = 1; key <= 5; key += 1) told.set(String(key), key);
-    expect([[...told.keys()], gone]).toEqual([
+    for (let key = 1; key <= 5; key += 1) map.set(String(key), key);
+    expect([[...map.keys()], gone]).toEqual([
       ["1", "5"],
       [2, 3, 4],
     ]);

@@ -14,11 +14,11 @@ function world(bounds?: ConstructorParameters<typeof CapacityQueue>[1]) {
     return () => timers.delete(timer);
   };
   const queue = new CapacityQueue({ nowMs: () => nowMs, after }, bounds);
-  const told: Record<string, string | null> = {};
+  const outcomes: Record<string, string | null> = {};
   const wait = (name: string, facts: Partial<CapacityRequest> = {}): Cancellation => {
     const cancellation = facts.cancellation ?? new Cancellation();
     const waiting = { route: "m", channels: ["a"], untilMs: nowMs + 2_000, ...facts, cancellation };
-    void queue.wait(waiting).then((channel) => (told[name] = channel));
+    void queue.wait(waiting).then((channel) => (outcomes[name] = channel));
     return cancellation;
   };
   const pass = async (ms: number): Promise<void> => {
@@ -30,7 +30,7 @@ function world(bounds?: ConstructorParameters<typeof CapacityQueue>[1]) {
     }
     await settled();
   };
-  return { queue, told, wait, pass, armed: () => timers.size };
+  return { queue, outcomes, wait, pass, armed: () => timers.size };
 }
 
 async function settled(): Promise<void> {
@@ -39,35 +39,35 @@ async function settled(): Promise<void> {
 
 describe("a place at a full channel", () => {
   test("goes to whoever came last, one call for each", async () => {
-    const { queue, told, wait } = world();
+    const { queue, outcomes, wait } = world();
     for (const name of ["first", "second", "third"]) wait(name);
     queue.freed("a");
     await settled();
-    expect(told).toEqual({ third: "a" });
+    expect(outcomes).toEqual({ third: "a" });
     wait("fourth");
     for (let place = 0; place < 2; place += 1) queue.freed("a");
     await settled();
-    expect(told).toEqual({ third: "a", fourth: "a", second: "a" });
+    expect(outcomes).toEqual({ third: "a", fourth: "a", second: "a" });
     queue.freed("a");
     queue.freed("a");
     await settled();
-    expect(told).toEqual({ third: "a", fourth: "a", second: "a", first: "a" });
+    expect(outcomes).toEqual({ third: "a", fourth: "a", second: "a", first: "a" });
     expect(queue.size).toBe(0);
   });
 
   test("is for those who can use it", async () => {
-    const { queue, told, wait } = world();
+    const { queue, outcomes, wait } = world();
     wait("either", { channels: ["a", "b"] });
     wait("a only", { route: "other", channels: ["a"] });
     queue.freed("c");
     queue.freed("b");
     queue.freed("b");
     await settled();
-    expect(told).toEqual({ either: "b" });
+    expect(outcomes).toEqual({ either: "b" });
   });
 
   test("is waited for until the call's time is up, and no longer than its client does", async () => {
-    const { queue, told, wait, pass, armed } = world();
+    const { queue, outcomes, wait, pass, armed } = world();
     wait("patient");
     wait("hasty", { untilMs: 1_500 });
     wait("over", { untilMs: 1_000 });
@@ -77,25 +77,25 @@ describe("a place at a full channel", () => {
     gone.cancel(failure("client_gone", ""));
     wait("gone", { cancellation: gone });
     await settled();
-    expect(told).toEqual({ over: null, nowhere: null, left: null, gone: null });
+    expect(outcomes).toEqual({ over: null, nowhere: null, left: null, gone: null });
     await pass(500);
-    expect(told["hasty"]).toBeNull();
+    expect(outcomes["hasty"]).toBeNull();
     expect(queue.size).toBe(1);
     await pass(1_500);
-    expect(told["patient"]).toBeNull();
+    expect(outcomes["patient"]).toBeNull();
     expect([queue.size, armed()]).toEqual([0, 0]);
   });
 
   test("is waited for by so many of a route, of whom the eldest gives way, and by so many in all", async () => {
-    const { queue, told, wait } = world({ routeMax: 2, allMax: 3 });
+    const { queue, outcomes, wait } = world({ routeMax: 2, allMax: 3 });
     for (const name of ["first", "second", "third"]) wait(name);
     await settled();
-    expect(told).toEqual({ first: null });
+    expect(outcomes).toEqual({ first: null });
     wait("other", { route: "other" });
     wait("one too many", { route: "another" });
     wait("fourth");
     await settled();
-    expect(told).toEqual({ first: null, "one too many": null, second: null });
+    expect(outcomes).toEqual({ first: null, "one too many": null, second: null });
     expect(queue.size).toBe(3);
   });
 
@@ -108,7 +108,7 @@ describe("a place at a full channel", () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const { queue, told, wait, pass, armed } = world({ routeMax: 4, allMax: 9 });
+        const { queue, outcomes, wait, pass, armed } = world({ routeMax: 4, allMax: 9 });
         const calls: Cancellation[] = [];
         let freed = 0;
         for (const one of steps) {
@@ -125,8 +125,8 @@ describe("a place at a full channel", () => {
         }
         await pass(2_000);
         expect([queue.size, armed()]).toEqual([0, 0]);
-        expect(Object.keys(told).length).toBe(calls.length);
-        expect(Object.values(told).filter((channel) => channel !== null).length).toBeLessThanOrEqual(freed);
+        expect(Object.keys(outcomes).length).toBe(calls.length);
+        expect(Object.values(outcomes).filter((channel) => channel !== null).length).toBeLessThanOrEqual(freed);
       }),
       { numRuns: 200 },
     );

@@ -38,7 +38,7 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 8; turn += 1) await Promise.resolve();
 }
 
-interface Told {
+interface WaitResult {
   readonly name: string;
   readonly keyId: string;
   readonly turn: QueueOutcome;
@@ -48,27 +48,27 @@ interface Told {
 function world(bounds?: QueueBounds) {
   const clock = new Clock();
   const room = new FairQueue({ nowMs: () => clock.nowMs, after: clock.after }, bounds);
-  const told: Told[] = [];
+  const results: WaitResult[] = [];
   const wait = (name: string, facts: Partial<QueueRequest> = {}): Cancellation => {
     const cancellation = facts.cancellation ?? new Cancellation();
     const keyId = facts.keyId ?? "key";
     const waiting = { route: "route", soonestMs: 5_000, deadlineMs: clock.nowMs + 60_000, ...facts, keyId, cancellation };
-    void room.wait(waiting).then((turn) => told.push({ name, keyId, turn, atMs: clock.nowMs }));
+    void room.wait(waiting).then((turn) => results.push({ name, keyId, turn, atMs: clock.nowMs }));
     return cancellation;
   };
-  const turns = (): Readonly<Record<string, QueueOutcome>> => Object.fromEntries(told.map(({ name, turn }) => [name, turn]));
-  const gone = (): readonly string[] => told.filter(({ turn }) => turn === "go").map(({ name }) => name);
-  return { clock, room, told, wait, turns, gone };
+  const turns = (): Readonly<Record<string, QueueOutcome>> => Object.fromEntries(results.map(({ name, turn }) => [name, turn]));
+  const gone = (): readonly string[] => results.filter(({ turn }) => turn === "go").map(({ name }) => name);
+  return { clock, room, results, wait, turns, gone };
 }
 
 describe("a call that waits", () => {
   test("goes when the soonest cool-down ends, and not before", async () => {
-    const { clock, wait, told } = world();
+    const { clock, wait, results } = world();
     wait("call", { soonestMs: 5_000 });
     await clock.pass(4_999);
-    expect(told).toEqual([]);
+    expect(results).toEqual([]);
     await clock.pass(1);
-    expect(told).toEqual([{ name: "call", keyId: "key", turn: "go", atMs: 6_000 }]);
+    expect(results).toEqual([{ name: "call", keyId: "key", turn: "go", atMs: 6_000 }]);
   });
 
   test("whose deadline comes before the soonest opening is refused at once", async () => {
@@ -81,11 +81,11 @@ describe("a call that waits", () => {
   });
 
   test("is refused when its deadline passes, to the millisecond", async () => {
-    const { clock, wait, told } = world();
+    const { clock, wait, results } = world();
     wait("first", { soonestMs: 100 });
     wait("second", { soonestMs: 100, deadlineMs: clock.nowMs + 1_500 });
     await clock.pass(5_000);
-    expect(told).toEqual([
+    expect(results).toEqual([
       { name: "first", keyId: "key", turn: "go", atMs: 1_100 },
       { name: "second", keyId: "key", turn: "late", atMs: 2_500 },
     ]);
@@ -146,13 +146,13 @@ describe("a call that waits", () => {
   });
 
   test("looks now and then where nobody knows when it opens, and does not spin", async () => {
-    const { clock, room, wait, told } = world();
+    const { clock, room, wait, results } = world();
     wait("0", { soonestMs: 0 });
     let looks = 0;
     for (let step = 0; step < 1_000; step += 1) {
       await clock.pass(10);
-      if (told.length === looks) continue;
-      looks = told.length;
+      if (results.length === looks) continue;
+      looks = results.length;
       wait(String(looks), { soonestMs: 0, again: true });
     }
     expect(looks).toBeGreaterThan(50);
@@ -203,14 +203,14 @@ describe("a route that opens", () => {
   });
 
   test("lets the next one try when nothing was heard of the first for two seconds", async () => {
-    const { clock, wait, told } = world();
+    const { clock, wait, results } = world();
     for (let index = 0; index < 3; index += 1) wait(String(index), { soonestMs: 1_000 });
     await clock.pass(10_000);
-    expect(told.map(({ atMs }) => atMs)).toEqual([2_000, 4_000, 6_000]);
+    expect(results.map(({ atMs }) => atMs)).toEqual([2_000, 4_000, 6_000]);
   });
 
   test("and is shut again keeps the place of who tried in vain, and asks nobody before the new time", async () => {
-    const { clock, wait, gone, told } = world();
+    const { clock, wait, gone, results } = world();
     wait("first");
     wait("second");
     await clock.pass(5_000);
@@ -221,7 +221,7 @@ describe("a route that opens", () => {
     expect(gone()).toEqual(["first", "second"]);
     wait("second again", { soonestMs: 3_000, again: true });
     await clock.pass(2_999);
-    expect(told.length).toBe(2);
+    expect(results.length).toBe(2);
     await clock.pass(1);
     expect(gone()).toEqual(["first", "second", "first again"]);
   });
@@ -341,7 +341,7 @@ describe("whatever happens", () => {
     const bounds = { routeMax: 5, allMax: 9 };
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-        const { clock, room, told, wait } = world(bounds);
+        const { clock, room, results, wait } = world(bounds);
         const calls: { readonly deadlineMs: number; readonly cancellation: Cancellation }[] = [];
         for (const one of steps) {
           if (one.kind === "wait") {
@@ -358,8 +358,8 @@ describe("whatever happens", () => {
           for (const route of ["one", "two", "three"]) expect(room.waiting(route)).toBeLessThanOrEqual(bounds.routeMax);
         }
         await clock.pass(60_000);
-        expect(told.map(({ name }) => Number(name)).toSorted((one, other) => one - other)).toEqual(calls.map((_, index) => index));
-        for (const { name, atMs } of told) expect(atMs).toBeLessThanOrEqual(calls[Number(name)]!.deadlineMs);
+        expect(results.map(({ name }) => Number(name)).toSorted((one, other) => one - other)).toEqual(calls.map((_, index) => index));
+        for (const { name, atMs } of results) expect(atMs).toBeLessThanOrEqual(calls[Number(name)]!.deadlineMs);
         expect({ size: room.size, timers: clock.armed }).toEqual({ size: 0, timers: 0 });
         const tables = Object.values(room).filter((value) => value instanceof Map);
         expect(tables.map((table) => table.size)).toEqual([0, 0]);
@@ -371,25 +371,25 @@ describe("whatever happens", () => {
   test("a key that waits has its turn before any other has two, and each key's calls keep their order", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.constantFrom("a", "b", "c", "d"), { minLength: 1, maxLength: 60 }), async (keys) => {
-        const { clock, room, told, wait } = world();
+        const { clock, room, results, wait } = world();
         for (const [index, keyId] of keys.entries()) wait(String(index), { keyId, deadlineMs: clock.nowMs + 1_000_000 });
         await clock.pass(5_000);
         while (room.size > 0) {
           room.opened("route");
           await settle();
         }
-        expect(told.length).toBe(keys.length);
+        expect(results.length).toBe(keys.length);
         for (const keyId of new Set(keys)) {
-          const own = told.filter((one) => one.keyId === keyId).map(({ name }) => Number(name));
+          const own = results.filter((one) => one.keyId === keyId).map(({ name }) => Number(name));
           expect(own).toEqual(own.toSorted((one, other) => one - other));
         }
-        for (let at = 0; at < told.length; at += 1) {
+        for (let at = 0; at < results.length; at += 1) {
           // Between two turns of a key, everybody else who still waits has had one.
-          const next = told.findIndex((one, index) => index > at && one.keyId === told[at]!.keyId);
+          const next = results.findIndex((one, index) => index > at && one.keyId === results[at]!.keyId);
           if (next < 0) continue;
-          const between = new Set(told.slice(at + 1, next).map((one) => one.keyId));
-          const later = new Set(told.slice(next + 1).map((one) => one.keyId));
-          for (const other of later) if (other !== told[at]!.keyId) expect(between.has(other)).toBe(true);
+          const between = new Set(results.slice(at + 1, next).map((one) => one.keyId));
+          const later = new Set(results.slice(next + 1).map((one) => one.keyId));
+          for (const other of later) if (other !== results[at]!.keyId) expect(between.has(other)).toBe(true);
         }
       }),
       { numRuns: 100 },

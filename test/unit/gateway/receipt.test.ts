@@ -240,12 +240,12 @@ test("whatever its attempts were, the sums of a receipt are those of its rows", 
     kind: fc.constantFrom<FailureKind>(...kinds),
     sent: fc.boolean(),
     outputTokens: fc.nat(50),
-    told: fc.boolean(),
+    reported: fc.boolean(),
   });
   const property = fc.property(fc.array(one, { maxLength: 4 }), fc.boolean(), (all, priced) => {
-    const made = all.map(({ outcome, kind, sent, outputTokens, told }) =>
+    const made = all.map(({ outcome, kind, sent, outputTokens, reported }) =>
       outcome === "answered"
-        ? tried({ outputTokens, ...(told ? {} : { usage: null }) })
+        ? tried({ outputTokens, ...(reported ? {} : { usage: null }) })
         : failed(kind, { outcome, sent: sent || outputTokens > 0, outputTokens }),
     );
     const receipt = written(made, {}, priced ? rates : null);

@@ -103,7 +103,7 @@ function same(cause: Failure): Failure {
 const part = new Uint8Array(1_000).fill(7);
 
 describe("speech whose length was declared", () => {
-  test("is not begun before all of it is here: what breaks off until then is a failure that another channel can mend", async () => {
+  test("is not begun before all of it is here: what breaks off until then is a failure that another channel can make good", async () => {
     const world = new World(5_000);
     const opening = world.stream.open();
     world.say(part, part);

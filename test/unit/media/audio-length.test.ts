@@ -164,10 +164,10 @@ describe("a length that does not go with the bytes is not believed", () => {
   });
 
   test("by the head of a WebM file", async () => {
-    for (const told of [0.5, 1e12]) {
+    for (const stated of [0.5, 1e12]) {
       const changed = Buffer.from(files.get("webm with opus")!);
       const at = changed.indexOf(Buffer.from("448988", "hex"));
-      changed.writeDoubleBE(told, at + 3);
+      changed.writeDoubleBE(stated, at + 3);
       expect(await audioSeconds(stored(changed))).toBeNull();
     }
   });
@@ -245,8 +245,8 @@ test.each(["bare AAC", "mp3 of changing rate that announces nothing"])("a long f
 
 describe("what is metered", () => {
   test("is what the upstream says, and else the length of the upload, rounded up and marked", () => {
-    const told = { ...nothingCounted, audioSeconds: 3 };
-    expect(meteredLength(told, 4)).toBe(told);
+    const stated = { ...nothingCounted, audioSeconds: 3 };
+    expect(meteredLength(stated, 4)).toBe(stated);
     expect(meteredLength(null, null)).toBeNull();
     // Servers that count nothing say so.
     expect(meteredLength({ ...nothingCounted, audioSeconds: 0 }, 4)).toMatchObject({ audioSeconds: 4, estimated: true });

@@ -38,7 +38,7 @@ interface Request {
 }
 
 /** All that one connection told, and why the rest of it was refused. */
-interface Told {
+interface Parsed {
   readonly requests: readonly Request[];
   readonly refusal: string | null;
   /** A part of another head came. */
@@ -49,7 +49,7 @@ interface Told {
  * Reads a connection until it is refused. The network uses its memory again as soon as a chunk is taken, so every chunk
  * is overwritten behind the parser's back; and whatever is told out of order is a bug.
  */
-function tell(chunks: Iterable<Uint8Array>): Told {
+function parse(chunks: Iterable<Uint8Array>): Parsed {
   const requests: Request[] = [];
   let head: { readonly line: RequestLine; readonly headers: HeaderLines; readonly bodyBytes: number | null } | null = null;
   let parts: Uint8Array[] = [];
@@ -114,7 +114,7 @@ const places = fractions(6);
 /** A request that is as it should be, and what is to be made of it. */
 interface Sample {
   readonly bytes: Uint8Array;
-  readonly told: Request;
+  readonly parsed: Request;
 }
 
 type Framing = { readonly kind: "none" } | { readonly kind: "length"; readonly data: Uint8Array; readonly zeros: number } | ChunkedFraming;
@@ -186,7 +186,7 @@ function assemble(given: Draft): Sample {
   const bodyBytes = framing.kind === "chunked" ? null : framing.kind === "length" ? framing.data.length : 0;
   return {
     bytes: Buffer.concat([head, raw]),
-    told: {
+    parsed: {
       method,
       target: given.target,
       headers: headersOf(all),
@@ -221,10 +221,10 @@ function bodyOf(framing: Framing): readonly [raw: Uint8Array, body: Uint8Array] 
   }
 }
 
-function conversation(samples: readonly Sample[]): { readonly bytes: Uint8Array; readonly told: Told } {
+function conversation(samples: readonly Sample[]): { readonly bytes: Uint8Array; readonly parsed: Parsed } {
   return {
     bytes: Buffer.concat(samples.map(({ bytes }) => bytes)),
-    told: { requests: samples.map(({ told }) => told), refusal: null, inHead: false },
+    parsed: { requests: samples.map(({ parsed }) => parsed), refusal: null, inHead: false },
   };
 }
 
@@ -237,20 +237,20 @@ const shortSamples = shortFramings.map((each) =>
 describe("requests that are as they should be", () => {
   test("are read alike, one behind the other, wherever the network cuts them in two and when they come byte by byte", () => {
     fc.assert(
-      fc.property(fc.array(sample, { minLength: 1, maxLength: 3 }).map(conversation), ({ bytes, told }) => {
-        expect(tell([bytes])).toEqual(told);
-        expect(tell(bytewise(bytes))).toEqual(told);
-        for (let at = 1; at < bytes.length; at++) expect(outline(tell(cutAt(bytes, at)))).toBe(outline(told));
+      fc.property(fc.array(sample, { minLength: 1, maxLength: 3 }).map(conversation), ({ bytes, parsed }) => {
+        expect(parse([bytes])).toEqual(parsed);
+        expect(parse(bytewise(bytes))).toEqual(parsed);
+        for (let at = 1; at < bytes.length; at++) expect(outline(parse(cutAt(bytes, at)))).toBe(outline(parsed));
       }),
       { numRuns: numRuns(25) },
     );
   });
 
   test("are read alike wherever they are cut in three", () => {
-    for (const { bytes, told } of shortSamples.map((one) => conversation([one, shortSamples[0]!]))) {
+    for (const { bytes, parsed } of shortSamples.map((one) => conversation([one, shortSamples[0]!]))) {
       for (let first = 0; first <= bytes.length; first++) {
         for (let second = first; second <= bytes.length; second++) {
-          expect(outline(tell(cutAt(bytes, first, second)))).toBe(outline(told));
+          expect(outline(parse(cutAt(bytes, first, second)))).toBe(outline(parsed));
         }
       }
     }
@@ -258,21 +258,21 @@ describe("requests that are as they should be", () => {
 
   test("are read alike in pieces of any size", () => {
     fc.assert(
-      fc.property(fc.array(sample, { minLength: 1, maxLength: 4 }).map(conversation), places, ({ bytes, told }, at) =>
-        expect(tell(cutAtFractions(bytes, at))).toEqual(told),
+      fc.property(fc.array(sample, { minLength: 1, maxLength: 4 }).map(conversation), places, ({ bytes, parsed }, at) =>
+        expect(parse(cutAtFractions(bytes, at))).toEqual(parsed),
       ),
       { numRuns: 600 },
     );
   });
 
   test("end exactly when their last byte has come, and give their body as it comes", () => {
-    for (const { bytes, told } of shortSamples) {
-      const before = tell([bytes.subarray(0, -1)]);
+    for (const { bytes, parsed } of shortSamples) {
+      const before = parse([bytes.subarray(0, -1)]);
       expect(before).toMatchObject({ refusal: null });
       expect(before.requests.every(({ ended }) => !ended)).toBe(true);
-      expect(tell([bytes]).requests).toEqual([told]);
+      expect(parse([bytes]).requests).toEqual([parsed]);
     }
-    const { requests } = tell([latin1("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel")]);
+    const { requests } = parse([latin1("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel")]);
     expect(requests).toMatchObject([{ body: "hel", ended: false }]);
   });
 
@@ -282,7 +282,7 @@ describe("requests that are as they should be", () => {
     const headBytes = first.length - 4;
     for (let at = 0; at <= bytes.length; at++) {
       const inHead = (at > 0 && at < headBytes) || (at > first.length && at < bytes.length);
-      expect({ at, inHead: tell([bytes.subarray(0, at)]).inHead }).toEqual({ at, inHead });
+      expect({ at, inHead: parse([bytes.subarray(0, at)]).inHead }).toEqual({ at, inHead });
     }
   });
 });
@@ -308,9 +308,9 @@ describe("what a connection remembers of its heads changes nothing", () => {
       fc.property(draft, fc.array(fc.array(change, { minLength: 1, maxLength: 3 }), { minLength: 2, maxLength: 6 }), (first, steps) => {
         const drafts: Draft[] = [first];
         for (const step of steps) drafts.push(step.reduce((one, each) => each(one), drafts.at(-1)!));
-        const { bytes, told } = conversation(drafts.map(assemble));
-        expect(tell([bytes])).toEqual(told);
-        expect(tell(bytewise(bytes))).toEqual(told);
+        const { bytes, parsed } = conversation(drafts.map(assemble));
+        expect(parse([bytes])).toEqual(parsed);
+        expect(parse(bytewise(bytes))).toEqual(parsed);
       }),
       { numRuns: numRuns(100) },
     );
@@ -319,16 +319,16 @@ describe("what a connection remembers of its heads changes nothing", () => {
   test("a line that is refused in the first request is refused in the fourth", () => {
     const good = "GET / HTTP/1.1\r\nHost: x\r\nA: 1\r\nB: 2\r\nC: 3\r\n\r\n";
     for (const bad of ["A : 1", " A: 1", "A: 1\nB: 2", "A: 1\rB: 2", "A: \0", "Content-Length: 1\r\nContent-Length: 2"]) {
-      const told = tell([latin1(good.repeat(3) + good.replace("B: 2", bad))]);
-      expect([bad, told.requests.length, typeof told.refusal]).toEqual([bad, 3, "string"]);
+      const parsed = parse([latin1(good.repeat(3) + good.replace("B: 2", bad))]);
+      expect([bad, parsed.requests.length, typeof parsed.refusal]).toEqual([bad, 3, "string"]);
     }
   });
 
   test("more headers than are allowed are too many, though most of them are known", () => {
     const head = (count: number): string => `GET / HTTP/1.1\r\nHost: x\r\n${"a: b\r\n".repeat(count - 1)}\r\n`;
-    expect(tell([latin1(head(100).repeat(3))])).toMatchObject({ refusal: null });
-    const told = tell([latin1(head(100).repeat(3) + head(101))]);
-    expect([told.requests.length, statusFor(told.refusal!)]).toEqual([3, 431]);
+    expect(parse([latin1(head(100).repeat(3))])).toMatchObject({ refusal: null });
+    const parsed = parse([latin1(head(100).repeat(3) + head(101))]);
+    expect([parsed.requests.length, statusFor(parsed.refusal!)]).toEqual([3, 431]);
   });
 
   test("no credential of one request is another's", () => {
@@ -340,7 +340,7 @@ describe("what a connection remembers of its heads changes nothing", () => {
       "",
       "Authorization:\r\n",
     ];
-    const { requests } = tell([latin1(lines.map(head).join(""))]);
+    const { requests } = parse([latin1(lines.map(head).join(""))]);
     expect(requests.map(({ headers }) => headers["authorization"])).toEqual(["Bearer one", "Bearer one", "Bearer two", undefined, ""]);
   });
 });
@@ -495,13 +495,13 @@ describe("what could be read in two ways is refused", () => {
 
   test.each(Object.entries(malformed))("%s: with a reason, and nothing of it ends, however it is cut", (_, text) => {
     const bytes = latin1(text);
-    const whole = tell([bytes]);
+    const whole = parse([bytes]);
     expect(whole.refusal).toBeString();
     expect(whole.refusal).not.toBe("");
     expect(statusFor(whole.refusal!)).toBe(400);
     expect(whole.requests.filter(({ ended }) => ended)).toEqual([]);
-    for (let at = 1; at < bytes.length; at++) expect(tell(cutAt(bytes, at))).toEqual(whole);
-    expect(tell(bytewise(bytes))).toEqual(whole);
+    for (let at = 1; at < bytes.length; at++) expect(parse(cutAt(bytes, at))).toEqual(whole);
+    expect(parse(bytewise(bytes))).toEqual(whole);
   });
 
   test("a Host may be empty, a name of any kind or an address, with a port and without", () => {
@@ -516,7 +516,7 @@ describe("what could be read in two ways is refused", () => {
       "[fe80::1%25eth0]:443",
       "xn--bcher-kva.example.",
     ])
-      expect(tell([latin1(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)])).toMatchObject({
+      expect(parse([latin1(`GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`)])).toMatchObject({
         refusal: null,
         requests: [{ headers: { host } }],
       });
@@ -524,31 +524,31 @@ describe("what could be read in two ways is refused", () => {
 
   test("a Host that is none is refused behind one that is", () => {
     const get = (host: string): string => `GET / HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
-    const told = tell([latin1(get("a") + get("a") + get("a") + get("a/b"))]);
-    expect([told.requests.length, typeof told.refusal]).toEqual([3, "string"]);
+    const parsed = parse([latin1(get("a") + get("a") + get("a") + get("a/b"))]);
+    expect([parsed.requests.length, typeof parsed.refusal]).toEqual([3, "string"]);
   });
 
   test.each(["GET / HTTP/2.0", "GET / HTTP/3.0", "GET / HTTP/2", "PRI * HTTP/2.0"])(
     "a later version of HTTP is told by its own status: %s",
     (first) => {
       for (const rest of ["\r\n\r\nSM\r\n\r\n", "\r\nHost: x\r\n\r\n"]) {
-        const told = tell([latin1(first + rest)]);
-        expect([told.requests, statusFor(told.refusal!)]).toEqual([[], 505]);
-        expect(tell(bytewise(latin1(first + rest)))).toEqual(told);
+        const parsed = parse([latin1(first + rest)]);
+        expect([parsed.requests, statusFor(parsed.refusal!)]).toEqual([[], 505]);
+        expect(parse(bytewise(latin1(first + rest)))).toEqual(parsed);
       }
     },
   );
 
   test("what is no request is refused at its first byte, and TLS is told by name", () => {
     for (const text of ["\x16", "\x15", "\0", " ", "\t", "{", "1", "\x7f", "\xff", "\r", "\n"])
-      expect(tell([latin1(text)]).refusal).toBeString();
-    expect(tell([latin1("\x16")]).refusal).toContain("TLS");
-    for (const text of ["G", "GET / HTTP/1.1\r", "get"]) expect(tell([latin1(text)]).refusal).toBeNull();
+      expect(parse([latin1(text)]).refusal).toBeString();
+    expect(parse([latin1("\x16")]).refusal).toContain("TLS");
+    for (const text of ["G", "GET / HTTP/1.1\r", "get"]) expect(parse([latin1(text)]).refusal).toBeNull();
   });
 
   test("a wrong line end is refused when it comes, not when its peer gets tired", () => {
-    expect(tell([latin1("GET / HTTP/1.1\n")]).refusal).toBeString();
-    expect(tell([latin1(chunked("5\r\nhello, w"))]).refusal).toBeString();
+    expect(parse([latin1("GET / HTTP/1.1\n")]).refusal).toBeString();
+    expect(parse([latin1(chunked("5\r\nhello, w"))]).refusal).toBeString();
   });
 });
 
@@ -556,7 +556,7 @@ describe("what a trailer says", () => {
   test("is no header, and ends with the request", () => {
     const trailers = "Authorization: Bearer x\r\nExpect: 100-continue\r\nHost: evil\r\n";
     const first = `POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n2\r\nhi\r\n0\r\n${trailers}\r\n`;
-    const { requests, refusal } = tell([latin1(`${first}GET /next HTTP/1.1\r\nHost: x\r\n\r\n`)]);
+    const { requests, refusal } = parse([latin1(`${first}GET /next HTTP/1.1\r\nHost: x\r\n\r\n`)]);
     expect(refusal).toBeNull();
     expect(requests.map(({ target: at, body }) => [at, body])).toEqual([
       ["/", "hi"],
@@ -606,9 +606,9 @@ describe("everything has a bound", () => {
       bytewise(bytes),
       ...[1, 2, 3, 4, 5].map((before) => cutAt(bytes, bytes.length - before)),
     ];
-    for (const chunks of splits(within)) expect(tell(chunks)).toMatchObject({ refusal: null, requests: [{ ended: true }] });
+    for (const chunks of splits(within)) expect(parse(chunks)).toMatchObject({ refusal: null, requests: [{ ended: true }] });
     for (const chunks of splits(beyond)) {
-      const { refusal, requests } = tell(chunks);
+      const { refusal, requests } = parse(chunks);
       expect(requests.filter(({ ended }) => ended)).toEqual([]);
       expect(statusFor(refusal!)).toBe(status);
     }
@@ -620,8 +620,8 @@ describe("everything has a bound", () => {
       (last: string) => [Buffer.concat([first, latin1(last)])],
       (last: string) => cutAt(Buffer.concat([first, latin1(last)]), first.length + 7, first.length + 9_000),
     ]) {
-      expect(tell(chunks(headOf(kibibytes(16))))).toMatchObject({ refusal: null, requests: [{ body: "hello" }, { ended: true }] });
-      const beyond = tell(chunks(headOf(kibibytes(16) + 1)));
+      expect(parse(chunks(headOf(kibibytes(16))))).toMatchObject({ refusal: null, requests: [{ body: "hello" }, { ended: true }] });
+      const beyond = parse(chunks(headOf(kibibytes(16) + 1)));
       expect([beyond.requests.length, statusFor(beyond.refusal!)]).toEqual([1, 431]);
     }
   });
@@ -634,7 +634,7 @@ describe("everything has a bound", () => {
       yield latin1(start);
       for (; taken < 64 * 1024 * 1024; taken += pieceBytes) yield piece;
     }
-    const { refusal, requests } = tell(endless());
+    const { refusal, requests } = parse(endless());
     expect(refusal).toBeString();
     expect(requests.filter(({ ended }) => ended)).toEqual([]);
     return taken;
@@ -671,7 +671,7 @@ describe("everything has a bound", () => {
 
   test("ever new names of headers, from one client or many, leave nothing behind that grows", () => {
     const rounds = (count: number, salt: string): void => {
-      for (let at = 0; at < count; at++) tell([latin1(`${get}${salt}-${at}: 1\r\n${"n".repeat(40)}${at}: 2\r\n\r\n`)]);
+      for (let at = 0; at < count; at++) parse([latin1(`${get}${salt}-${at}: 1\r\n${"n".repeat(40)}${at}: 2\r\n\r\n`)]);
     };
     rounds(2_000, "a");
     Bun.gc(true);
@@ -701,9 +701,9 @@ describe("whatever a client sends", () => {
   test("never makes it throw or tell a story out of order, and is judged alike however it is cut", () => {
     fc.assert(
       fc.property(anything, places, (bytes, at) => {
-        const whole = tell([bytes]);
-        expect(tell(cutAtFractions(bytes, at))).toEqual(whole);
-        expect(tell(bytewise(bytes))).toEqual(whole);
+        const whole = parse([bytes]);
+        expect(parse(cutAtFractions(bytes, at))).toEqual(whole);
+        expect(parse(bytewise(bytes))).toEqual(whole);
         // All but the last one are complete, and behind one that is not, nothing is read.
         expect(whole.requests.slice(0, -1).every(({ ended }) => ended)).toBe(true);
       }),
@@ -726,6 +726,6 @@ describe("whatever a client sends", () => {
 });
 
 /** Cheaper to compare than an object, for the sweeps. */
-function outline(told: Told): string {
-  return JSON.stringify(told);
+function outline(parsed: Parsed): string {
+  return JSON.stringify(parsed);
 }

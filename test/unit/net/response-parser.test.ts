@@ -22,7 +22,7 @@ import { numRuns } from "../../support/properties.ts";
 setDefaultTimeout(60_000);
 
 /** What a parser told its sink, and what it said of the bytes. Bodies are Latin-1, which compares byte for byte. */
-interface Told {
+interface Parsed {
   readonly head: { readonly status: number; readonly persistent: boolean; readonly headers: Readonly<Record<string, string>> } | null;
   readonly body: string;
   readonly ended: boolean;
@@ -37,8 +37,8 @@ interface Told {
  * Feeds one parser until it refuses. The network uses its memory again as soon as a chunk is taken, so every chunk is
  * overwritten behind the parser's back; and whatever is told out of order is a bug.
  */
-function tell(chunks: Iterable<Uint8Array>, { closes = false } = {}): Told {
-  let head: Told["head"] = null;
+function parse(chunks: Iterable<Uint8Array>, { closes = false } = {}): Parsed {
+  let head: Parsed["head"] = null;
   let ended = false;
   const parts: Uint8Array[] = [];
   const parser = new ResponseParser({
@@ -72,7 +72,7 @@ const places = fractions(6);
 /** A response that is as it should be, and what is to be made of it. */
 interface Sample {
   readonly bytes: Uint8Array;
-  readonly told: Told;
+  readonly parsed: Parsed;
   /** From here on a connection that is closed ends the response properly. */
   readonly wholeFrom: number;
 }
@@ -141,7 +141,7 @@ function assemble(draft: Draft): Sample {
   return {
     bytes,
     wholeFrom: framed ? bytes.length : head.length,
-    told: {
+    parsed: {
       head: { status, persistent: framed && keeps, headers: headersOf(all) },
       body: Buffer.from(body).toString("latin1"),
       ended: framed,
@@ -189,20 +189,20 @@ const shortSamples = shortFramings.map((framing) =>
 describe("a response that is as it should be", () => {
   test("is read alike, head, body and end, wherever the network cuts it in two and when it comes byte by byte", () => {
     fc.assert(
-      fc.property(sample, ({ bytes, told }) => {
-        expect(tell([bytes])).toEqual(told);
-        expect(tell(bytewise(bytes))).toEqual(told);
-        for (let at = 1; at < bytes.length; at++) expect(outline(tell(cutAt(bytes, at)))).toBe(outline(told));
+      fc.property(sample, ({ bytes, parsed }) => {
+        expect(parse([bytes])).toEqual(parsed);
+        expect(parse(bytewise(bytes))).toEqual(parsed);
+        for (let at = 1; at < bytes.length; at++) expect(outline(parse(cutAt(bytes, at)))).toBe(outline(parsed));
       }),
       { numRuns: numRuns(50) },
     );
   });
 
   test("is read alike wherever it is cut in three", () => {
-    for (const { bytes, told } of shortSamples) {
+    for (const { bytes, parsed } of shortSamples) {
       for (let first = 0; first <= bytes.length; first++) {
         for (let second = first; second <= bytes.length; second++) {
-          expect(outline(tell(cutAt(bytes, first, second)))).toBe(outline(told));
+          expect(outline(parse(cutAt(bytes, first, second)))).toBe(outline(parsed));
         }
       }
     }
@@ -210,7 +210,7 @@ describe("a response that is as it should be", () => {
 
   test("is read alike in pieces of any size", () => {
     fc.assert(
-      fc.property(sample, places, ({ bytes, told }, at) => expect(tell(cutAtFractions(bytes, at))).toEqual(told)),
+      fc.property(sample, places, ({ bytes, parsed }, at) => expect(parse(cutAtFractions(bytes, at))).toEqual(parsed)),
       { numRuns: 1_000 },
     );
   });
@@ -220,7 +220,7 @@ describe("a response that is as it should be", () => {
       fc.property(sample, ({ bytes, wholeFrom }) => {
         for (let died = 0; died <= bytes.length; died++) {
           for (const chunks of [[bytes.subarray(0, died)], bytewise(bytes.subarray(0, died))]) {
-            const { missing, ended, refusal } = tell(chunks, { closes: true });
+            const { missing, ended, refusal } = parse(chunks, { closes: true });
             expect(refusal).toBeNull();
             expect({ died, whole: missing === null, ended }).toEqual({ died, whole: died >= wholeFrom, ended: died >= wholeFrom });
           }
@@ -231,13 +231,13 @@ describe("a response that is as it should be", () => {
   });
 
   test("gives its body in the very feed that brings it, and its end in the one that completes it", () => {
-    for (const { bytes, told, wholeFrom } of shortSamples) {
-      const before = tell([bytes.subarray(0, wholeFrom - 1)]);
+    for (const { bytes, parsed, wholeFrom } of shortSamples) {
+      const before = parse([bytes.subarray(0, wholeFrom - 1)]);
       expect(before.ended).toBe(false);
-      expect(told.body.startsWith(before.body)).toBe(true);
-      expect(tell([bytes]).body).toBe(told.body);
+      expect(parsed.body.startsWith(before.body)).toBe(true);
+      expect(parse([bytes]).body).toBe(parsed.body);
     }
-    expect(tell([latin1("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel")]).body).toBe("hel");
+    expect(parse([latin1("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhel")]).body).toBe("hel");
   });
 
   test("has a large body that is the network's own memory, and a small one that does not hold on to it", () => {
@@ -255,7 +255,7 @@ describe("a response that is as it should be", () => {
 
 describe("bytes behind the end", () => {
   test("taint the connection, however they arrive, and are read as nothing", () => {
-    const framed = sample.filter(({ told }) => told.ended);
+    const framed = sample.filter(({ parsed }) => parsed.ended);
     fc.assert(
       fc.property(
         framed,
@@ -263,9 +263,9 @@ describe("bytes behind the end", () => {
         places,
         (first, extra, at) => {
           const bytes = Buffer.concat([first.bytes, extra.bytes]);
-          const expected = { ...first.told, hasExcessBytes: true };
+          const expected = { ...first.parsed, hasExcessBytes: true };
           for (const chunks of [[bytes], [first.bytes, extra.bytes], cutAtFractions(bytes, at), bytewise(bytes)])
-            expect(tell(chunks)).toEqual(expected);
+            expect(parse(chunks)).toEqual(expected);
         },
       ),
       { numRuns: 300 },
@@ -273,17 +273,17 @@ describe("bytes behind the end", () => {
   });
 
   test("are none where there are none: a response alone taints nothing, nor does an empty read behind it", () => {
-    for (const { bytes, told } of shortSamples) expect(tell([bytes, new Uint8Array()])).toEqual(told);
+    for (const { bytes, parsed } of shortSamples) expect(parse([bytes, new Uint8Array()])).toEqual(parsed);
   });
 
   test("of a close-delimited response are its body, up to the close", () => {
-    const told = tell([latin1("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")], { closes: true });
-    expect(told).toMatchObject({ body: "HTTP/1.1 200 OK\r\n\r\n", ended: true, missing: null, hasExcessBytes: false });
-    expect(told.head?.persistent).toBe(false);
+    const parsed = parse([latin1("HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")], { closes: true });
+    expect(parsed).toMatchObject({ body: "HTTP/1.1 200 OK\r\n\r\n", ended: true, missing: null, hasExcessBytes: false });
+    expect(parsed.head?.persistent).toBe(false);
   });
 
   test("taint a 204 that has a body after all", () => {
-    expect(tell([latin1("HTTP/1.1 204 No Content\r\ncontent-length: 4\r\n\r\nfour")])).toMatchObject({
+    expect(parse([latin1("HTTP/1.1 204 No Content\r\ncontent-length: 4\r\n\r\nfour")])).toMatchObject({
       body: "",
       ended: true,
       hasExcessBytes: true,
@@ -309,7 +309,7 @@ describe("a connection is kept for another request", () => {
     [false, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n\r\n"],
   ];
   test.each(rows)("%p: %j", (persistent, head) => {
-    expect(tell([latin1(head)]).head?.persistent).toBe(persistent);
+    expect(parse([latin1(head)]).head?.persistent).toBe(persistent);
   });
 });
 
@@ -426,25 +426,25 @@ describe("a response that could be read in two ways, or in none", () => {
 
   test.each(Object.entries(malformed))("%s is refused with a reason, and never ends", (_, text) => {
     const bytes = latin1(text);
-    const whole = tell([bytes]);
+    const whole = parse([bytes]);
     expect(whole.refusal).toBeString();
     expect(whole.refusal).not.toBe("");
     expect(whole.ended).toBe(false);
-    for (let at = 1; at < bytes.length; at++) expect(tell(cutAt(bytes, at))).toEqual(whole);
-    expect(tell(bytewise(bytes))).toEqual(whole);
+    for (let at = 1; at < bytes.length; at++) expect(parse(cutAt(bytes, at))).toEqual(whole);
+    expect(parse(bytewise(bytes))).toEqual(whole);
   });
 
   test("a change of protocol is told apart from garbage", () => {
-    expect(tell([latin1(malformed["another protocol"]!)]).refusal).toContain("switched");
+    expect(parse([latin1(malformed["another protocol"]!)]).refusal).toContain("switched");
   });
 
   test("what is not HTTP is refused at its first byte that could not be, not when its peer gets tired", () => {
-    for (const text of ["g", "HTTP/2", "HTTP/1.1 200 OK\n", "\0", "\r"]) expect(tell([latin1(text)]).refusal).toBeString();
-    for (const text of ["H", "HTTP/1.", "HTTP/1.1 200 OK\r"]) expect(tell([latin1(text)]).refusal).toBeNull();
+    for (const text of ["g", "HTTP/2", "HTTP/1.1 200 OK\n", "\0", "\r"]) expect(parse([latin1(text)]).refusal).toBeString();
+    for (const text of ["H", "HTTP/1.", "HTTP/1.1 200 OK\r"]) expect(parse([latin1(text)]).refusal).toBeNull();
   });
 
   test("a chunk that runs on is refused at once, not at the end of its line", () => {
-    expect(tell([latin1(chunked("5\r\nhello, w"))]).refusal).toBeString();
+    expect(parse([latin1(chunked("5\r\nhello, w"))]).refusal).toBeString();
   });
 });
 
@@ -486,8 +486,8 @@ describe("everything has a bound", () => {
       bytewise(bytes),
       ...[1, 2, 3, 4, 5].map((before) => cutAt(bytes, bytes.length - before)),
     ];
-    for (const chunks of splits(within)) expect(tell(chunks)).toMatchObject({ refusal: null, ended: true });
-    for (const chunks of splits(beyond)) expect(tell(chunks)).toMatchObject({ refusal: expect.any(String), ended: false });
+    for (const chunks of splits(within)) expect(parse(chunks)).toMatchObject({ refusal: null, ended: true });
+    for (const chunks of splits(beyond)) expect(parse(chunks)).toMatchObject({ refusal: expect.any(String), ended: false });
   });
 
   /** How many bytes a parser takes of something without an end. */
@@ -498,7 +498,7 @@ describe("everything has a bound", () => {
       yield latin1(start);
       for (; taken < 64 * 1024 * 1024; taken += pieceBytes) yield piece;
     }
-    const { refusal, ended } = tell(endless());
+    const { refusal, ended } = parse(endless());
     expect(refusal).toBeString();
     expect(ended).toBe(false);
     return taken;
@@ -520,7 +520,7 @@ describe("everything has a bound", () => {
   });
 
   test("headers that fit the head are refused where they are too many", () => {
-    const { refusal } = tell([latin1(headers(10_000 / 4))]);
+    const { refusal } = parse([latin1(headers(10_000 / 4))]);
     expect(refusal).toContain("headers");
   });
 
@@ -569,9 +569,9 @@ describe("whatever an upstream sends", () => {
   test("never makes it throw or tell a story out of order, and is judged alike however it is cut", () => {
     fc.assert(
       fc.property(anything, places, (bytes, at) => {
-        const whole = tell([bytes], { closes: true });
-        expect(tell(cutAtFractions(bytes, at), { closes: true })).toEqual(whole);
-        expect(tell(bytewise(bytes), { closes: true })).toEqual(whole);
+        const whole = parse([bytes], { closes: true });
+        expect(parse(cutAtFractions(bytes, at), { closes: true })).toEqual(whole);
+        expect(parse(bytewise(bytes), { closes: true })).toEqual(whole);
         // It is refused, or it lacks something, or it is complete: one of them, and no two.
         expect([whole.refusal !== null, whole.refusal === null && whole.missing !== null, whole.ended].filter(Boolean).length).toBe(1);
       }),
@@ -595,16 +595,16 @@ describe("whatever an upstream sends", () => {
 });
 
 /** Cheaper to compare than an object, for the sweeps. */
-function outline(told: Told): string {
-  return JSON.stringify(told);
+function outline(parsed: Parsed): string {
+  return JSON.stringify(parsed);
 }
 
 test("a parser reads one response after the other, each for whoever asked for it and as if it were the first", () => {
-  const told: string[] = [];
+  const parsed: string[] = [];
   const sink = (name: string): ConstructorParameters<typeof ResponseParser>[0] => ({
-    onHead: (status) => void told.push(`${name} ${status}`),
-    onBody: (bytes) => void told.push(`${name} ${Buffer.from(bytes).toString("latin1")}`),
-    onEnd: () => void told.push(`${name} over`),
+    onHead: (status) => void parsed.push(`${name} ${status}`),
+    onBody: (bytes) => void parsed.push(`${name} ${Buffer.from(bytes).toString("latin1")}`),
+    onEnd: () => void parsed.push(`${name} over`),
   });
   const parser = new ResponseParser(sink("nobody"));
   // As many as one response may have before it.
@@ -619,7 +619,7 @@ test("a parser reads one response after the other, each for whoever asked for it
     for (const bytes of bytewise(Buffer.from(`${interims}HTTP/1.1 200 OK\r\n${answer}`, "latin1")))
       expect(parser.feed(Buffer.from(bytes))).toBeNull();
     expect(parser.isComplete).toBeTrue();
-    expect(told.splice(0)).toEqual([`${nth} 200`, `${nth} o`, `${nth} k`, `${nth} over`]);
+    expect(parsed.splice(0)).toEqual([`${nth} 200`, `${nth} o`, `${nth} k`, `${nth} over`]);
   }
   expect(parser.hasExcessBytes).toBeFalse();
 });

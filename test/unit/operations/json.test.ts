@@ -205,17 +205,17 @@ describe("a document is accepted exactly when JSON.parse accepts it", () => {
   });
 
   test("says what is wrong, and where", () => {
-    const told = (text: string) => {
+    const messageOf = (text: string) => {
       const scan = scanText(text);
       return scan.ok ? "fine" : `${scan.message} (${scan.at})`;
     };
-    expect(told("")).toBe("unexpected end at byte 0 (0)");
-    expect(told('{"a":1')).toBe("unexpected end at byte 6 (6)");
-    expect(told('{"a":1,}')).toBe("unexpected character at byte 7 (7)");
-    expect(told('{"a":01}')).toBe("unexpected character at byte 6 (6)");
-    expect(told('["a\nb"]')).toBe("unexpected character at byte 3 (3)");
-    expect(told('["a\\x"]')).toBe("unknown escape at byte 3 (3)");
-    expect(told("{} x")).toBe("unexpected character at byte 3 (3)");
+    expect(messageOf("")).toBe("unexpected end at byte 0 (0)");
+    expect(messageOf('{"a":1')).toBe("unexpected end at byte 6 (6)");
+    expect(messageOf('{"a":1,}')).toBe("unexpected character at byte 7 (7)");
+    expect(messageOf('{"a":01}')).toBe("unexpected character at byte 6 (6)");
+    expect(messageOf('["a\nb"]')).toBe("unexpected character at byte 3 (3)");
+    expect(messageOf('["a\\x"]')).toBe("unknown escape at byte 3 (3)");
+    expect(messageOf("{} x")).toBe("unexpected character at byte 3 (3)");
   });
 });
 

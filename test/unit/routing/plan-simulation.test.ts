@@ -97,8 +97,8 @@ describe("a faulty channel beside a healthy one", () => {
 
   test("recovering: back after two probes, with a slow start", () => {
     let recoversMs = Infinity;
-    const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
-    const simulation = new Simulation(route([a, b]), { a: mended, b: well() }, diceOf(8));
+    const recovering: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
+    const simulation = new Simulation(route([a, b]), { a: recovering, b: well() }, diceOf(8));
     recoversMs = simulation.startMs + 12_000;
     simulation.run(50, 90);
     const after = sentTo(simulation, "a").filter(({ atMs }) => atMs >= recoversMs);
@@ -115,8 +115,8 @@ describe("a faulty channel beside a healthy one", () => {
 
   test("a first tier that recovers takes its traffic back from the fallback", () => {
     let recoversMs = Infinity;
-    const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
-    const simulation = new Simulation(route([a], [b]), { a: mended, b: well() }, diceOf(9));
+    const recovering: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
+    const simulation = new Simulation(route([a], [b]), { a: recovering, b: well() }, diceOf(9));
     recoversMs = simulation.startMs + 20_000;
     simulation.run(20, 120);
     const late = simulation.sent.filter(({ atMs }) => atMs > simulation.startMs + 60_000);
@@ -161,8 +161,8 @@ describe("a route with a single channel", () => {
     "failing for two minutes at %p requests a second, then well: the first success comes within five seconds",
     (rate) => {
       let recoversMs = Infinity;
-      const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
-      const simulation = new Simulation(route([a]), { a: mended }, diceOf(13));
+      const recovering: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
+      const simulation = new Simulation(route([a]), { a: recovering }, diceOf(13));
       recoversMs = simulation.startMs + 120_000;
       simulation.run(rate, 150);
       const first = simulation.answered.find(({ atMs, outcome }) => atMs >= recoversMs && outcome === "served");
@@ -202,8 +202,8 @@ describe("a route with a single channel", () => {
 describe("when all channels are down", () => {
   test("the first to recover is found, even if another's cool-down ends sooner", () => {
     let recoversMs = Infinity;
-    const mended: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
-    const simulation = new Simulation(route([a, b, c]), { a: dead(), b: dead(), c: mended }, diceOf(18));
+    const recovering: Upstream = (nowMs) => (nowMs >= recoversMs ? { tookMs: 300, failure: null } : { tookMs: 30, failure: overloaded });
+    const simulation = new Simulation(route([a, b, c]), { a: dead(), b: dead(), c: recovering }, diceOf(18));
     recoversMs = simulation.startMs + 100_000;
     simulation.run(20, 130);
     const first = simulation.answered.find(({ outcome, atMs }) => atMs >= recoversMs && outcome === "served");

@@ -31,7 +31,7 @@ function halfOpen(table: Tables, scope: string): Health {
   return open(table, scope, -1_000);
 }
 
-function told(table: Tables, scope: string, forMs: number): void {
+function coolDown(table: Tables, scope: string, forMs: number): void {
   table.health.set(scope, failing(1, limited(forMs), nowMs));
 }
 
@@ -240,7 +240,7 @@ describe("a plan with some unhealthy candidates", () => {
     expect(first).toEqual({ ok: true, mode: "normal", candidates: [{ candidate: a, tier: 0, probe: false }], skipped: [] });
     expect(ahead(planInput(only, table))).toEqual(first);
     expect(refused(planInput(only, table, { channelInFlight: () => 512 })).kind).toBe("saturated");
-    told(table, a.scopes.host, 30_000);
+    coolDown(table, a.scopes.host, 30_000);
     expect(refused(planInput(only, table)).kind).toBe("rate_limited");
     table.health.clear();
     halfOpen(table, a.scopes.credential);
@@ -262,7 +262,7 @@ describe("a plan with some unhealthy candidates", () => {
   test("does not send a long prompt to a small fallback only because the large one is down", () => {
     const small = candidate("small", { contextTokens: 8_000 });
     const table = tables();
-    told(table, b.scopes.deployment, 30_000);
+    coolDown(table, b.scopes.deployment, 30_000);
     expect(refused(planInput(route([b], [small]), table, { promptTokensEstimate: 50_000 })).kind).toBe("rate_limited");
   });
 
@@ -347,8 +347,8 @@ describe("a plan without healthy candidates", () => {
 
   test("respects the waits that all upstreams asked for, and names the shortest", () => {
     const table = tables();
-    told(table, a.scopes.deployment, 40_000);
-    told(table, b.scopes.deployment, 20_000);
+    coolDown(table, a.scopes.deployment, 40_000);
+    coolDown(table, b.scopes.deployment, 20_000);
     const found = refused(planInput(route([a, b]), table));
     expect(found).toMatchObject({ kind: "rate_limited", soonestMs: 20_000, waitMs: null });
     expect(found.skipped.map(({ cause }) => cause)).toEqual(["rate_limited", "rate_limited"]);
@@ -356,13 +356,13 @@ describe("a plan without healthy candidates", () => {
 
   test("a single deployment that asked for a wait is not asked either", () => {
     const table = tables();
-    told(table, a.scopes.deployment, 40_000);
+    coolDown(table, a.scopes.deployment, 40_000);
     expect(refused(planInput(route([a]), table)).kind).toBe("rate_limited");
   });
 
   test("a short wait is waited for if it is a small part of the remaining time", () => {
     const table = tables();
-    told(table, a.scopes.deployment, 3_000);
+    coolDown(table, a.scopes.deployment, 3_000);
     const { waitMs } = refused(planInput(route([a]), table));
     expect(waitMs).toBeGreaterThanOrEqual(3_000);
     expect(waitMs).toBeLessThanOrEqual(3_600);
@@ -453,7 +453,7 @@ describe("a plan without healthy candidates", () => {
     let health: Health | undefined;
     for (let time = 0; time < 5; time += 1) health = afterFailure(health, failure("timed_out", ""), nowMs, () => 0.5, nowMs - 60_000);
     table.health.set(slow.scopes.deployment, health!);
-    told(table, limits.scopes.deployment, 30_000);
+    coolDown(table, limits.scopes.deployment, 30_000);
     const found = ahead(planInput(route([quick, slow, limits, a]), table));
     expect([found.mode, names(found), namesOf(found.reserve!)]).toEqual(["normal", ["a"], ["quick"]]);
   });
@@ -461,14 +461,14 @@ describe("a plan without healthy candidates", () => {
   test("a last resort is never a candidate that asked for a wait", () => {
     const table = tables();
     open(table, a.scopes.deployment, 4_000);
-    told(table, b.scopes.deployment, 1_000);
+    coolDown(table, b.scopes.deployment, 1_000);
     expect(names(ahead(planInput(route([a, b]), table)))).toEqual(["a"]);
   });
 
   test("of two scopes the longer wait counts, and the candidate is not asked if either wait was requested by the upstream", () => {
     const grouped = candidate("g", { quota: "org" });
     const table = tables();
-    told(table, grouped.scopes.deployment, 2_000);
+    coolDown(table, grouped.scopes.deployment, 2_000);
     open(table, grouped.scopes.quota!, 4_000);
     expect(refused(planInput(route([grouped]), table))).toMatchObject({ soonestMs: 4_000 });
     open(table, grouped.scopes.deployment, 3_000);
@@ -526,7 +526,7 @@ describe("any plan", () => {
             const scope = made.scopes.deployment;
             if (one === "open") open(table, scope);
             if (one === "half_open") halfOpen(table, scope);
-            if (one === "told") told(table, scope, 30_000);
+            if (one === "told") coolDown(table, scope, 30_000);
             if (one === "probing") table.health.set(scope, withProbe(halfOpen(table, scope), nowMs));
             if (one === "full") full.add(made.deployment.channel.name);
             return made;

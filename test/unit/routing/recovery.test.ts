@@ -96,14 +96,14 @@ describe("whenever one channel of a route is healthy, some call reaches it withi
   }
 
   /** Until when each channel asked not to be called, by what it said so far: that is obeyed. */
-  function toldBy({ sent }: Simulation, script: Script): (name: string, atMs: number) => number {
-    const told = sent.map(({ channel, atMs }) => {
+  function waitsBy({ sent }: Simulation, script: Script): (name: string, atMs: number) => number {
+    const waits = sent.map(({ channel, atMs }) => {
       const state = script(channel, atMs);
       const outage = state === "well" ? null : outages[state];
       return { channel, atMs, untilMs: outage?.failure.retryAfterMs == null ? 0 : atMs + outage.tookMs + outage.failure.retryAfterMs };
     });
     return (name, atMs) =>
-      told.reduce((latest, one) => (one.channel === name && one.atMs <= atMs ? Math.max(latest, one.untilMs) : latest), 0);
+      waits.reduce((latest, one) => (one.channel === name && one.atMs <= atMs ? Math.max(latest, one.untilMs) : latest), 0);
   }
 
   const everyMs = (fromMs: number, toMs: number, stepMs: number): readonly number[] =>
@@ -115,12 +115,12 @@ describe("whenever one channel of a route is healthy, some call reaches it withi
       fc.property(fc.constantFrom(...Object.keys(routes)), fc.tuple(phases, phases, phases), fc.integer(), (shape, scripts, seed) => {
         const script = scriptOf(shape, scripts);
         const simulation = simulate(routes[shape]!, script, seed, 5, seconds);
-        const told = toldBy(simulation, script);
+        const waits = waitsBy(simulation, script);
         const names = namesOf(routes[shape]!);
         for (const fromMs of everyMs(startMs, startMs + (seconds - 3) * 1_000, 500)) {
           const toMs = fromMs + 2_000;
           const moments = everyMs(fromMs, toMs, 50);
-          const healthy = names.filter((name) => moments.every((atMs) => script(name, atMs) === "well") && told(name, fromMs) <= fromMs);
+          const healthy = names.filter((name) => moments.every((atMs) => script(name, atMs) === "well") && waits(name, fromMs) <= fromMs);
           const sent = simulation.sent.filter(({ atMs }) => atMs >= fromMs && atMs <= toMs);
           // Of one that was well and says nothing any more nobody knows before the first calls have waited in vain.
           const isSilent = ({ channel, atMs, lastResort, probe }: Sent): boolean => {

@@ -193,13 +193,13 @@ describe("a whole answer", () => {
     ],
     [null, { input_tokens: 9, output_tokens: 2 }],
     [{}, { input_tokens: 9, output_tokens: 2 }],
-  ])("with the usage %j", (usage, told) => {
+  ])("with the usage %j", (usage, expected) => {
     const message = messageOf({
       parts: [{ kind: "text", text: "seven" }],
       usage: usage === null ? null : { ...nothingCounted, ...usage },
     });
     expect(contextOf().request.promptTokensEstimate).toBe(9);
-    expect(message.usage).toMatchObject(told);
+    expect(message.usage).toMatchObject(expected);
   });
 });
 

@@ -117,11 +117,11 @@ function framesIn(bytes: Uint8Array, lacing: number): readonly Uint8Array[] {
       for (; bytes[at] === 255; at++) size += 255;
       size += bytes[at++] ?? 0;
     } else {
-      const told = ebmlNumberAt(bytes, at);
-      if (told === null) return [];
+      const parsed = ebmlNumberAt(bytes, at);
+      if (parsed === null) return [];
       // The first is a length, those behind it are how much longer each is than the one before.
-      size = index === 0 ? told.value : sizes[index - 1]! + told.value - (2 ** (7 * told.lengthBytes - 1) - 1);
-      at += told.lengthBytes;
+      size = index === 0 ? parsed.value : sizes[index - 1]! + parsed.value - (2 ** (7 * parsed.lengthBytes - 1) - 1);
+      at += parsed.lengthBytes;
     }
     sizes.push(size);
   }

@@ -61,7 +61,7 @@ export async function makeMp3Decoder(): Promise<StreamDecoder> {
   };
 
   const { _decoder: handle, _input: input, _output: output, _common: common } = library;
-  const { _samplesDecodedPtr: counted, _sampleRatePtr: rated, _errorStringPtr: told } = library;
+  const { _samplesDecodedPtr: counted, _sampleRatePtr: rated, _errorStringPtr: message } = library;
 
   const feed = (bytes: Uint8Array): Float32Array[] => {
     const { wasm } = common;
@@ -71,7 +71,7 @@ export async function makeMp3Decoder(): Promise<StreamDecoder> {
     let code = wasm.mpeg_decoder_feed(handle, input.ptr, bytes.length);
     for (let failures = 0; code !== needMore && failures < bytes.length;) {
       counted.buf[0] = 0;
-      code = wasm.mpeg_decoder_read(handle, output.ptr, output.len, counted.ptr, rated.ptr, told.ptr);
+      code = wasm.mpeg_decoder_read(handle, output.ptr, output.len, counted.ptr, rated.ptr, message.ptr);
       const count = counted.buf[0];
       if (count > 0) {
         given.push(...steady(mixed(output.buf, count), rated.buf[0]!));
