@@ -7,8 +7,9 @@ import { fileSchema } from "../../src/config/schema.ts";
 import type { Key } from "../../src/keys/key.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
 import { unlimited, unlimitedRates } from "../../src/limits/limits.ts";
-import { codeOf, newKey, startAdmin, storeText, tester, type AdminWorld, type Called, type ErrorBody } from "../support/admin.ts";
+import { codeOf, startAdmin, storeText, tester, type AdminWorld, type Called, type ErrorBody } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
+import { newKey } from "../support/new-key.ts";
 
 const random = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));
 

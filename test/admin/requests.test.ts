@@ -2,8 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import type { ExplainRequest, Explained } from "../../src/admin/services.ts";
 import type { AttemptReceipt } from "../../src/usage/receipt.ts";
-import { codeOf, newKey, startAdmin, tester, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
+import { codeOf, startAdmin, tester, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
+import { newKey } from "../support/new-key.ts";
 
 async function rig(options: StartOptions = {}) {
   const world = await startAdmin(options);

@@ -5,8 +5,9 @@ import { csvCell, csvOf, type CsvValue } from "../../src/usage/csv.ts";
 import { parsePastMoment } from "../../src/usage/time-text.ts";
 import { readUsageColumns, usageFigures, usageHeadings } from "../../src/usage/usage-view.ts";
 import type { UsageRow } from "../../src/usage/usage-row.ts";
-import { codeOf, newKey, startAdmin, tester, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
+import { codeOf, startAdmin, tester, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
+import { newKey } from "../support/new-key.ts";
 import { anyText } from "../support/properties.ts";
 
 const dayMs = 86_400_000;

@@ -13,6 +13,7 @@ import { CommandLine } from "../support/command-line.ts";
 import { engines, freshPostgresUrl } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway } from "../support/gateway.ts";
+import { newKey } from "../support/new-key.ts";
 import { anyText } from "../support/properties.ts";
 import { ada } from "../support/storage-world.ts";
 
@@ -28,17 +29,6 @@ interface ShownKey {
   readonly tokens: readonly { readonly last4: string; readonly expires_at: string | null }[];
   readonly [field: string]: unknown;
 }
-
-const usual = {
-  owner: null,
-  note: null,
-  models: null,
-  operations: null,
-  channels: null,
-  expiresMs: null,
-  limits: unlimited,
-  splits: { audio: false, input: false },
-};
 
 describe("a key that is made", () => {
   test("is printed once, alone on standard output, and is nowhere in the data folder", async () => {
@@ -268,7 +258,7 @@ test("a long list is printed in full, or up to the limit", async () => {
   const cli = new CommandLine();
   await cli.withStorage(async ({ keys }) => {
     for (let at = 0; at < 450; at++)
-      await keys.create(`id-${at}`, { ...usual, name: `name-${at}` }, { digest: `digest-${at}`, last4: "abcd" }, ada);
+      await keys.create(`id-${at}`, { ...newKey, name: `name-${at}` }, { digest: `digest-${at}`, last4: "abcd" }, ada);
   });
   expect(new Set((await cli.json<ShownKey[]>("keys", "list")).map(({ id }) => id)).size).toBe(450);
   const some = await cli.here(["keys", "list", "--limit", "201"]);
@@ -279,7 +269,7 @@ test("a long list is printed in full, or up to the limit", async () => {
 test("text of the store cannot move the cursor of a terminal, and times are local", async () => {
   const cli = new CommandLine();
   const createdMs = await cli.withStorage(async ({ keys }) => {
-    const key = { ...usual, name: "evil\u001b[2J\u202e", owner: "a\nb" };
+    const key = { ...newKey, name: "evil\u001b[2J\u202e", owner: "a\nb" };
     return (await keys.create("evil", key, { digest: "digest", last4: "\u0007\u0007\u0007\u0007" }, ada)).createdMs;
   });
   for (const command of ["keys list", "keys show evil", "audit", "keys list --json"]) {

@@ -13,57 +13,36 @@ import OpenAI, {
 import { LengthFinishReasonError } from "openai/core/error";
 import { zodFunction, zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
-import { openWorld, type World } from "../support/client-world.ts";
+import { chatBehaviours, openWorld, type World } from "../support/client-world.ts";
 import { eventually } from "../support/eventually.ts";
 
 setDefaultTimeout(60_000);
 
 type Params = OpenAI.ChatCompletionCreateParams;
 
-/** Each twice: what one call taught the gateway about an upstream must not decide what the next one meets. */
-const refusing = Object.fromEntries(
-  Object.entries({
-    "status-400": "fault:status@400",
-    "status-401": "fault:status@401",
-    "status-403": "fault:status@403",
-    "status-404": "fault:status@404",
-    "status-413": "fault:status@413",
-    "status-422": "fault:status@422",
-    "status-429": "fault:status@429",
-    "status-500": "fault:status@500",
-    "status-502": "fault:status-html@502",
-    "status-503": "fault:status@503",
-    "status-529": "fault:status@529",
-    reset: "fault:rst-before-headers",
-    "not-json": "fault:html-200",
-    "error-in-200": "fault:error-in-200",
-    "context-length": "fault:context-length",
-  }).flatMap(([name, behaviour]) => [
-    [name, behaviour],
-    [`${name}-streamed`, behaviour],
-  ]),
-);
+const refusals = {
+  "status-400": "fault:status@400",
+  "status-401": "fault:status@401",
+  "status-403": "fault:status@403",
+  "status-404": "fault:status@404",
+  "status-413": "fault:status@413",
+  "status-422": "fault:status@422",
+  "status-429": "fault:status@429",
+  "status-500": "fault:status@500",
+  "status-502": "fault:status-html@502",
+  "status-503": "fault:status@503",
+  "status-529": "fault:status@529",
+  reset: "fault:rst-before-headers",
+  "not-json": "fault:html-200",
+  "error-in-200": "fault:error-in-200",
+  "context-length": "fault:context-length",
+};
 
 let world: World;
 let client: OpenAI;
 
 beforeAll(async () => {
-  world = await openWorld({
-    plain: "ok",
-    paced: "fault:pace@5+tokens@2000",
-    crlf: "fault:crlf",
-    commented: "fault:comments",
-    fields: "fault:event-id-retry-fields",
-    dripped: "fault:byte-by-byte+multi-byte",
-    "no-done": "fault:no-done",
-    "no-blank": "fault:no-final-blank-line",
-    "usage-on-finish": "fault:usage-on-finish-chunk",
-    length: "fault:finish@length",
-    ...refusing,
-    "broken-midway": "fault:rst-after@3",
-    "ended-midway": "fault:end-after@3",
-    "error-midway": "fault:sse-error-after@3",
-  });
+  world = await openWorld(chatBehaviours(refusals));
   client = new OpenAI({ apiKey: world.key, baseURL: world.baseURL });
 });
 

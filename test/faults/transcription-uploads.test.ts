@@ -1,12 +1,22 @@
 // Needs: quiet. It mostly waits for uploads that stall.
 import { afterEach, expect, setDefaultTimeout } from "bun:test";
-import { accessLine, formOf, noUploadLeft, open, openTranscription, recording, transcribe, uploadsOf } from "../support/audio-call.ts";
+import {
+  accessLine,
+  beginUpload,
+  formOf,
+  noUploadLeft,
+  open,
+  openTranscription,
+  recording,
+  transcribe,
+  uploadsOf,
+} from "../support/audio-call.ts";
 import { expectTranscript } from "../support/audio-outcome.ts";
 import { eventually } from "../support/eventually.ts";
 import { expectRefusal } from "../support/outcome.ts";
-import { RawConnection } from "../support/raw-connection.ts";
+import type { RawConnection } from "../support/raw-connection.ts";
 import { RawResponse } from "../support/raw-response.ts";
-import { clientKey, Stage, type Row } from "../support/stage.ts";
+import { Stage, type Row } from "../support/stage.ts";
 import { slowed } from "../support/slowed.ts";
 
 setDefaultTimeout(60_000);
@@ -28,18 +38,7 @@ class Stuck {
   ) {}
 
   static async begin(row: Row, id: string): Promise<Stuck> {
-    const { body, type } = formOf([["model", row.model]], large);
-    const headers = {
-      Host: "gateway",
-      Authorization: `Bearer ${clientKey}`,
-      "Content-Type": type,
-      "Content-Length": String(body.length),
-      "x-request-id": id,
-    };
-    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    row.calls += 1;
-    const connection = await RawConnection.open(row.gateway.url);
-    await connection.send(Buffer.from(`POST /v1/audio/transcriptions HTTP/1.1\r\n${lines.join("")}\r\n`));
+    const { connection, body } = await beginUpload(row, id, large);
     await connection.send(body.subarray(0, -1));
     return new Stuck(id, connection, body.subarray(-1));
   }

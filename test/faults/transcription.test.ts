@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, setDefaultTimeout } from "bun:test";
 import {
   accessLine,
+  beginUpload,
   formOf,
   noUploadLeft,
   open,
@@ -16,9 +17,8 @@ import { expectTranscript, expectUpload, lastAttempt, transcriptIn } from "../su
 import type { Attempt } from "../support/chaos/ledger.ts";
 import { eventually } from "../support/eventually.ts";
 import { expectRefusal, expectToldInBand } from "../support/outcome.ts";
-import { RawConnection } from "../support/raw-connection.ts";
 import { refusedUrl } from "../support/refused-port.ts";
-import { clientKey, Stage, type Row } from "../support/stage.ts";
+import { Stage, type Row } from "../support/stage.ts";
 import { slowed, slowedSettingMs } from "../support/slowed.ts";
 
 setDefaultTimeout(60_000);
@@ -544,18 +544,7 @@ describe("a client that leaves", () => {
     Array.from({ length: 12 }, (_, mebibytes) => ({ label: `${mebibytes} MiB`, mebibytes })),
     async (row, { mebibytes }) => {
       const id = `upload-left-${mebibytes}`;
-      const { body, type } = formOf([["model", row.model]], twelve);
-      const headers = {
-        Host: "gateway",
-        Authorization: `Bearer ${clientKey}`,
-        "Content-Type": type,
-        "Content-Length": String(body.length),
-        "x-request-id": id,
-      };
-      const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-      row.calls += 1;
-      const connection = await RawConnection.open(row.gateway.url);
-      await connection.send(Buffer.from(`POST /v1/audio/transcriptions HTTP/1.1\r\n${lines.join("")}\r\n`));
+      const { connection, body } = await beginUpload(row, id, twelve);
       await connection.send(body.subarray(0, mebibytes * mebibyte + 500));
       if (mebibytes % 2 === 0) connection.close();
       else connection.reset();

@@ -12,7 +12,7 @@ import type { LogLine } from "../support/gateway.ts";
 import { expectRefusal, expectToldInBand, expectWhole } from "../support/outcome.ts";
 import { numRuns } from "../support/properties.ts";
 import { refusedUrl } from "../support/refused-port.ts";
-import { Stage, type GroupOptions, type Row } from "../support/stage.ts";
+import { type GroupOptions, kinds, type Row, Stage, variants } from "../support/stage.ts";
 import { makeCertificates, type Certificates } from "../support/tls.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -30,16 +30,6 @@ afterAll(async () => {
 const stage = new Stage({ env: trustingOurAuthority });
 /** Failures to connect are held against a host, so each variant has its own. */
 let addresses = 4_400;
-
-/** An answer that is whole before its first byte is sent, and one that is relayed as it comes; with and without a fallback. */
-const kinds = [
-  { label: "whole", stream: false },
-  { label: "stream", stream: true },
-] as const;
-const variants = kinds.flatMap((one) => [
-  { ...one, alone: false },
-  { label: `${one.label}, alone`, stream: one.stream, alone: true },
-]);
 
 describe("an upstream that is not there", () => {
   interface Absence {

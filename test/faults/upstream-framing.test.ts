@@ -4,18 +4,9 @@ import { readChat } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { textOfOneAttempt } from "../support/invariants.ts";
 import { expectInterrupted, expectRefusal, expectWhole } from "../support/outcome.ts";
-import { Stage } from "../support/stage.ts";
+import { kinds, Stage, variants } from "../support/stage.ts";
 
 const stage = new Stage();
-
-const kinds = [
-  { label: "whole", stream: false },
-  { label: "stream", stream: true },
-] as const;
-const variants = kinds.flatMap((one) => [
-  { ...one, alone: false },
-  { label: `${one.label}, alone`, stream: one.stream, alone: true },
-]);
 
 /** An answer that cannot be understood is the upstream's fault: somebody else is asked, or the client is told. */
 function arePassedOver(

@@ -1,18 +1,9 @@
 // Needs: quiet. It mostly waits for upstreams that stall.
 import { describe, expect } from "bun:test";
 import { expectInterrupted, expectRefusal, expectWhole } from "../support/outcome.ts";
-import { Stage } from "../support/stage.ts";
+import { kinds, Stage, variants } from "../support/stage.ts";
 
 const stage = new Stage();
-
-const kinds = [
-  { label: "whole", stream: false },
-  { label: "stream", stream: true },
-] as const;
-const variants = kinds.flatMap((one) => [
-  { ...one, alone: false },
-  { label: `${one.label}, alone`, stream: one.stream, alone: true },
-]);
 
 interface Mistake {
   readonly what: string;

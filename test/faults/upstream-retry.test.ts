@@ -3,21 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import type { ChatReply } from "../support/client.ts";
 import { expectRefusal, expectWhole } from "../support/outcome.ts";
-import { Stage, type Row } from "../support/stage.ts";
+import { kinds, type Row, Stage, variants } from "../support/stage.ts";
 import { slowed } from "../support/slowed.ts";
 
 /** What a call may take in all, so that nobody waits for a limit longer than that. */
 const deadlineMs = 4_000;
 const stage = new Stage({ config: { routing: { deadlines: { stream: `${deadlineMs}ms`, whole: `${deadlineMs}ms` } } } });
-
-const kinds = [
-  { label: "whole", stream: false },
-  { label: "stream", stream: true },
-] as const;
-const variants = kinds.flatMap((one) => [
-  { ...one, alone: false },
-  { label: `${one.label}, alone`, stream: one.stream, alone: true },
-]);
 
 /** The first line that says the gateway stays away from the first channel. */
 async function coolingOf(row: Row): Promise<Readonly<Record<string, unknown>>> {

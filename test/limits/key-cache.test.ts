@@ -5,23 +5,16 @@ import { Follower } from "../../src/gateway/follower.ts";
 import { KeyCache } from "../../src/gateway/admission/key-cache.ts";
 import { StorageError, type ChangedKey, type OpenedKey, type Storage } from "../../src/gateway/storage.ts";
 import { KeyRing } from "../../src/http/authenticate.ts";
-import { unlimited } from "../../src/limits/limits.ts";
 import type { StoredKey } from "../../src/keys/stored-key.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { newToken } from "../support/keys.ts";
+import { newKey } from "../support/new-key.ts";
 
 function storedKey(id: string, more: Partial<StoredKey> = {}): StoredKey {
   return {
+    ...newKey,
     id,
     name: id,
-    models: null,
-    operations: null,
-    channels: null,
-    expiresMs: null,
-    splits: { audio: false, input: false },
-    limits: unlimited,
-    owner: null,
-    note: null,
     createdMs: 0,
     revokedMs: null,
     lastUsedMs: null,

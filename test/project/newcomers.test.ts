@@ -9,10 +9,11 @@ import { modelTimes } from "../../src/gateway/snapshot.ts";
 import { errorEvent, shownAs } from "../../src/http/errors.ts";
 import { baseUrlMistake, servedRoutes } from "../../src/http/routes.ts";
 import { UnknownRoutes, type UnknownRoute } from "../../src/http/unknown-routes.ts";
-import { failure, ofLocalEngine, type FailureKind } from "../../src/operations/failure.ts";
+import { failure, ofLocalEngine } from "../../src/operations/failure.ts";
 import { operations, operationsNamed } from "../../src/operations/operation.ts";
 import { rawRequest } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
+import { kindsOfAttempts } from "../support/failure-kinds.ts";
 import { startGateway, type LogLine } from "../support/gateway.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 
@@ -203,32 +204,7 @@ describe("a start that fails says what to do", () => {
 });
 
 describe("a failure of an engine of this machine", () => {
-  const kinds: readonly FailureKind[] = [
-    "unreachable",
-    "tls_failed",
-    "connect_timeout",
-    "stale_socket",
-    "disconnected",
-    "timed_out",
-    "overloaded",
-    "rate_limited",
-    "quota_exhausted",
-    "unauthorized",
-    "model_missing",
-    "misconfigured",
-    "redirected",
-    "invalid_request",
-    "too_large",
-    "context_length",
-    "content_policy",
-    "bad_response",
-    "model_failed",
-    "unsupported",
-    "interrupted",
-    "deadline",
-  ];
-
-  test.each(kinds)("is never called the upstream: %s", (kind) => {
+  test.each(kindsOfAttempts)("is never called the upstream: %s", (kind) => {
     for (const status of [null, 503]) {
       const cause = ofLocalEngine(failure(kind, "it crashed", { status }));
       expect(JSON.stringify(shownAs(cause))).not.toContain("upstream");

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { openWorld, type World } from "../support/client-world.ts";
+import { chatBehaviours, openWorld, type World } from "../support/client-world.ts";
 
 /** Opens a world for each file of tests, lets pytest run against it, and says how it went. Arguments go to pytest. */
 const refusals = {
@@ -18,30 +18,7 @@ const refusals = {
   "context-length": "fault:context-length",
 };
 
-// Each twice: what one call taught the gateway about an upstream must not decide what the next one meets.
-const refusing = Object.fromEntries(
-  Object.entries(refusals).flatMap(([name, behaviour]) => [
-    [name, behaviour],
-    [`${name}-streamed`, behaviour],
-  ]),
-);
-
-const behaviours = {
-  plain: "ok",
-  paced: "fault:pace@5+tokens@2000",
-  crlf: "fault:crlf",
-  commented: "fault:comments",
-  fields: "fault:event-id-retry-fields",
-  dripped: "fault:byte-by-byte+multi-byte",
-  "no-done": "fault:no-done",
-  "no-blank": "fault:no-final-blank-line",
-  "usage-on-finish": "fault:usage-on-finish-chunk",
-  length: "fault:finish@length",
-  ...refusing,
-  "broken-midway": "fault:rst-after@3",
-  "ended-midway": "fault:end-after@3",
-  "error-midway": "fault:sse-error-after@3",
-};
+const behaviours = chatBehaviours(refusals);
 
 const files = [
   ["openai", "test_openai.py"],

@@ -9,8 +9,9 @@ import type { Database } from "../../src/store/database.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import { makeChannelSecrets } from "../../src/store/secrets/channel-secrets.ts";
-import { goodPassword, newKey, startAdmin, tester, type AdminWorld, type Called } from "../support/admin.ts";
+import { goodPassword, startAdmin, tester, type AdminWorld, type Called } from "../support/admin.ts";
 import { engines, type Engine } from "../support/databases.ts";
+import { newKey } from "../support/new-key.ts";
 
 // Thousands of requests; how long that takes on a busy machine is not judged.
 setDefaultTimeout(120_000);

@@ -4,7 +4,7 @@ import { KeyCache } from "../../src/gateway/admission/key-cache.ts";
 import type { OpenedKey } from "../../src/gateway/storage.ts";
 import { KeyRing } from "../../src/http/authenticate.ts";
 import { makeToken } from "../../src/keys/token.ts";
-import { newKey } from "../support/admin.ts";
+import { newKey } from "../support/new-key.ts";
 
 setDefaultTimeout(60_000);
 

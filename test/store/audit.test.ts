@@ -5,20 +5,11 @@ import type { NewKey } from "../../src/keys/stored-key.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
+import { newKey } from "../support/new-key.ts";
 import { ada, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const everything: AuditQuery = { action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 200 };
-const key: NewKey = {
-  name: "app",
-  models: ["a"],
-  operations: null,
-  channels: null,
-  expiresMs: null,
-  splits: { audio: false, input: false },
-  limits: unlimited,
-  owner: null,
-  note: "do not tell",
-};
+const key: NewKey = { ...newKey, models: ["a"], note: "do not tell" };
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`the audit trail in ${engine.name}`, () => {

@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { unlimited } from "../../src/limits/limits.ts";
 import { ChannelTable } from "../../src/store/tables/channel-table.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openMasterKey, readMasterKeyRecord, type MasterKey } from "../../src/store/secrets/master-key.ts";
@@ -15,6 +14,7 @@ import { makeStorage } from "../../src/store/storage.ts";
 import type { DamagedRow } from "../../src/store/tables/change.ts";
 import { makeChannelSecrets } from "../../src/store/secrets/channel-secrets.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
+import { newKey } from "../support/new-key.ts";
 import { ada, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const hexKey = (seed: string): string => new Bun.CryptoHasher("sha256").update(seed).digest("hex");
@@ -221,9 +221,7 @@ for (const engine of engines) {
       expect(await refusal(openMasterKey({ dataDir, given: null, database }))).toContain("Restore a backup");
       expect(await refusal(openMasterKey({ dataDir, given: hexKey("a"), database }))).toContain("Restore a backup");
       await storage.channels.remove("c", ada);
-      const splits = { audio: false, input: false };
-      const nobody = { models: null, operations: null, channels: null, expiresMs: null, owner: null, note: null };
-      await storage.keys.create("k", { ...nobody, name: "k", splits, limits: unlimited }, { digest: "d", last4: "0000" }, ada);
+      await storage.keys.create("k", newKey, { digest: "d", last4: "0000" }, ada);
       expect(await refusal(openMasterKey({ dataDir, given: null, database }))).toContain("Restore a backup");
       expect(readdirSync(dataDir)).toEqual([]);
     });
@@ -450,13 +448,7 @@ test("S51: no secret or token can be found in the files of a SQLite store, which
     { name: "main", entry: { provider: "x" }, sealed: makeChannelSecrets(key).encrypt("main", [upstream]), last4: ["ry-1"] },
     ada,
   );
-  const nobody = { models: null, operations: null, channels: null, expiresMs: null, owner: null, note: null, limits: unlimited };
-  await storage.keys.create(
-    "k",
-    { ...nobody, name: "visible-name", splits: { audio: false, input: false } },
-    { digest: digest(client), last4: "ry-2" },
-    ada,
-  );
+  await storage.keys.create("k", { ...newKey, name: "visible-name" }, { digest: digest(client), last4: "ry-2" }, ada);
   await storage.keys.rotate("k", { digest: digest(rotated), last4: "ry-3" }, 1_000, ada);
   await storage.accounts.setBootstrap(adminDigest(boot), 2_000_000);
   await storage.accounts.useBootstrap(adminDigest(boot), 1_000_000, { name: "grace", role: "admin", passwordHash: "$hash$" }, ada);

@@ -8,20 +8,10 @@ import type { Database } from "../../src/store/database.ts";
 import { sql } from "../../src/store/sql.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import { engines } from "../support/databases.ts";
+import { newKey } from "../support/new-key.ts";
 import { anyText } from "../support/properties.ts";
 import { ada as by, storageWorld, errorKind } from "../support/storage-world.ts";
 
-const plain: NewKey = {
-  name: "app",
-  models: null,
-  operations: null,
-  channels: null,
-  expiresMs: null,
-  splits: { audio: false, input: false },
-  limits: unlimited,
-  owner: null,
-  note: null,
-};
 const everything: KeyQuery = { search: null, revoked: true, after: null, limit: 200 };
 
 for (const engine of engines) {
@@ -30,7 +20,7 @@ for (const engine of engines) {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       const full: NewKey = {
-        ...plain,
+        ...newKey,
         name: "Ünïcode 'quoted' \"name\"; drop table keys; --",
         models: ["fast", "whisper-*"],
         operations: ["chat", "speech"],
@@ -71,9 +61,9 @@ for (const engine of engines) {
     test("share no name, id or token, and a failed creation leaves nothing behind", async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
-      await keys.create("id1", plain, { digest: "d1", last4: "1111" }, by);
+      await keys.create("id1", newKey, { digest: "d1", last4: "1111" }, by);
       const again = (id: string, name: string, digest: string): Promise<string> =>
-        errorKind(keys.create(id, { ...plain, name }, { digest, last4: "2222" }, by));
+        errorKind(keys.create(id, { ...newKey, name }, { digest, last4: "2222" }, by));
       expect(await again("id1", "other", "d2")).toBe("conflict");
       expect(await again("id2", "app", "d2")).toBe("conflict");
       expect(await again("id2", "id1", "d2")).toBe("conflict");
@@ -94,7 +84,7 @@ for (const engine of engines) {
       const { keys } = world.storage;
       const made = await Promise.all(
         Array.from({ length: 12 }, (_, at) =>
-          errorKind(keys.create(`id${at}`, { ...plain, name: `n${at % 4}` }, { digest: `d${at}`, last4: "0000" }, by)),
+          errorKind(keys.create(`id${at}`, { ...newKey, name: `n${at % 4}` }, { digest: `d${at}`, last4: "0000" }, by)),
         ),
       );
       expect(made.filter((kind) => kind === "none").length).toBe(4);
@@ -121,9 +111,9 @@ for (const engine of engines) {
         { models: Array.from({ length: 40_000 }, () => "pattern") },
       ];
       for (const change of bad) {
-        expect(await errorKind(keys.create("id", { ...plain, ...change }, { digest: "d", last4: "0000" }, by))).toBe("invalid");
+        expect(await errorKind(keys.create("id", { ...newKey, ...change }, { digest: "d", last4: "0000" }, by))).toBe("invalid");
       }
-      await keys.create("id", plain, { digest: "d", last4: "0000" }, by);
+      await keys.create("id", newKey, { digest: "d", last4: "0000" }, by);
       for (const change of bad) expect(await errorKind(keys.change("id", change, by))).toBe("invalid");
       expect(await world.storage.revision()).toBe(1);
     });
@@ -135,7 +125,7 @@ for (const engine of engines) {
       for (const [at, name] of texts.entries()) {
         await keys.create(
           `k${at}`,
-          { ...plain, name, owner: at === 0 ? "Owner_1" : null, note: at === 1 ? "some NOTE" : null },
+          { ...newKey, name, owner: at === 0 ? "Owner_1" : null, note: at === 1 ? "some NOTE" : null },
           {
             digest: `d${at}`,
             last4: "0000",
@@ -173,7 +163,7 @@ for (const engine of engines) {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
       for (let at = 0; at < 23; at++) {
-        await keys.create(`Id${at}`, { ...plain, name: `n${at}` }, { digest: `d${at}`, last4: "0000" }, by);
+        await keys.create(`Id${at}`, { ...newKey, name: `n${at}` }, { digest: `d${at}`, last4: "0000" }, by);
         if (at % 5 === 0) await keys.revoke(`Id${at}`, by);
       }
       const seen: string[] = [];
@@ -194,7 +184,7 @@ for (const engine of engines) {
       await using world = await storageWorld(engine);
       const { database, storage, damaged } = world;
       for (const id of ["a", "b", "c", "d", "e"]) {
-        await storage.keys.create(id, { ...plain, name: `name ${id}` }, { digest: `d${id}`, last4: "0000" }, by);
+        await storage.keys.create(id, { ...newKey, name: `name ${id}` }, { digest: `d${id}`, last4: "0000" }, by);
       }
       await database.run(sql`update keys set limits = '{"requests":' where id = 'a'`);
       await database.run(
@@ -229,7 +219,7 @@ for (const engine of engines) {
     test("preserve members that another version wrote", async () => {
       await using world = await storageWorld(engine);
       const { database, storage } = world;
-      await storage.keys.create("k", plain, { digest: "d", last4: "0000" }, by);
+      await storage.keys.create("k", newKey, { digest: "d", last4: "0000" }, by);
       const newer = {
         ...unlimited,
         images: 7,
@@ -259,7 +249,7 @@ for (const engine of engines) {
     test("rotate with an overlap, after which only the new token is valid", async () => {
       await using world = await storageWorld(engine);
       const { clock, storage } = world;
-      await storage.keys.create("k", plain, { digest: "d0", last4: "0000" }, by);
+      await storage.keys.create("k", newKey, { digest: "d0", last4: "0000" }, by);
       clock.nowMs += 1_000;
       const rotated = await storage.keys.rotate("k", { digest: "d1", last4: "1111" }, 60_000, by);
       expect(rotated.tokens).toEqual([
@@ -290,7 +280,7 @@ for (const engine of engines) {
     test("are revoked permanently, once", async () => {
       await using world = await storageWorld(engine);
       const { clock, storage } = world;
-      await storage.keys.create("k", plain, { digest: "d", last4: "0000" }, by);
+      await storage.keys.create("k", newKey, { digest: "d", last4: "0000" }, by);
       const revoked = await storage.keys.revoke("k", by);
       expect(revoked.revokedMs).toBe(1_000_000);
       clock.nowMs += 5;
@@ -306,7 +296,7 @@ for (const engine of engines) {
       await using world = await storageWorld(engine);
       const { storage } = world;
       const { keys } = storage;
-      for (const id of ["a", "b", "c"]) await keys.create(id, { ...plain, name: id }, { digest: `d${id}`, last4: "0000" }, by);
+      for (const id of ["a", "b", "c"]) await keys.create(id, { ...newKey, name: id }, { digest: `d${id}`, last4: "0000" }, by);
       expect(await keys.changedSince(3, 10)).toEqual({ revision: 3, keys: [] });
       await keys.change("b", { note: "x" }, by);
       const { revision, keys: changed } = await keys.changedSince(3, 10);
@@ -331,7 +321,7 @@ for (const engine of engines) {
     test("record when they were last used, only forward, to the minute and without a revision", async () => {
       await using world = await storageWorld(engine);
       const { keys } = world.storage;
-      for (const id of ["a", "b", "c"]) await keys.create(id, { ...plain, name: id }, { digest: `d${id}`, last4: "0000" }, by);
+      for (const id of ["a", "b", "c"]) await keys.create(id, { ...newKey, name: id }, { digest: `d${id}`, last4: "0000" }, by);
       await keys.used(
         new Map([
           ["a", 600_001],
@@ -357,7 +347,7 @@ for (const engine of engines) {
 
     test("are looked up by their token in one statement, even among many", async () => {
       await using world = await storageWorld(engine);
-      await world.storage.keys.create("k", plain, { digest: "d", last4: "0000" }, by);
+      await world.storage.keys.create("k", newKey, { digest: "d", last4: "0000" }, by);
       let statements = 0;
       const counting: Database = {
         engine: world.database.engine,

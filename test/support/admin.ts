@@ -5,9 +5,7 @@ import type { AdminRoute } from "../../src/admin/route.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
 import type { Services } from "../../src/admin/services.ts";
 import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
-import type { NewKey } from "../../src/keys/stored-key.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
-import { unlimited } from "../../src/limits/limits.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
@@ -201,19 +199,6 @@ export async function storeText({ storeFile }: AdminWorld): Promise<string> {
   );
   return parts.join("");
 }
-
-/** A key that may do everything, for what a test wants to say otherwise. */
-export const newKey: NewKey = {
-  name: "app",
-  owner: null,
-  note: null,
-  models: null,
-  operations: null,
-  channels: null,
-  expiresMs: null,
-  splits: { audio: false, input: false },
-  limits: unlimited,
-};
 
 export async function callAdmin(url: string, method: string, path: string, { headers, body, raw }: CallOptions): Promise<Called> {
   const response = await fetch(url + path, {

@@ -3,6 +3,7 @@ import type { AudioFormat } from "../../src/media/audio.ts";
 import { readChat, type ChatReply } from "./chat.ts";
 import { eventually } from "./eventually.ts";
 import type { LogLine } from "./gateway.ts";
+import { RawConnection } from "./raw-connection.ts";
 import { openRequest, type RawCall, type RawOptions } from "./raw-request.ts";
 import { clientKey, promptCanary, type Row } from "./stage.ts";
 
@@ -89,6 +90,23 @@ export function openTranscription(row: Row, options: TranscriptionOptions = {}):
     const path = `/v1/audio/${translate === true ? "translations" : "transcriptions"}`;
     return { ...raw, path, headers: { "Content-Type": type }, body };
   });
+}
+
+/** An upload of which the head was sent; the body is for the caller to send, as far as it likes. */
+export async function beginUpload(row: Row, id: string, file: Uint8Array): Promise<{ connection: RawConnection; body: Uint8Array }> {
+  const { body, type } = formOf([["model", row.model]], file);
+  const headers = {
+    Host: "gateway",
+    Authorization: `Bearer ${clientKey}`,
+    "Content-Type": type,
+    "Content-Length": String(body.length),
+    "x-request-id": id,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  row.calls += 1;
+  const connection = await RawConnection.open(row.gateway.url);
+  await connection.send(Buffer.from(`POST /v1/audio/transcriptions HTTP/1.1\r\n${lines.join("")}\r\n`));
+  return { connection, body };
 }
 
 /** A form as browsers and curl write it. */

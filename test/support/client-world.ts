@@ -23,6 +23,32 @@ export async function openWorld(behaviours: Readonly<Record<string, string>>): P
   return new World(gateway, upstreams);
 }
 
+/** What clients of the OpenAI API meet: each name is a model whose upstream behaves so. */
+export function chatBehaviours(refusals: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return {
+    plain: "ok",
+    paced: "fault:pace@5+tokens@2000",
+    crlf: "fault:crlf",
+    commented: "fault:comments",
+    fields: "fault:event-id-retry-fields",
+    dripped: "fault:byte-by-byte+multi-byte",
+    "no-done": "fault:no-done",
+    "no-blank": "fault:no-final-blank-line",
+    "usage-on-finish": "fault:usage-on-finish-chunk",
+    length: "fault:finish@length",
+    "broken-midway": "fault:rst-after@3",
+    "ended-midway": "fault:end-after@3",
+    "error-midway": "fault:sse-error-after@3",
+    // Each twice: what one call taught the gateway about an upstream must not decide what the next one meets.
+    ...Object.fromEntries(
+      Object.entries(refusals).flatMap(([name, behaviour]) => [
+        [name, behaviour],
+        [`${name}-streamed`, behaviour],
+      ]),
+    ),
+  };
+}
+
 export class World implements AsyncDisposable {
   readonly key = clientKey;
   /** May use no model but the sentinel. */

@@ -16,6 +16,11 @@ export function cutAtFractions(bytes: Uint8Array, fractions: readonly number[]):
   return cutAt(bytes, ...fractions.map((fraction) => Math.floor(fraction * (bytes.length + 1))).toSorted((a, b) => a - b));
 }
 
+/** Whole, byte by byte, and cut at each of the last bytes. */
+export function cutNearEnd(bytes: Uint8Array): readonly Iterable<Uint8Array>[] {
+  return [[bytes], bytewise(bytes), ...[1, 2, 3, 4, 5].map((before) => cutAt(bytes, bytes.length - before))];
+}
+
 /** Where to cut, as fractions of the length. */
 export function fractions(maxLength: number): fc.Arbitrary<number[]> {
   return fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), { maxLength });

@@ -68,6 +68,18 @@ export function chunkedBody({ chunks, extension, trailers }: ChunkedFraming): re
   return [Buffer.concat([...raw, last]), Buffer.concat(chunks.map(({ data }) => data))];
 }
 
+/** How many bytes a parser takes of something that begins like this and has no end. `parse` reads the chunks until it refuses. */
+export function takenBytes(start: string, more: string, pieceBytes: number, parse: (chunks: Iterable<Uint8Array>) => void): number {
+  const piece = Buffer.alloc(pieceBytes, more, "latin1");
+  let taken = 0;
+  function* endless(): Generator<Uint8Array> {
+    yield latin1(start);
+    for (; taken < 64 * 1024 * 1024; taken += pieceBytes) yield piece;
+  }
+  parse(endless());
+  return taken;
+}
+
 /** Good messages with a few bytes taken out, put in or changed. */
 export function wounded(messages: fc.Arbitrary<Uint8Array>, words: fc.Arbitrary<string>): fc.Arbitrary<Uint8Array> {
   const wound = fc.record({

@@ -8,6 +8,7 @@ import { nanosOf } from "../../src/usage/dollars.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
 import { eventually } from "./eventually.ts";
 import type { Gateway } from "./gateway.ts";
+import { newKey } from "./new-key.ts";
 
 /** The store of a gateway that runs, opened beside it, as the command line does: to make keys, and to read receipts. */
 export async function openKeys(gateway: Pick<Gateway, "directory">): Promise<Keys> {
@@ -89,14 +90,8 @@ let names = 0;
 
 function keyOf({ limits = {}, ...given }: KeySpec): NewKey {
   return {
+    ...newKey,
     name: `key-${(names += 1)}`,
-    owner: null,
-    note: null,
-    models: null,
-    operations: null,
-    channels: null,
-    expiresMs: null,
-    splits: { audio: false, input: false },
     limits: limitsOf({ ...inNanos(limits), per_model: limits.per_model?.map(inNanos) }),
     ...given,
   };

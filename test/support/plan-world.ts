@@ -7,6 +7,16 @@ import type { PlanInput } from "../../src/routing/plan.ts";
 
 /** Builders for the tests of routing: channels, routes and the tables a plan reads. */
 
+/** How calls are routed unless a test says otherwise. */
+export const policy = {
+  attemptsMax: 3,
+  hedgeAfterMs: null,
+  rescue: "error",
+  streamDeadlineMs: 120_000,
+  wholeDeadlineMs: 600_000,
+  waitMs: 0,
+} as const;
+
 export interface ChannelFacts extends Partial<Omit<Channel, "capabilities">> {
   readonly host?: string;
   readonly contextTokens?: number;

@@ -13,6 +13,7 @@ import { chat, openChat, type ChatCall, type ChatOptions, type ChatReply } from 
 import { eventually } from "./eventually.ts";
 import { startFaultProxy, type FaultProxy } from "./fault-proxy.ts";
 import { startGateway, type Gateway, type GatewayOptions } from "./gateway.ts";
+import { newKey } from "./new-key.ts";
 import { rawRequest } from "./raw-request.ts";
 import type { TestPostgres } from "./servers/postgres.ts";
 import type { TestRedis } from "./servers/redis.ts";
@@ -169,14 +170,8 @@ export async function makeKey(
   { id: publicId, token }: MadeKey = inventedKey(),
 ): Promise<MadeKey> {
   const key = {
+    ...newKey,
     name: publicId,
-    owner: null,
-    note: null,
-    models: null,
-    operations: null,
-    channels: null,
-    expiresMs: null,
-    splits: { audio: false, input: false },
     limits: { ...unlimited, ...limits },
     ...more,
   };

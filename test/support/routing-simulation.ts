@@ -4,6 +4,7 @@ import type { Failure } from "../../src/operations/failure.ts";
 import { finalFailure } from "../../src/routing/final-failure.ts";
 import { judge, type FailedAttempt } from "../../src/routing/judge.ts";
 import type { Candidates, Choice } from "../../src/routing/plan.ts";
+import { policy } from "./plan-world.ts";
 
 /** What an upstream does with a call that reaches it now. */
 export type Upstream = (nowMs: number, credential: string) => Happening;
@@ -31,15 +32,6 @@ export interface Answered {
 }
 
 type Chosen = Pick<Choice, "candidate" | "probe" | "lastResort">;
-
-const policy = {
-  attemptsMax: 3,
-  hedgeAfterMs: null,
-  rescue: "error",
-  streamDeadlineMs: 120_000,
-  wholeDeadlineMs: 600_000,
-  waitMs: 0,
-} as const;
 
 /** A whole gateway's worth of decisions on a clock of its own: everything but sockets. */
 export class Simulation {

@@ -269,6 +269,18 @@ export interface AskOptions extends ChatOptions {
   readonly body?: Readonly<Record<string, unknown>>;
 }
 
+/** An answer that is whole before its first byte is sent, and one that is relayed as it comes. */
+export const kinds = [
+  { label: "whole", stream: false },
+  { label: "stream", stream: true },
+] as const;
+
+/** The same with a fallback, and without. */
+export const variants = kinds.flatMap((one) => [
+  { ...one, alone: false },
+  { label: `${one.label}, alone`, stream: one.stream, alone: true },
+]);
+
 export interface Group {
   readonly number: number;
   readonly options: GroupOptions;

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expectsContinue, isPersistent, RequestParser, statusFor, type RequestLine } from "../../../src/net/server/request-parser.ts";
 import type { HeaderLines } from "../../../src/net/message/header-lines.ts";
 import { allHeaders } from "../../support/header-lines.ts";
-import { bytewise, cutAt, cutAtFractions, fractions } from "../../support/cuts.ts";
+import { bytewise, cutAt, cutAtFractions, cutNearEnd, fractions } from "../../support/cuts.ts";
 import {
   chunkedBody,
   chunkedOf,
@@ -12,6 +12,7 @@ import {
   latin1,
   plainField,
   shortChunked,
+  takenBytes,
   tokenCharacters,
   visible,
   wounded,
@@ -601,13 +602,8 @@ describe("everything has a bound", () => {
   test.each(bounds)("%s, however it arrives", (_, make, max, status) => {
     const within = latin1(make(max));
     const beyond = latin1(make(max + 1));
-    const splits = (bytes: Uint8Array): readonly Iterable<Uint8Array>[] => [
-      [bytes],
-      bytewise(bytes),
-      ...[1, 2, 3, 4, 5].map((before) => cutAt(bytes, bytes.length - before)),
-    ];
-    for (const chunks of splits(within)) expect(parse(chunks)).toMatchObject({ refusal: null, requests: [{ ended: true }] });
-    for (const chunks of splits(beyond)) {
+    for (const chunks of cutNearEnd(within)) expect(parse(chunks)).toMatchObject({ refusal: null, requests: [{ ended: true }] });
+    for (const chunks of cutNearEnd(beyond)) {
       const { refusal, requests } = parse(chunks);
       expect(requests.filter(({ ended }) => ended)).toEqual([]);
       expect(statusFor(refusal!)).toBe(status);
@@ -628,16 +624,11 @@ describe("everything has a bound", () => {
 
   /** How many bytes a parser takes of something without an end. */
   function takenOf(start: string, more: string, pieceBytes: number): number {
-    const piece = Buffer.alloc(pieceBytes, more, "latin1");
-    let taken = 0;
-    function* endless(): Generator<Uint8Array> {
-      yield latin1(start);
-      for (; taken < 64 * 1024 * 1024; taken += pieceBytes) yield piece;
-    }
-    const { refusal, requests } = parse(endless());
-    expect(refusal).toBeString();
-    expect(requests.filter(({ ended }) => ended)).toEqual([]);
-    return taken;
+    return takenBytes(start, more, pieceBytes, (chunks) => {
+      const { refusal, requests } = parse(chunks);
+      expect(refusal).toBeString();
+      expect(requests.filter(({ ended }) => ended)).toEqual([]);
+    });
   }
 
   test.each([

@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { ResponseParser } from "../../../src/net/client/response-parser.ts";
 import { allHeaders } from "../../support/header-lines.ts";
-import { bytewise, cutAt, cutAtFractions, fractions } from "../../support/cuts.ts";
+import { bytewise, cutAt, cutAtFractions, cutNearEnd, fractions } from "../../support/cuts.ts";
 import {
   chunkedBody,
   chunkedOf,
@@ -10,6 +10,7 @@ import {
   latin1,
   plainField,
   shortChunked,
+  takenBytes,
   tokenCharacters,
   wounded,
   writtenField,
@@ -481,27 +482,17 @@ describe("everything has a bound", () => {
   test.each(bounds)("%s, however it arrives", (_, make, max) => {
     const within = latin1(make(max));
     const beyond = latin1(make(max + 1));
-    const splits = (bytes: Uint8Array): readonly Iterable<Uint8Array>[] => [
-      [bytes],
-      bytewise(bytes),
-      ...[1, 2, 3, 4, 5].map((before) => cutAt(bytes, bytes.length - before)),
-    ];
-    for (const chunks of splits(within)) expect(parse(chunks)).toMatchObject({ refusal: null, ended: true });
-    for (const chunks of splits(beyond)) expect(parse(chunks)).toMatchObject({ refusal: expect.any(String), ended: false });
+    for (const chunks of cutNearEnd(within)) expect(parse(chunks)).toMatchObject({ refusal: null, ended: true });
+    for (const chunks of cutNearEnd(beyond)) expect(parse(chunks)).toMatchObject({ refusal: expect.any(String), ended: false });
   });
 
   /** How many bytes a parser takes of something without an end. */
   function takenOf(start: string, more: string, pieceBytes: number): number {
-    const piece = Buffer.alloc(pieceBytes, more, "latin1");
-    let taken = 0;
-    function* endless(): Generator<Uint8Array> {
-      yield latin1(start);
-      for (; taken < 64 * 1024 * 1024; taken += pieceBytes) yield piece;
-    }
-    const { refusal, ended } = parse(endless());
-    expect(refusal).toBeString();
-    expect(ended).toBe(false);
-    return taken;
+    return takenBytes(start, more, pieceBytes, (chunks) => {
+      const { refusal, ended } = parse(chunks);
+      expect(refusal).toBeString();
+      expect(ended).toBe(false);
+    });
   }
 
   test.each([
