@@ -6,7 +6,6 @@ import { unlimited, unlimitedRates } from "../../src/limits/limits.ts";
 import {
   codeOf,
   goodPassword,
-  newKey,
   startAdmin,
   tester,
   type AdminWorld,
@@ -15,6 +14,7 @@ import {
   type ErrorBody,
 } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
+import { newKey } from "../support/new-key.ts";
 
 /**
  * One real request for every route there is, by what the document calls it. A route without an example fails the suite. Each one runs

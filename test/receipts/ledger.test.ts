@@ -139,7 +139,7 @@ test(`over ${callsMax} random calls, receipts say of each attempt what its upstr
         count.attempts += 1;
         if (one.outcome === "abandoned") count.left += 1;
         else if (one.outcome === "failed" && one.completionTokens !== null) count.cut += 1;
-        else if (one.outcome === "answered") count[one.estimated ? "guessed" : "told"] += 1;
+        else if (one.outcome === "answered") count[one.estimated ? "guessed" : "reported"] += 1;
         const fault = isTooCertain(one, truth) ? "no doubt about what it cost" : faultOfAttempt(one, truth, true);
         if (fault !== null) wrong.push(`${ask.id} (${ask.model}) at ${channel}, ${truth.behaviour}, ${truth.streamed}: ${fault}`);
       }

@@ -10,6 +10,7 @@ import { Sql, sql } from "../../src/store/sql.ts";
 import { engines, freshPostgresUrl, postgresServer } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
+import { slowed } from "../support/slowed.ts";
 
 const skipped = engines.find(({ name }) => name === "postgres")!.skipped;
 const rejections: unknown[] = [];
@@ -25,9 +26,9 @@ describe.skipIf(skipped !== null)(`postgres that fails${skipped === null ? "" : 
     try {
       // More than there are connections: some wait for a place, some for an answer, some for a new connection.
       const asked = Array.from({ length: 20 }, async () => timed(database.all(sql`select 1`)));
-      for (const { kind, tookMs } of await Promise.all(asked)) expect([kind, tookMs < 900]).toEqual(["unavailable", true]);
+      for (const { kind, tookMs } of await Promise.all(asked)) expect([kind, tookMs < slowed(900)]).toEqual(["unavailable", true]);
       const { kind, tookMs } = await timed(database.transaction(async (inner) => inner.all(sql`select 1`)));
-      expect([kind, tookMs < 1_500]).toEqual(["unavailable", true]);
+      expect([kind, tookMs < slowed(1_500)]).toEqual(["unavailable", true]);
     } finally {
       server.resume();
     }
@@ -60,7 +61,7 @@ describe.skipIf(skipped !== null)(`postgres that fails${skipped === null ? "" : 
     await server.kill9();
     expect((await running).kind).toBe("unavailable");
     const refused = await timed(database.all(sql`select 1`));
-    expect([refused.kind, refused.tookMs < 500]).toEqual(["unavailable", true]);
+    expect([refused.kind, refused.tookMs < slowed(500)]).toEqual(["unavailable", true]);
     await server.start();
     await eventually("it answers again", async () => (await timed(database.all(sql`select 1`))).kind === "none");
     expect(await database.all<object>(sql`select value from revision`)).toEqual([{ value: 1 }]);
@@ -132,7 +133,7 @@ describe.skipIf(skipped !== null)(`postgres that fails${skipped === null ? "" : 
     const pid = async (): Promise<object[]> => database.all<object>(sql`select pg_backend_pid() as pid`);
     const before = await pid();
     const slow = await timed(database.all(sql`select pg_sleep(5)`));
-    expect([slow.kind, slow.tookMs < 700]).toEqual(["unavailable", true]);
+    expect([slow.kind, slow.tookMs < slowed(700)]).toEqual(["unavailable", true]);
     expect(await pid()).toEqual(before);
     await database.close();
   });
@@ -158,7 +159,7 @@ describe.skipIf(skipped !== null)(`postgres that fails${skipped === null ? "" : 
     ];
     for (const address of addresses) {
       const { kind, message, tookMs } = await timed(openDatabase({ store: address, dataDir: "", statementMs: 400 }));
-      expect([address, kind, tookMs < 1_200]).toEqual([address, "unavailable", true]);
+      expect([address, kind, tookMs < slowed(1_200)]).toEqual([address, "unavailable", true]);
       expect(message).not.toContain("hidden");
     }
     for (const socket of sockets) socket.destroy();
@@ -221,7 +222,7 @@ describe.skipIf(skipped !== null)(`postgres that fails${skipped === null ? "" : 
       const held = await Promise.all(Array.from({ length: 6 }, async () => hogs.reserve()));
       const database = new PostgresDatabase(url, { statementMs: 1_000 });
       const never = await timed(database.all(sql`select 1`));
-      expect([never.kind, never.tookMs < 1_600]).toEqual(["unavailable", true]);
+      expect([never.kind, never.tookMs < slowed(1_600)]).toEqual(["unavailable", true]);
       expect(never.message).toContain("max_connections");
       const later = database.all<object>(sql`select 1 as one`);
       await new Promise((resolve) => setTimeout(resolve, 100));
