@@ -1,4 +1,4 @@
-// Needs: alone, servers. It makes promises about real time.
+// Needs: alone. It makes promises about real time.
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { KeyCache } from "../../src/gateway/admission/key-cache.ts";
 import type { OpenedKey } from "../../src/gateway/storage.ts";
