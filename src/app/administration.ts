@@ -230,6 +230,8 @@ function askOf({ operation, model, stream, promptTokens }: ExplainRequest): Call
       };
     case "speech":
       return { operation, body, document, members: [], model, input: "Hello.", characters: 6, voice: null, format: "mp3", events: false };
+    case "embedding":
+      return { operation, body, document, members: [], model, promptTokensEstimate: promptTokens ?? 16 };
     case "transcription":
       return {
         operation,

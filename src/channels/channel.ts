@@ -1,5 +1,5 @@
 import type { AudioFormat } from "../media/audio.ts";
-import type { Operation } from "../operations/operation.ts";
+import type { Operation, PassthroughOperation } from "../operations/operation.ts";
 import type { TranscriptFormat } from "../operations/transcription/transcript.ts";
 import type { ChannelAuth } from "./channel-auth.ts";
 
@@ -51,6 +51,7 @@ export interface Address {
   readonly transcriptionPath: string;
   readonly translationPath: string;
   readonly speechPath: string;
+  readonly passthroughPaths: Readonly<Record<PassthroughOperation, string>>;
   readonly modelsPath: string | null;
   /** With leading `?`, or empty. */
   readonly query: string;

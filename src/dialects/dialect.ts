@@ -5,12 +5,13 @@ import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import type { Part } from "../operations/conversation/conversation.ts";
 import type { Emission, Output, WholeAnswer } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
-import type { Operation } from "../operations/operation.ts";
+import type { Operation, PassthroughOperation } from "../operations/operation.ts";
+import type { PassthroughRequest } from "../operations/passthrough/passthrough-request.ts";
 import type { SpeechRequest } from "../operations/speech/speech-request.ts";
 import type { TranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 
 /** How a request to an upstream is written and its answer is read. It is pure; `send` does the I/O. A dialect may lack operations. */
-export interface Dialect {
+export interface Dialect extends Readonly<Partial<Record<PassthroughOperation, Codec<PassthroughRequest>>>> {
   readonly name: string;
   readonly chat?: Codec<ChatRequest>;
   readonly transcription?: Codec<TranscriptionRequest>;
@@ -27,6 +28,8 @@ export function encode(dialect: Dialect | undefined, request: CallRequest, targe
       return codecOf(dialect, "transcription").encode(request, target);
     case "speech":
       return codecOf(dialect, "speech").encode(request, target);
+    default:
+      return codecOf<PassthroughOperation>(dialect, request.operation).encode(request, target);
   }
 }
 

@@ -47,13 +47,14 @@ export interface Preset {
 }
 
 /** The path of each operation, relative to the base URL. */
-export type Paths = Pick<Address, "chatPath" | "transcriptionPath" | "translationPath" | "speechPath">;
+export type Paths = Pick<Address, "chatPath" | "transcriptionPath" | "translationPath" | "speechPath" | "passthroughPaths">;
 
 export const defaultPaths: Paths = {
   chatPath: "/chat/completions",
   transcriptionPath: "/audio/transcriptions",
   translationPath: "/audio/translations",
   speechPath: "/audio/speech",
+  passthroughPaths: { embedding: "/embeddings" },
 };
 
 export interface DatedAddress {
@@ -98,7 +99,9 @@ export const strictQuirks: Quirks = {
 };
 
 const chatOnly: readonly Operation[] = ["chat"];
-const everything: readonly Operation[] = ["chat", "transcription", "speech"];
+const withEmbeddings: readonly Operation[] = ["chat", "embedding"];
+const withAudio: readonly Operation[] = ["chat", "transcription", "speech"];
+const everything: readonly Operation[] = [...withAudio, "embedding"];
 
 export const presets: readonly Preset[] = [
   hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", {
@@ -124,6 +127,7 @@ export const presets: readonly Preset[] = [
         transcriptionPath: "/openai/deployments/{model}/audio/transcriptions",
         translationPath: "/openai/deployments/{model}/audio/translations",
         speechPath: "/openai/deployments/{model}/audio/speech",
+        passthroughPaths: { embedding: "/openai/deployments/{model}/embeddings" },
       },
     },
     environment: {
@@ -135,21 +139,22 @@ export const presets: readonly Preset[] = [
     remark: "models are the names of your deployments; for another host of the resource give `base_url`",
   }),
   hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", {
-    operations: everything,
+    operations: withAudio,
     transcriptionFormats: [{ prefix: "", formats: ["json", "text", "verbose_json"] }],
     transcriptionStream: false,
   }),
   hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", {
-    operations: ["chat", "transcription"],
+    operations: ["chat", "transcription", "embedding"],
     // Refuses the field with 422 and sends usage in every stream without being asked.
     quirks: { ...usualQuirks, streamOptions: false },
   }),
   hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", { quirks: { ...usualQuirks, needsReasoning: true } }),
   hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", {
+    operations: withEmbeddings,
     forwardHeaders: ["http-referer", "x-title", "x-openrouter-title"],
   }),
   hosted("together", "https://api.together.ai/v1", "TOGETHER_API_KEY", { operations: everything }),
-  hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+  hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", { operations: withEmbeddings }),
   hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
   hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
   hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY", {
@@ -158,8 +163,9 @@ export const presets: readonly Preset[] = [
     quirks: { ...usualQuirks, streamOptions: false },
     warning: "the provider announced the end of its chat completions for 2026-09-27; requests may be refused",
   }),
-  hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+  hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", { operations: withEmbeddings }),
   hosted("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", {
+    operations: withEmbeddings,
     listedPrefix: "models/",
     environment: { key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"], address: [], addressPath: "", region: [] },
     remark: "the provider's OpenAI-compatible endpoint",
@@ -197,16 +203,17 @@ export const presets: readonly Preset[] = [
     remark: "transcription only; name the models, such as scribe_v1",
   }),
   selfHosted("ollama", "http://127.0.0.1:11434/v1", {
+    operations: withEmbeddings,
     environment: { key: [], address: ["OLLAMA_HOST"], addressPath: "/v1", region: [] },
   }),
-  selfHosted("vllm", "http://127.0.0.1:8000/v1", { operations: ["chat", "transcription"] }),
-  selfHosted("lmstudio", "http://127.0.0.1:1234/v1"),
-  selfHosted("llama.cpp", "http://127.0.0.1:8080/v1"),
+  selfHosted("vllm", "http://127.0.0.1:8000/v1", { operations: ["chat", "transcription", "embedding"] }),
+  selfHosted("lmstudio", "http://127.0.0.1:1234/v1", { operations: withEmbeddings }),
+  selfHosted("llama.cpp", "http://127.0.0.1:8080/v1", { operations: withEmbeddings }),
   selfHosted("embedded", "engine://local/v1", {
     local: true,
     // Any other channel with a model of the same name is preferred.
     tier: 1000,
-    operations: everything,
+    operations: withAudio,
     modelsPath: null,
     transcriptionFormats: [{ prefix: "", formats: ["json", "verbose_json"] }],
     speechFormats: ["pcm", "wav"],

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Operation } from "../operations/operation.ts";
+import type { Operation, PassthroughOperation } from "../operations/operation.ts";
 
-/** Each operation has one engine: a process that runs local models. */
-export type EngineKind = Operation;
+/** Each operation that local models support has one engine: a process that runs them. */
+export type EngineKind = Exclude<Operation, PassthroughOperation>;
 
 /** The engine that serves a path of the OpenAI API, or null. */
 export function engineFor(path: string): EngineKind | null {

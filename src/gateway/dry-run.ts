@@ -1,7 +1,7 @@
 import type { Candidate, Route } from "../channels/channel.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
-import { type CallRequest, promptTokensOf } from "../operations/call-request.ts";
+import { type CallRequest, contextTokensOf } from "../operations/call-request.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { operationSpecs } from "../operations/operation.ts";
 import { boundTo, eligible } from "../routing/eligible.ts";
@@ -40,7 +40,7 @@ export function dryRun(ask: CallRequest, key: Key | null, snapshot: Snapshot, up
   if (isFailure(able)) return { barriers: [...barriers, { kind: "failure", failure: able }], plan: null, outOfBounds, route: null };
   const { streamDeadlineMs, wholeDeadlineMs } = snapshot.routing;
   const streams = "stream" in ask && ask.stream && operationSpecs[ask.operation].startsEarly;
-  const plan = upstreams.previewPlan(able.route, promptTokensOf(ask), streams ? streamDeadlineMs : wholeDeadlineMs);
+  const plan = upstreams.previewPlan(able.route, contextTokensOf(ask), streams ? streamDeadlineMs : wholeDeadlineMs);
   return { barriers, plan, outOfBounds, route: able.route };
 }
 

@@ -1,5 +1,5 @@
 import type { Candidate } from "../channels/channel.ts";
-import { asksForReasoning, promptTokensOf, retryCostOf } from "../operations/call-request.ts";
+import { asksForReasoning, contextTokensOf, retryCostOf } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import type { AnswerContext, AnsweredRequest, AnswerWriter, Surface } from "../operations/conversation/surface.ts";
 import { continued, repeated } from "../operations/chat/continuation.ts";
@@ -112,7 +112,7 @@ class CallExecution implements HedgeTrigger {
     const { route, ask } = this.call;
     const nowMs = this.gateway.ports.nowMs();
     this.plannedMs = nowMs;
-    return this.gateway.upstreams.plan(route, promptTokensOf(ask), this.remainingMs(nowMs), nowMs, again, waited);
+    return this.gateway.upstreams.plan(route, contextTokensOf(ask), this.remainingMs(nowMs), nowMs, again, waited);
   }
 
   /** Plans the call. If no candidate may be asked now, it waits: for a short time, for capacity, or in the fair queue. */

@@ -3,8 +3,9 @@ import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import { chatSurface, countTokensBody, messagesSurface, readCountTokensRequest, responsesSurface } from "../surfaces/index.ts";
 import type { Surface } from "../operations/conversation/surface.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { readPassthroughRequest } from "../operations/passthrough/passthrough-request.ts";
 import { readSpeechRequest } from "../operations/speech/speech-request.ts";
-import { operationSpecs } from "../operations/operation.ts";
+import { operationSpecs, type PassthroughOperation } from "../operations/operation.ts";
 import type { Endpoint, ParsedRequest } from "./call.ts";
 import { noMemory } from "./overload/load-shed.ts";
 import { maySplit, type RequestContext } from "./request-context.ts";
@@ -22,6 +23,9 @@ export const speech: Endpoint = {
   rejectEarly: rejectNotJson,
   read: readSpeech,
 };
+
+/** POST /v1/embeddings. */
+export const embedding: Endpoint = passthroughEndpoint("embedding");
 
 /** POST /v1/messages. */
 export const messages: Endpoint = surfaceEndpoint(messagesSurface);
@@ -58,6 +62,24 @@ function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedReque
   const facts = surface.parse(body);
   if (isFailure(facts)) return facts;
   return { ask: facts, stream: facts.stream, bytes: body.length, dispose: null };
+}
+
+function passthroughEndpoint(operation: PassthroughOperation): Endpoint {
+  const parse = (body: Uint8Array | Failure): ParsedRequest | Failure => {
+    if (isFailure(body)) return body;
+    const ask = readPassthroughRequest(operation, body);
+    return isFailure(ask) ? ask : { ask, stream: false, bytes: body.length, dispose: null };
+  };
+  return {
+    operation,
+    surface: null,
+    displayName: operationSpecs[operation].displayName,
+    rejectEarly: rejectNotJson,
+    read: (context) => {
+      const body = readJsonBody(context);
+      return body instanceof Promise ? body.then(parse) : parse(body);
+    },
+  };
 }
 
 async function readSpeech(context: RequestContext, key: Key): Promise<ParsedRequest | Failure> {

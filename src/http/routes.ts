@@ -1,3 +1,5 @@
+import type { PassthroughOperation } from "../operations/operation.ts";
+
 /** Every path of the data plane, and whether it needs a key: routing and authentication use the same table. */
 export type HttpRoute =
   | { readonly name: CallRoute | "count_tokens"; readonly method: "POST"; readonly access: "key" }
@@ -6,13 +8,14 @@ export type HttpRoute =
   | { readonly name: "root" | "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" };
 
 /** The routes that make a call. */
-export type CallRoute = "chat" | "messages" | "responses" | "transcription" | "translation" | "speech";
+export type CallRoute = "chat" | "messages" | "responses" | "transcription" | "translation" | "speech" | PassthroughOperation;
 
 export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>([
   ["/v1/chat/completions", { name: "chat", method: "POST", access: "key" }],
   ["/v1/audio/transcriptions", { name: "transcription", method: "POST", access: "key" }],
   ["/v1/audio/translations", { name: "translation", method: "POST", access: "key" }],
   ["/v1/audio/speech", { name: "speech", method: "POST", access: "key" }],
+  ["/v1/embeddings", { name: "embedding", method: "POST", access: "key" }],
   ["/v1/models", { name: "models", method: "GET", access: "key" }],
   ["/v1/responses", { name: "responses", method: "POST", access: "key" }],
   ["/v1/messages", { name: "messages", method: "POST", access: "key" }],

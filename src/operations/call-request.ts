@@ -1,9 +1,10 @@
 import type { ChatRequest } from "./chat/chat-request.ts";
+import type { PassthroughRequest } from "./passthrough/passthrough-request.ts";
 import type { SpeechRequest } from "./speech/speech-request.ts";
 import type { TranscriptionRequest } from "./transcription/transcription-request.ts";
 
 /** The request of a client, for one of the operations. */
-export type CallRequest = ChatRequest | TranscriptionRequest | SpeechRequest;
+export type CallRequest = ChatRequest | TranscriptionRequest | SpeechRequest | PassthroughRequest;
 
 /** What another attempt would cost. */
 export interface RetryCost {
@@ -27,11 +28,18 @@ export function retryCostOf(ask: CallRequest): RetryCost {
       return { bodyBytes: ask.file.content.length, choices: 1, hostedTools: false, promptTokensEstimate: 0 };
     case "speech":
       return { bodyBytes: ask.body.length, choices: 1, hostedTools: false, promptTokensEstimate: 0 };
+    case "embedding":
+      return { bodyBytes: ask.body.length, choices: 1, hostedTools: false, promptTokensEstimate: contextTokensOf(ask) };
   }
 }
 
 /** An estimate of the tokens of its prompt; 0 if it has none. */
 export function promptTokensOf(request: CallRequest): number {
+  return "promptTokensEstimate" in request ? request.promptTokensEstimate : 0;
+}
+
+/** The part of it that has to fit into a model's context. The texts of an embedding have one each, and are not known here. */
+export function contextTokensOf(request: CallRequest): number {
   return request.operation === "chat" ? request.promptTokensEstimate : 0;
 }
 

@@ -1,5 +1,8 @@
 /** What a client can ask for. Each operation has its own request, answer and codecs. */
-export type Operation = "chat" | "transcription" | "speech";
+export type Operation = "chat" | "transcription" | "speech" | PassthroughOperation;
+
+/** The operations whose requests and answers are passed on as they are, with the model renamed. */
+export type PassthroughOperation = "embedding";
 
 /**
  * What sets one operation apart from another, as far as it is data. Code that differs from operation to operation reads this table instead
@@ -31,6 +34,17 @@ export interface OperationSpec {
   /** The same for its output. `maybe`: it depends on the request. */
   readonly audioOutput: boolean | "maybe";
 }
+
+/** One answer that is not streamed, without audio. */
+const passedWhole = {
+  uploads: false,
+  startsEarly: false,
+  earlyHeaders: false,
+  hasFinishReason: false,
+  split: null,
+  audioInput: false,
+  audioOutput: false,
+} as const;
 
 export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
   chat: {
@@ -70,6 +84,12 @@ export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
     audioInput: false,
     audioOutput: true,
   },
+  embedding: {
+    displayName: "embeddings",
+    unit: "tokens",
+    reportedUsage: ["promptTokens"],
+    ...passedWhole,
+  },
 };
 
 export const operations = Object.keys(operationSpecs) as readonly Operation[];
@@ -81,9 +101,13 @@ export const operations = Object.keys(operationSpecs) as readonly Operation[];
  */
 export function operationsNamed(model: string, offered: readonly Operation[], isKnown: boolean): readonly Operation[] {
   if (offered.length <= 1) return offered;
-  const named: Operation | null = transcribes.test(model) ? "transcription" : speaks.test(model) ? "speech" : isKnown ? "chat" : null;
+  const named = hints.find(([hint]) => hint.test(model))?.[1] ?? (isKnown ? "chat" : null);
   return named !== null && offered.includes(named) ? [named] : offered;
 }
 
-const transcribes = /whisper|transcri|scribe|(?:^|[-_/.])(?:stt|asr)(?:$|[-_/.\d])|speech-to-text/i;
-const speaks = /(?:^|[-_/.])tts(?:$|[-_/.\d])|text-to-speech|kokoro|orpheus/i;
+/** The first that matches counts. */
+const hints: readonly (readonly [hint: RegExp, operation: Operation])[] = [
+  [/whisper|transcri|scribe|(?:^|[-_/.])(?:stt|asr)(?:$|[-_/.\d])|speech-to-text/i, "transcription"],
+  [/(?:^|[-_/.])tts(?:$|[-_/.\d])|text-to-speech|kokoro|orpheus/i, "speech"],
+  [/embed|(?:^|[-_/.])(?:bge|gte|e5|minilm)(?:$|[-_/.\d])/i, "embedding"],
+];

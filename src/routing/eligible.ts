@@ -24,7 +24,12 @@ export interface RequestLimits {
 /** The part of a route that is able to serve the request, or the reason why no channel is. Health is judged elsewhere. */
 export function eligible(route: Route, request: CallRequest, splits: Splits, limits: RequestLimits): Eligible | Failure {
   const capable = supporting(request.operation, route);
-  return isFailure(capable) || request.operation === "chat" ? capable : eligibleForAudio(capable.route, request, splits, limits);
+  if (isFailure(capable)) return capable;
+  return isAudio(request) ? eligibleForAudio(capable.route, request, splits, limits) : capable;
+}
+
+function isAudio(request: CallRequest): request is TranscriptionRequest | SpeechRequest {
+  return request.operation === "transcription" || request.operation === "speech";
 }
 
 function eligibleForAudio(

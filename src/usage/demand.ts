@@ -74,6 +74,8 @@ export function expectedUse(
       if (!byTokens) return { ...use(0, 0), characters };
       return { ...use(estimateTokens(request.input), characters * speechTokensPerCharacter), characters };
     }
+    case "embedding":
+      return use(request.promptTokensEstimate, 0);
   }
 }
 

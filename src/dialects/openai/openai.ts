@@ -12,6 +12,7 @@ import { conversationFor } from "../target-conversation.ts";
 import { readAnswer } from "./answer.ts";
 import { encodeChatBody } from "./chat-body.ts";
 import { chatAnswer } from "./chat-parts.ts";
+import { openaiPassthrough } from "./passthrough.ts";
 import { openaiSpeech } from "./speech.ts";
 import { OpenAiStream } from "./stream.ts";
 import { openaiTranscription } from "./transcription.ts";
@@ -22,6 +23,7 @@ export const openai: Dialect = {
   chat: { encode: encodeChat, explain },
   transcription: openaiTranscription,
   speech: openaiSpeech,
+  ...openaiPassthrough,
   models: {
     path: (address) => address.modelsPath,
     read: readModels,

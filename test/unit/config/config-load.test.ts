@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { defaultPaths } from "../../../src/dialects/presets.ts";
 import { shownValue } from "../../../src/config/findings/shown-value.ts";
 import { loadConfig, renderProblem, type ConfigSource, type Loaded, type Problem, type Settings } from "../../../src/config/load.ts";
+import { operations } from "../../../src/operations/operation.ts";
 import { anyText, numRuns } from "../../support/properties.ts";
 
 const env = { APP_KEY: "client-key-0123456789", OPENAI_API_KEY: "sk-upstream-secret", EMPTY: "", SPACED: "two words" };
@@ -582,7 +583,7 @@ describe("channels", () => {
         modelsPath: "/models",
         authHeader: "x-key",
       },
-      capabilities: { operations: ["chat", "transcription", "speech"], prefill: false, contextTokens: null },
+      capabilities: { operations: [...operations], prefill: false, contextTokens: null },
       quirks: { streamOptions: true },
     });
   });
