@@ -230,8 +230,6 @@ function askOf({ operation, model, stream, promptTokens }: ExplainRequest): Call
       };
     case "speech":
       return { operation, body, document, members: [], model, input: "Hello.", characters: 6, voice: null, format: "mp3", events: false };
-    case "embedding":
-      return { operation, body, document, members: [], model, promptTokensEstimate: promptTokens ?? 16 };
     case "transcription":
       return {
         operation,
@@ -246,6 +244,20 @@ function askOf({ operation, model, stream, promptTokens }: ExplainRequest): Call
         file: emptyFile,
         seconds: 1,
         isCut: false,
+      };
+    default:
+      return {
+        operation,
+        body,
+        document,
+        members: [],
+        model,
+        stream,
+        wantsUsage: false,
+        choices: 1,
+        maxTokens: null,
+        promptTokensEstimate: promptTokens ?? 16,
+        contextTokens: operation === "completion" ? (promptTokens ?? 16) : 0,
       };
   }
 }

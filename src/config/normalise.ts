@@ -153,6 +153,7 @@ function readPrice(entry: PriceEntry): Price {
     audioOutput: entry.audio_output,
     characters: entry.characters,
     seconds: entry.second,
+    image: entry.image,
     call: entry.call,
   };
   const rates = Object.fromEntries(Object.entries(given).filter(([, nanos]) => nanos !== undefined));

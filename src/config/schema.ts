@@ -314,6 +314,7 @@ export const fileSchema = z.strictObject({
       audio_output: optional(dollars(rateNanosMax), "Dollars per million audio tokens of answers.", "as `output`"),
       characters: optional(dollars(rateNanosMax), "Dollars per million spoken characters."),
       second: optional(dollars(rateNanosMax), "Dollars per transcribed second of audio."),
+      image: optional(dollars(rateNanosMax), "Dollars per generated image."),
       call: optional(dollars(rateNanosMax), "Dollars per call."),
     },
     "What models cost, if the prices that come with the gateway are wrong for you or lack a model. A price that is not given is unknown, not zero.",

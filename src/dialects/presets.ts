@@ -54,7 +54,13 @@ export const defaultPaths: Paths = {
   transcriptionPath: "/audio/transcriptions",
   translationPath: "/audio/translations",
   speechPath: "/audio/speech",
-  passthroughPaths: { embedding: "/embeddings" },
+  passthroughPaths: {
+    embedding: "/embeddings",
+    completion: "/completions",
+    moderation: "/moderations",
+    image: "/images/generations",
+    rerank: "/rerank",
+  },
 };
 
 export interface DatedAddress {
@@ -99,13 +105,13 @@ export const strictQuirks: Quirks = {
 };
 
 const chatOnly: readonly Operation[] = ["chat"];
-const withEmbeddings: readonly Operation[] = ["chat", "embedding"];
 const withAudio: readonly Operation[] = ["chat", "transcription", "speech"];
-const everything: readonly Operation[] = [...withAudio, "embedding"];
+/** Chats, and what most servers of open models offer besides. */
+const texts: readonly Operation[] = ["chat", "embedding", "completion"];
 
 export const presets: readonly Preset[] = [
   hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", {
-    operations: everything,
+    operations: [...withAudio, "embedding", "completion", "moderation", "image"],
     transcriptionFormats: [
       { prefix: "gpt-4o-transcribe-diarize", formats: ["json", "text", "diarized_json"] },
       { prefix: "gpt-", formats: ["json"] },
@@ -117,7 +123,7 @@ export const presets: readonly Preset[] = [
   hosted("azure-openai", "https://{resource}.openai.azure.com/openai/v1", "AZURE_OPENAI_API_KEY", {
     authHeader: "api-key",
     authPrefix: "",
-    operations: everything,
+    operations: [...withAudio, "embedding", "completion", "image"],
     quirks: strictQuirks,
     modelsPath: null,
     dated: {
@@ -127,7 +133,13 @@ export const presets: readonly Preset[] = [
         transcriptionPath: "/openai/deployments/{model}/audio/transcriptions",
         translationPath: "/openai/deployments/{model}/audio/translations",
         speechPath: "/openai/deployments/{model}/audio/speech",
-        passthroughPaths: { embedding: "/openai/deployments/{model}/embeddings" },
+        passthroughPaths: {
+          embedding: "/openai/deployments/{model}/embeddings",
+          completion: "/openai/deployments/{model}/completions",
+          moderation: "/openai/deployments/{model}/moderations",
+          image: "/openai/deployments/{model}/images/generations",
+          rerank: "/openai/deployments/{model}/rerank",
+        },
       },
     },
     environment: {
@@ -144,28 +156,30 @@ export const presets: readonly Preset[] = [
     transcriptionStream: false,
   }),
   hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", {
-    operations: ["chat", "transcription", "embedding"],
+    operations: ["chat", "transcription", "embedding", "moderation"],
     // Refuses the field with 422 and sends usage in every stream without being asked.
     quirks: { ...usualQuirks, streamOptions: false },
   }),
   hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", { quirks: { ...usualQuirks, needsReasoning: true } }),
   hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", {
-    operations: withEmbeddings,
+    operations: texts,
     forwardHeaders: ["http-referer", "x-title", "x-openrouter-title"],
   }),
-  hosted("together", "https://api.together.ai/v1", "TOGETHER_API_KEY", { operations: everything }),
-  hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", { operations: withEmbeddings }),
-  hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
-  hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+  hosted("together", "https://api.together.ai/v1", "TOGETHER_API_KEY", {
+    operations: [...withAudio, "embedding", "completion", "image", "rerank"],
+  }),
+  hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", { operations: [...texts, "rerank"] }),
+  hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY", { operations: ["chat", "image"] }),
+  hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", { operations: ["chat", "completion"] }),
   hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY", {
     modelsPath: null,
     // Sends usage in every chunk without being asked, and does not document the field.
     quirks: { ...usualQuirks, streamOptions: false },
     warning: "the provider announced the end of its chat completions for 2026-09-27; requests may be refused",
   }),
-  hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", { operations: withEmbeddings }),
+  hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", { operations: texts }),
   hosted("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", {
-    operations: withEmbeddings,
+    operations: ["chat", "embedding", "image"],
     listedPrefix: "models/",
     environment: { key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"], address: [], addressPath: "", region: [] },
     remark: "the provider's OpenAI-compatible endpoint",
@@ -203,12 +217,12 @@ export const presets: readonly Preset[] = [
     remark: "transcription only; name the models, such as scribe_v1",
   }),
   selfHosted("ollama", "http://127.0.0.1:11434/v1", {
-    operations: withEmbeddings,
+    operations: texts,
     environment: { key: [], address: ["OLLAMA_HOST"], addressPath: "/v1", region: [] },
   }),
-  selfHosted("vllm", "http://127.0.0.1:8000/v1", { operations: ["chat", "transcription", "embedding"] }),
-  selfHosted("lmstudio", "http://127.0.0.1:1234/v1", { operations: withEmbeddings }),
-  selfHosted("llama.cpp", "http://127.0.0.1:8080/v1", { operations: withEmbeddings }),
+  selfHosted("vllm", "http://127.0.0.1:8000/v1", { operations: [...texts, "transcription", "rerank"] }),
+  selfHosted("lmstudio", "http://127.0.0.1:1234/v1", { operations: texts }),
+  selfHosted("llama.cpp", "http://127.0.0.1:8080/v1", { operations: [...texts, "rerank"] }),
   selfHosted("embedded", "engine://local/v1", {
     local: true,
     // Any other channel with a model of the same name is preferred.

@@ -1,5 +1,5 @@
 import type { Candidate } from "../channels/channel.ts";
-import { asksForReasoning, contextTokensOf, retryCostOf } from "../operations/call-request.ts";
+import { contextTokensOf, retryCostOf, takesLong } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import type { AnswerContext, AnsweredRequest, AnswerWriter, Surface } from "../operations/conversation/surface.ts";
 import { continued, repeated } from "../operations/chat/continuation.ts";
@@ -228,7 +228,7 @@ class CallExecution implements HedgeTrigger {
     const { call, gateway, candidates } = this;
     const { routing } = call.snapshot;
     if (routing.hedgeAfterMs === null || candidates!.candidates.length === 1) return Infinity;
-    return hedgeDelayMs(routing, gateway.upstreams.loadOf(candidate), streamed, asksForReasoning(call.ask)) ?? Infinity;
+    return hedgeDelayMs(routing, gateway.upstreams.loadOf(candidate), streamed, takesLong(call.ask)) ?? Infinity;
   }
 
   /** The present attempt has no content yet. Starts a hedge, or returns after how long to ask again. */

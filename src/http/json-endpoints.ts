@@ -24,8 +24,14 @@ export const speech: Endpoint = {
   read: readSpeech,
 };
 
-/** POST /v1/embeddings. */
-export const embedding: Endpoint = passthroughEndpoint("embedding");
+/** The operations whose requests and answers are passed on as they are, such as POST /v1/embeddings. */
+export const passthrough: { readonly [O in PassthroughOperation]: Endpoint } = {
+  embedding: passthroughEndpoint("embedding"),
+  completion: passthroughEndpoint("completion"),
+  moderation: passthroughEndpoint("moderation"),
+  image: passthroughEndpoint("image"),
+  rerank: passthroughEndpoint("rerank"),
+};
 
 /** POST /v1/messages. */
 export const messages: Endpoint = surfaceEndpoint(messagesSurface);
@@ -68,7 +74,7 @@ function passthroughEndpoint(operation: PassthroughOperation): Endpoint {
   const parse = (body: Uint8Array | Failure): ParsedRequest | Failure => {
     if (isFailure(body)) return body;
     const ask = readPassthroughRequest(operation, body);
-    return isFailure(ask) ? ask : { ask, stream: false, bytes: body.length, dispose: null };
+    return isFailure(ask) ? ask : { ask, stream: ask.stream, bytes: body.length, dispose: null };
   };
   return {
     operation,

@@ -11,7 +11,7 @@ import { Connections } from "../net/server/connections.ts";
 import { errorResponse } from "./errors.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import { chat, countTokens, embedding, messages, responses, speech } from "./json-endpoints.ts";
+import { chat, countTokens, messages, passthrough, responses, speech } from "./json-endpoints.ts";
 import { listModels, showModel } from "./models.ts";
 import { internalError, keyInUrl, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
@@ -163,7 +163,7 @@ const endpoints: ReadonlyMap<string, Endpoint> = new Map([
   ["transcription", transcription],
   ["translation", translation],
   ["speech", speech],
-  ["embedding", embedding],
+  ...Object.entries(passthrough),
 ]);
 
 /** A degraded process stays ready: a load balancer that removed every replica would turn a nuisance into an outage. */

@@ -28,8 +28,8 @@ export function retryCostOf(ask: CallRequest): RetryCost {
       return { bodyBytes: ask.file.content.length, choices: 1, hostedTools: false, promptTokensEstimate: 0 };
     case "speech":
       return { bodyBytes: ask.body.length, choices: 1, hostedTools: false, promptTokensEstimate: 0 };
-    case "embedding":
-      return { bodyBytes: ask.body.length, choices: 1, hostedTools: false, promptTokensEstimate: contextTokensOf(ask) };
+    default:
+      return { bodyBytes: ask.body.length, choices: ask.choices, hostedTools: false, promptTokensEstimate: ask.contextTokens };
   }
 }
 
@@ -38,17 +38,19 @@ export function promptTokensOf(request: CallRequest): number {
   return "promptTokensEstimate" in request ? request.promptTokensEstimate : 0;
 }
 
-/** The part of it that has to fit into a model's context. The texts of an embedding have one each, and are not known here. */
+/** The part of it that has to fit into a model's context; 0 if that is not known. */
 export function contextTokensOf(request: CallRequest): number {
-  return request.operation === "chat" ? request.promptTokensEstimate : 0;
+  if (request.operation === "chat") return request.promptTokensEstimate;
+  return "contextTokens" in request ? request.contextTokens : 0;
 }
 
 /** The most output tokens that the client allows, under either name; 0 if it sets no limit. */
 export function maxOutputTokensOf(request: CallRequest): number {
-  return request.operation === "chat" ? Math.max(request.maxTokens ?? 0, request.maxCompletionTokens ?? 0) : 0;
+  if (request.operation === "chat") return Math.max(request.maxTokens ?? 0, request.maxCompletionTokens ?? 0);
+  return "maxTokens" in request ? (request.maxTokens ?? 0) : 0;
 }
 
-/** The model is asked to reason before it answers. */
-export function asksForReasoning(request: CallRequest): boolean {
-  return request.operation === "chat" && request.reasons;
+/** The first sign of an answer may take long as a rule: the model is asked to reason before it answers, or to draw. */
+export function takesLong(request: CallRequest): boolean {
+  return request.operation === "image" || (request.operation === "chat" && request.reasons);
 }

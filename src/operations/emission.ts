@@ -27,7 +27,7 @@ export type Emission =
   | { readonly kind: "end"; readonly frame: Uint8Array; readonly finish: string | null };
 
 /** The kind of output in a frame. The first output is the commit point. */
-export type Output = "text" | "reasoning" | "tool_call" | "refusal" | "audio" | "finish";
+export type Output = "text" | "reasoning" | "tool_call" | "refusal" | "audio" | "image" | "finish";
 
 /** A complete answer that is not streamed: the bytes for the client, and what the gateway needs of them. */
 export interface WholeAnswer {

@@ -2,7 +2,7 @@
 export type Operation = "chat" | "transcription" | "speech" | PassthroughOperation;
 
 /** The operations whose requests and answers are passed on as they are, with the model renamed. */
-export type PassthroughOperation = "embedding";
+export type PassthroughOperation = "embedding" | "completion" | "moderation" | "image" | "rerank";
 
 /**
  * What sets one operation apart from another, as far as it is data. Code that differs from operation to operation reads this table instead
@@ -13,7 +13,7 @@ export interface OperationSpec {
   /** The name in messages to clients. */
   readonly displayName: string;
   /** What it is metered in: the figure that an admission and a receipt have for every call of this operation. */
-  readonly unit: "tokens" | "audioSeconds" | "characters";
+  readonly unit: "tokens" | "audioSeconds" | "characters" | "calls";
   /** The figures that only the upstream knows. A receipt without one of them is an estimate. */
   readonly reportedUsage: readonly ("promptTokens" | "completionTokens" | "audioSeconds")[];
   /** Its request carries a file. It is sent from the disk, and counts as an upload when the gateway is short of memory. */
@@ -35,7 +35,7 @@ export interface OperationSpec {
   readonly audioOutput: boolean | "maybe";
 }
 
-/** One answer that is not streamed, without audio. */
+/** A plain request and one answer, without audio. */
 const passedWhole = {
   uploads: false,
   startsEarly: false,
@@ -90,6 +90,35 @@ export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
     reportedUsage: ["promptTokens"],
     ...passedWhole,
   },
+  completion: {
+    displayName: "completions",
+    unit: "tokens",
+    reportedUsage: ["promptTokens", "completionTokens"],
+    ...passedWhole,
+    startsEarly: true,
+    earlyHeaders: true,
+    hasFinishReason: true,
+  },
+  moderation: {
+    displayName: "moderations",
+    unit: "tokens",
+    reportedUsage: ["promptTokens"],
+    ...passedWhole,
+  },
+  image: {
+    displayName: "images",
+    // Some models report tokens, others nothing. What the gateway counts are the images of an answer.
+    unit: "calls",
+    reportedUsage: [],
+    ...passedWhole,
+    earlyHeaders: true,
+  },
+  rerank: {
+    displayName: "rerankings",
+    unit: "tokens",
+    reportedUsage: ["promptTokens"],
+    ...passedWhole,
+  },
 };
 
 export const operations = Object.keys(operationSpecs) as readonly Operation[];
@@ -109,5 +138,9 @@ export function operationsNamed(model: string, offered: readonly Operation[], is
 const hints: readonly (readonly [hint: RegExp, operation: Operation])[] = [
   [/whisper|transcri|scribe|(?:^|[-_/.])(?:stt|asr)(?:$|[-_/.\d])|speech-to-text/i, "transcription"],
   [/(?:^|[-_/.])tts(?:$|[-_/.\d])|text-to-speech|kokoro|orpheus/i, "speech"],
+  [/rerank/i, "rerank"],
+  [/moderation/i, "moderation"],
+  [/dall-e|stable-diffusion|(?:^|[-_/.])(?:image|imagen|flux|sdxl)(?:$|[-_/.\d])/i, "image"],
+  [/turbo-instruct|davinci-002|babbage-002/i, "completion"],
   [/embed|(?:^|[-_/.])(?:bge|gte|e5|minilm)(?:$|[-_/.\d])/i, "embedding"],
 ];

@@ -1,6 +1,7 @@
-import type { CallRequest } from "./call-request.ts";
+import { type CallRequest, maxOutputTokensOf } from "./call-request.ts";
 import { isTokenBound, type ChatRequest } from "./chat/chat-request.ts";
 import { valueOf } from "./json.ts";
+import type { PassthroughRequest } from "./passthrough/passthrough-request.ts";
 import type { TranscriptionRequest } from "./transcription/transcription-request.ts";
 
 /**
@@ -8,13 +9,14 @@ import type { TranscriptionRequest } from "./transcription/transcription-request
  * values that were sent besides the body.
  */
 export function requestText(ask: CallRequest, others: readonly string[] = []): string {
-  const texts = ask.operation === "transcription" ? formTexts(ask) : ask.operation === "chat" ? chatTexts(ask) : [jsonText(ask.body)];
+  const texts = ask.operation === "transcription" ? formTexts(ask) : "maxTokens" in ask ? boundedTexts(ask) : [jsonText(ask.body)];
   return [...texts, ...others].join("\n").toLowerCase();
 }
 
 /** Without the requested number of tokens: a lower number in an error may be part of its digits, but is no echo of it. */
-function chatTexts({ body, members, maxTokens, maxCompletionTokens }: ChatRequest): readonly string[] {
-  const largest = Math.max(maxTokens ?? 0, maxCompletionTokens ?? 0);
+function boundedTexts(ask: ChatRequest | PassthroughRequest): readonly string[] {
+  const { body, members } = ask;
+  const largest = maxOutputTokensOf(ask);
   const texts: string[] = [];
   let from = 0;
   for (const member of members) {

@@ -22,6 +22,8 @@ export interface MeteredUsage extends TokenUsage {
   readonly estimated?: boolean;
   /** The text of speech. */
   readonly characters?: number | null;
+  /** Generated images. */
+  readonly images?: number;
 }
 
 export const nothingCounted: TokenUsage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };

@@ -34,6 +34,7 @@ export function accessLine(record: CallRecord, time: string): AccessLine {
     audio_estimated: usage?.estimated === true ? true : undefined,
     usage_corrected: usage?.corrected,
     characters: usage?.characters ?? undefined,
+    images: usage?.images,
     max_tokens: record.clampedTo ?? undefined,
     skipped_events: record.skippedEvents > 0 ? record.skippedEvents : undefined,
     missing_finish: isUnfinished(record) ? true : undefined,

@@ -22,6 +22,7 @@ export function costNanos(rates: PriceRates | null, metered: MeteredUsage | null
     (!isByTokens(rates) || addTokens(bill, rates, metered, estimate)) &&
     addUnits(bill, rates.characters, countOf(metered?.characters), countOf(estimate?.characters)) &&
     addUnits(bill, rates.seconds, microsecondsOf(metered?.audioSeconds), microsecondsOf(estimate?.audioSeconds)) &&
+    addUnits(bill, rates.image, wholeUnits(metered?.images), wholeUnits(estimate?.images)) &&
     addUnits(bill, rates.call, million, null);
   if (!isKnown) return unknown;
   const nanos = bill.nanos();
@@ -39,7 +40,7 @@ const million = 1_000_000;
 const countMax = 1e9;
 
 function isPriced(rates: PriceRates): boolean {
-  return (rates.characters ?? rates.seconds ?? rates.call) !== undefined || isByTokens(rates);
+  return (rates.characters ?? rates.seconds ?? rates.image ?? rates.call) !== undefined || isByTokens(rates);
 }
 
 /**
@@ -130,6 +131,12 @@ function isRate(rate: number | undefined): rate is number {
 
 function countOf(figure: number | null | undefined): number | null {
   return figure != null && figure >= 0 && figure <= countMax && Number.isInteger(figure) ? figure : null;
+}
+
+/** Rates that are not per million are for a million millionths. */
+function wholeUnits(figure: number | undefined): number | null {
+  const count = countOf(figure);
+  return count === null ? null : Math.min(count * million, Number.MAX_SAFE_INTEGER);
 }
 
 function microsecondsOf(seconds: number | null | undefined): number | null {

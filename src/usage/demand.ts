@@ -74,7 +74,16 @@ export function expectedUse(
       if (!byTokens) return { ...use(0, 0), characters };
       return { ...use(estimateTokens(request.input), characters * speechTokensPerCharacter), characters };
     }
+    case "completion":
+      return use(request.promptTokensEstimate, choicesOf(request) * outputOf({ ...request, maxCompletionTokens: null }, options, hard));
+    case "image": {
+      const images = request.choices;
+      if (!byTokens) return { ...use(0, 0), images };
+      return { ...use(request.promptTokensEstimate, images * imageTokens), images };
+    }
     case "embedding":
+    case "moderation":
+    case "rerank":
       return use(request.promptTokensEstimate, 0);
   }
 }
@@ -96,8 +105,10 @@ const inputTokensPerSecond = 20;
 const transcriptTokensPerSecond = 5;
 /** A second of speech has about fifteen characters of text and twenty tokens of audio. */
 const speechTokensPerCharacter = 2;
+/** A large image of high quality, where images are billed as tokens. */
+const imageTokens = 6500;
 
-function outputOf(request: ChatRequest, { outputAverage, ceiling }: DemandOptions, hard: boolean): number {
+function outputOf(request: OutputBounds, { outputAverage, ceiling }: DemandOptions, hard: boolean): number {
   const requested = requestedOutput(request);
   const average = outputAverage !== null && outputAverage >= 0 ? outputAverage : null;
   if (requested === null) {
@@ -110,8 +121,10 @@ function outputOf(request: ChatRequest, { outputAverage, ceiling }: DemandOption
   return Math.min(output, most);
 }
 
+type OutputBounds = Pick<ChatRequest, "maxTokens" | "maxCompletionTokens">;
+
 /** The larger of the two fields; null if neither is a length. */
-function requestedOutput({ maxTokens, maxCompletionTokens }: ChatRequest): number | null {
+function requestedOutput({ maxTokens, maxCompletionTokens }: OutputBounds): number | null {
   const most = Math.max(length(maxTokens), length(maxCompletionTokens));
   return most > 0 ? most : null;
 }
@@ -120,7 +133,7 @@ function length(requested: number | null): number {
   return requested !== null && requested > 0 ? requested : 0;
 }
 
-function choicesOf({ choices }: ChatRequest): number {
+function choicesOf({ choices }: { readonly choices: number }): number {
   return choices >= 1 ? Math.min(Math.ceil(choices), choicesMax) : 1;
 }
 

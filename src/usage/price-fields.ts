@@ -14,6 +14,7 @@ const rateOfField = {
   audio_output: "audioOutput",
   characters: "characters",
   second: "seconds",
+  image: "image",
   call: "call",
   long_above_tokens: "longAboveTokens",
   long_input: "longInput",

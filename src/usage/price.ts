@@ -42,6 +42,8 @@ export interface PriceRates {
   readonly characters?: number;
   /** Per second of audio that is transcribed. */
   readonly seconds?: number;
+  /** Per generated image. */
+  readonly image?: number;
   /** Per call. */
   readonly call?: number;
 }

@@ -103,17 +103,21 @@ describe("the official client", () => {
   });
 
   test.each([
-    ["fails", () => Response.json({ error: { message: "down", type: "server_error" } }, { status: 500 })],
-    ["is cut off", () => new Response('{"object":"list","data":[{"embedding":[0.1,', { headers: { "content-type": "application/json" } })],
-    ["has an error in its answer", () => Response.json({ error: { message: "The server is overloaded", type: "server_error" } })],
-  ])("is answered by another channel if the first %s", async (_, answer) => {
-    first.next(answer);
+    ["fails twice", 2, () => Response.json({ error: { message: "down", type: "server_error" } }, { status: 500 })],
+    [
+      "is cut off",
+      1,
+      () => new Response('{"object":"list","data":[{"embedding":[0.1,', { headers: { "content-type": "application/json" } }),
+    ],
+    ["has an error in its answer twice", 2, () => Response.json({ error: { message: "The server is overloaded", type: "server_error" } })],
+  ])("is answered by another channel if the first %s", async (_, times, answer) => {
+    for (let time = 0; time < times; time++) first.next(answer);
     const { data, response } = await client.embeddings.create({ model: "small", input: "one" }).withResponse();
     expect(data.data).toHaveLength(1);
-    expect([response.headers.get("x-sluice-channel"), response.headers.get("x-sluice-attempts")]).toEqual(["second", "2"]);
+    expect([response.headers.get("x-sluice-channel"), response.headers.get("x-sluice-attempts")]).toEqual(["second", String(times + 1)]);
     const receipt = await receipts.of(response.headers.get("x-request-id"));
     expect(receipt.attempts.map(({ channel, outcome }) => [channel, outcome])).toEqual([
-      ["first", "failed"],
+      ...Array.from({ length: times }, () => ["first", "failed"]),
       ["second", "answered"],
     ]);
   });
@@ -121,7 +125,10 @@ describe("the official client", () => {
   test("is told of its own mistakes, and of an upstream's refusal in its own words", async () => {
     expect(await failureOf(client.embeddings.create({ model: "small", input: [] }))).toBeInstanceOf(BadRequestError);
     first.next(() =>
-      Response.json({ error: { message: "'input' is too long.", type: "invalid_request_error", param: "input", code: null } }, { status: 400 }),
+      Response.json(
+        { error: { message: "'input' is too long.", type: "invalid_request_error", param: "input", code: null } },
+        { status: 400 },
+      ),
     );
     expect(await failureOf(client.embeddings.create({ model: "small", input: "x" }))).toMatchObject({ status: 400, param: "input" });
     expect(await failureOf(client.embeddings.create({ model: "talker", input: "x" }))).toMatchObject({

@@ -72,9 +72,9 @@ describe("a gateway that is asked for something it does not have", () => {
     const long = await get(`/${"ab/".repeat(1000)}`, { "User-Agent": "x".repeat(5000) });
     const bounded = await logged("request_id", long.header("x-request-id"));
     expect([String(bounded["path"]).length, String(bounded["user_agent"]).length]).toEqual([200, 200]);
-    const moderations = await get("/v1/moderations", { Authorization: `Bearer ${clientKey}` }, "POST");
-    expect(moderations.json()).toMatchObject({ error: { code: "unknown_route" } });
-    await logged("path", "/v1/moderations");
+    const files = await get("/v1/files", { Authorization: `Bearer ${clientKey}` }, "POST");
+    expect(files.json()).toMatchObject({ error: { code: "unknown_route" } });
+    await logged("path", "/v1/files");
   });
 });
 

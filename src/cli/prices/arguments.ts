@@ -30,6 +30,7 @@ const rateMeanings: { readonly [W in PriceField]: string } = {
   audio_output: `${perMillion} audio tokens of answers (default: as output)`,
   characters: `${perMillion} characters of speech`,
   second: "dollars per second of transcribed audio",
+  image: "dollars per generated image",
   call: "dollars per call",
   long_above_tokens: "the --long-… rates apply to prompts of more tokens than this",
   long_input: `${perMillion} prompt tokens of a long prompt`,

@@ -1,8 +1,7 @@
 import type { Address, Channel } from "../../channels/channel.ts";
-import { isTokenBound, type ChatRequest } from "../../operations/chat/chat-request.ts";
+import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import { lastMember, membersOf, valueOf } from "../../operations/json.ts";
-import { setMember, splice, type Splice } from "../../operations/splice.ts";
+import { splice, type Splice } from "../../operations/splice.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import type { Dialect, UpstreamHead, EncodedRequest, ExpectedStream, StreamReader, Target, ExpectedWhole } from "../dialect.ts";
 import type { Conversation, Tool } from "../../operations/conversation/conversation.ts";
@@ -13,6 +12,7 @@ import { readAnswer } from "./answer.ts";
 import { encodeChatBody } from "./chat-body.ts";
 import { chatAnswer } from "./chat-parts.ts";
 import { openaiPassthrough } from "./passthrough.ts";
+import { clampTokens, meterStream, renameModel } from "./request-splices.ts";
 import { openaiSpeech } from "./speech.ts";
 import { OpenAiStream } from "./stream.ts";
 import { openaiTranscription } from "./transcription.ts";
@@ -71,9 +71,9 @@ function readTranslated(body: Uint8Array, tools: readonly Tool[]): WholeAnswer |
 function spliceChat(ask: ChatRequest, target: Target): EncodedRequest {
   const splices = changes;
   splices.length = 0;
-  renameModel(ask, target, splices);
-  const clampedTo = clamp(ask, target, splices);
-  const hidesUsage = meter(ask, target, splices);
+  renameModel(ask, target.model, splices);
+  const clampedTo = clampTokens(ask, target.ceiling, splices);
+  const hidesUsage = target.meterStream && meterStream(ask, splices);
   return {
     request: {
       method: "POST",
@@ -141,41 +141,6 @@ function chatUrl(address: Address, model: string): string {
 }
 
 const chatUrls = new WeakMap<Address, string>();
-
-/** Every duplicate is renamed: an upstream that reads the first one must not see a model that the key may not use. */
-function renameModel(ask: ChatRequest, target: Target, splices: Splice[]): void {
-  let count = 0;
-  for (const { key } of ask.members) if (key === "model") count++;
-  if (count === 1 && target.model === ask.model) return;
-  for (const { key, start, end } of ask.members) if (key === "model") splices.push({ start, end, text: JSON.stringify(target.model) });
-}
-
-/** Lowers values above the ceiling. Others keep their bytes, and an absent value stays absent. */
-function clamp(ask: ChatRequest, target: Target, splices: Splice[]): number | null {
-  const { ceiling } = target;
-  if (ceiling === null) return null;
-  let clampedTo: number | null = null;
-  for (const member of ask.members) {
-    if (!isTokenBound(member.key) || member.kind !== "number" || (valueOf(ask.body, member) as number) <= ceiling) continue;
-    splices.push({ start: member.start, end: member.end, text: String(ceiling) });
-    clampedTo = ceiling;
-  }
-  return clampedTo;
-}
-
-/** Requests usage in the stream. Returns whether it must be hidden from the client, who did not ask for it. */
-function meter(ask: ChatRequest, target: Target, splices: Splice[]): boolean {
-  if (!ask.stream || ask.wantsUsage || !target.meterStream) return false;
-  const options = lastMember(ask.members, "stream_options");
-  if (options === undefined || options.kind === "null") {
-    splices.push(setMember(ask.body, ask.document, options, "stream_options", `{"include_usage":true}`));
-    return true;
-  }
-  if (options.kind !== "object") return false;
-  const asked = lastMember(membersOf(ask.body, options.start, options.end), "include_usage");
-  splices.push(setMember(ask.body, options, asked, "include_usage", "true"));
-  return true;
-}
 
 function readModels(body: string): readonly string[] | null {
   try {

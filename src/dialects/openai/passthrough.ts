@@ -1,32 +1,49 @@
 import type { Address } from "../../channels/channel.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
-import { failure, type Failure } from "../../operations/failure.ts";
-import { type JsonLimits, type JsonMember, lastMember, scanJson, valueOf } from "../../operations/json.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { elementsOf, type JsonLimits, jsonLimits, type JsonMember, lastMember, scanJson, valueOf } from "../../operations/json.ts";
 import { present } from "../../operations/mistakes.ts";
 import type { PassthroughOperation } from "../../operations/operation.ts";
 import type { PassthroughRequest } from "../../operations/passthrough/passthrough-request.ts";
-import { inputUsage } from "../../operations/passthrough/passthrough-usage.ts";
-import { setEvery, splice, type Splice } from "../../operations/splice.ts";
+import { imageUsage, inputUsage } from "../../operations/passthrough/passthrough-usage.ts";
+import { splice, type Splice } from "../../operations/splice.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
-import type { Codec, EncodedRequest, Target } from "../dialect.ts";
+import type { Codec, EncodedRequest, EventDecoder, ExpectedAnswer, ExpectedWhole, Target } from "../dialect.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
+import { EventReader } from "../readers/event-reader.ts";
+import { readAnswer as readCompletion } from "./answer.ts";
+import { ImageStream } from "./image-stream.ts";
+import { clampTokens, meterStream, renameModel } from "./request-splices.ts";
+import { OpenAiStream } from "./stream.ts";
+
+const codec: Codec<PassthroughRequest> = { encode, explain };
 
 /** The operations whose bytes are sent as they came, with the model renamed, and whose answers are only looked at. */
 export const openaiPassthrough: { readonly [O in PassthroughOperation]: Codec<PassthroughRequest> } = {
-  embedding: { encode, explain },
+  embedding: codec,
+  completion: codec,
+  moderation: codec,
+  image: codec,
+  rerank: codec,
 };
 
 function encode(ask: PassthroughRequest, target: Target): EncodedRequest {
   const { channel, model, forwarded } = target;
+  const splices: Splice[] = [];
+  renameModel(ask, model, splices);
+  const isCompletion = ask.operation === "completion";
+  const clampedTo = isCompletion ? clampTokens(ask, target.ceiling, splices) : null;
+  const hidesUsage = isCompletion && target.meterStream && meterStream(ask, splices);
+  const accept = ask.stream ? "text/event-stream" : "application/json";
   return {
     request: {
       method: "POST",
       url: urlOf(channel.address, ask.operation, model),
-      headers: { "content-type": "application/json", accept: "application/json", ...forwarded, ...channel.headers },
-      body: splice(ask.body, modelSplices(ask, model)),
+      headers: { "content-type": "application/json", accept, ...forwarded, ...channel.headers },
+      body: splice(ask.body, splices),
     },
-    answer: { kind: "whole", read: (body) => readAnswer(body, shapes[ask.operation]) },
-    clampedTo: null,
+    answer: ask.stream ? streamed(ask, hidesUsage) : { kind: "whole", read: readers[ask.operation] },
+    clampedTo,
     voice: null,
   };
 }
@@ -35,30 +52,45 @@ function urlOf({ baseUrl, passthroughPaths, query }: Address, operation: Passthr
   return baseUrl + passthroughPaths[operation].replace("{model}", encodeURIComponent(model)) + query;
 }
 
-/** Every duplicate is renamed: an upstream that reads the first one must not see a model that the key may not use. */
-function modelSplices(ask: PassthroughRequest, model: string): readonly Splice[] {
-  const count = ask.members.filter(({ key }) => key === "model").length;
-  return model === ask.model && count === 1 ? [] : setEvery(ask, "model", model);
+function streamed({ operation, choices }: PassthroughRequest, hidesUsage: boolean): ExpectedAnswer {
+  const decoder = (): EventDecoder =>
+    operation === "image" ? new ImageStream(choices) : new OpenAiStream({ hidesUsage, choices, texts: true });
+  return {
+    kind: "stream",
+    reader: () => new EventReader(decoder()),
+    instead: (body, head) => {
+      const whole = readers[operation](body, head);
+      return isFailure(whole)
+        ? whole
+        : failure("bad_response", "a whole answer came where a stream was asked for", { status: head.status });
+    },
+  };
 }
 
-/** What a complete answer has, and how it reports its usage. */
-interface AnswerShape {
-  readonly list: string;
-  readonly usage: (reported: unknown) => MeteredUsage;
-}
-
-const shapes: { readonly [O in PassthroughOperation]: AnswerShape } = {
-  embedding: { list: "data", usage: inputUsage },
+/** How a complete answer of each operation is read. */
+const readers: { readonly [O in PassthroughOperation]: ExpectedWhole["read"] } = {
+  embedding: (body) => readList(body, "data", inputUsage),
+  completion: (body) => readCompletion(body),
+  moderation: (body) => readList(body, "results", inputUsage),
+  image: (body) =>
+    readList(body, "data", (usage, images) => imageUsage(usage, elementsOf(body, images.start, images.end).length), jsonLimits),
+  rerank: (body) => readList(body, "results", inputUsage),
 };
 
 /**
- * Reads an answer with status 200. Truncated JSON, an error or an answer without results is a failure of the channel, which can be retried
- * elsewhere. A valid answer keeps its bytes, and is never parsed as a whole: a batch of embeddings has millions of numbers.
+ * Reads an answer with status 200 that has a list. Truncated JSON, an error or an answer without the list is a failure of the channel,
+ * which can be retried elsewhere. A valid answer keeps its bytes, and is never parsed as a whole: a batch of embeddings has millions of
+ * numbers.
  */
-function readAnswer(body: Uint8Array, { list, usage }: AnswerShape): WholeAnswer | Failure {
+function readList(
+  body: Uint8Array,
+  list: string,
+  usageOf: (reported: unknown, list: JsonMember) => MeteredUsage,
+  limits: JsonLimits = depthOnly,
+): WholeAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
-  const document = scanJson(body, depthOnly);
-  if (!document.ok) return failure("bad_response", `the answer is not JSON: ${document.message}`);
+  const document = scanJson(body, limits);
+  if (!document.ok) return failure("bad_response", `the answer cannot be read as JSON: ${document.message}`);
   if (document.kind !== "object") return failure("bad_response", "the answer is JSON, but not an object");
   const field = (key: string): JsonMember | undefined => present(lastMember(document.members, key));
   const error = field("error");
@@ -67,13 +99,8 @@ function readAnswer(body: Uint8Array, { list, usage }: AnswerShape): WholeAnswer
   if (results?.kind !== "array") return failure("bad_response", `the answer has no ${list}`);
   if (results.empty) return failure("bad_response", `the answer's ${list} are empty`);
   const reported = field("usage");
-  return {
-    kind: "whole",
-    body,
-    type: "application/json",
-    usage: usage(reported === undefined ? null : valueOf(body, reported)),
-    finish: null,
-  };
+  const usage = usageOf(reported === undefined ? null : valueOf(body, reported), results);
+  return { kind: "whole", body, type: "application/json", usage, finish: null };
 }
 
 const depthOnly: JsonLimits = { depthMax: 64, membersMax: Infinity, tokensMax: Infinity };

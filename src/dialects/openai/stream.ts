@@ -55,8 +55,9 @@ export class OpenAiStream implements EventDecoder {
     let text = "";
     let unsaid = "";
     let finishes = false;
-    for (const choice of choices ?? []) {
-      if (typeof choice !== "object" || choice === null) continue;
+    for (const each of choices ?? []) {
+      if (typeof each !== "object" || each === null) continue;
+      const choice = this.options.texts === true ? asDelta(each) : each;
       const found = this.readChoice(choice);
       if (found === "failed") return failure("model_failed", "the stream's finish_reason is error before any output");
       output ??= found;
@@ -69,7 +70,7 @@ export class OpenAiStream implements EventDecoder {
     const looked: Emission = unsaid === "" ? plain : { ...plain, unsaid };
     const delta = this.parts === null ? looked : { ...looked, parts: this.parts.read(chunk as Readonly<Record<string, unknown>>) };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
-    if (this.parts !== null) return [delta];
+    if (this.parts !== null || this.options.texts === true) return [delta];
     if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
     return [delta];
   }
@@ -142,6 +143,8 @@ export interface ChatStreamOptions {
   readonly choices: number;
   /** The tools of a conversation that is translated; absent where the client speaks this API, and gets the chunks as they are. */
   readonly tools?: readonly Tool[] | null;
+  /** The stream is that of a completion: its choices have a text instead of a delta. */
+  readonly texts?: boolean;
 }
 
 interface ChatChunk {
@@ -155,6 +158,10 @@ interface ChunkChoice {
   readonly index?: unknown;
   readonly delta?: Readonly<Record<string, unknown>> | null;
   readonly finish_reason?: unknown;
+}
+
+function asDelta(choice: ChunkChoice & { readonly text?: unknown }): ChunkChoice {
+  return { index: choice.index, delta: { content: choice.text }, finish_reason: choice.finish_reason };
 }
 
 /** The OpenAI API allows 128. A larger index is treated as the first choice. */

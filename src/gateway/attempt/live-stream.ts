@@ -220,8 +220,8 @@ const drainMs = 1000;
 
 /** The later report, unless it has no figures. */
 function tellsMore(earlier: MeteredUsage | null, later: MeteredUsage): MeteredUsage {
-  const { promptTokens, completionTokens, audioSeconds, characters } = later;
-  return earlier === null || (promptTokens ?? completionTokens ?? audioSeconds ?? characters) != null ? later : earlier;
+  const { promptTokens, completionTokens, audioSeconds, characters, images } = later;
+  return earlier === null || (promptTokens ?? completionTokens ?? audioSeconds ?? characters ?? images) != null ? later : earlier;
 }
 
 function commits(emission: Emission): boolean {

@@ -47,10 +47,11 @@ export function outputEstimate({ body, type, usage }: WholeAnswer): number {
 
 const decoder = new TextDecoder();
 
-/** The texts of all choices: content, refusals, reasoning, and the names and arguments of tool calls. */
+/** The texts of all choices: those of completions, or content, refusals, reasoning, and the names and arguments of tool calls. */
 function textsIn(choices: unknown): readonly string[] {
   if (!Array.isArray(choices)) return [];
-  return choices.flatMap((choice: { readonly message?: Readonly<Record<string, unknown>> | null } | null) => {
+  return choices.flatMap((choice: { readonly text?: unknown; readonly message?: Readonly<Record<string, unknown>> | null } | null) => {
+    if (typeof choice?.text === "string") return [choice.text];
     const message = choice?.message;
     if (typeof message !== "object" || message === null) return [];
     const calls = Array.isArray(message["tool_calls"]) ? message["tool_calls"] : [];

@@ -151,8 +151,8 @@ function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean
 }
 
 /** Whether it has only the figures that every report has. */
-function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, estimated }: MeteredUsage): boolean {
-  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? estimated) === undefined;
+function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, images, estimated }: MeteredUsage): boolean {
+  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? images ?? estimated) === undefined;
 }
 
 /** A fast model generates about a hundred tokens per second. */

@@ -1,6 +1,7 @@
-import { type Failure } from "../failure.ts";
-import { type JsonLimits, jsonLimits, type JsonMember, lastMember, pastSpace, scanJson, valueOf } from "../json.ts";
-import { misspelled, bodyMistake, empty, missing, modelMistake, present, wrongType } from "../mistakes.ts";
+import { isTokenBound } from "../chat/chat-request.ts";
+import { isFailure, type Failure } from "../failure.ts";
+import { elementsOf, type JsonLimits, jsonLimits, type JsonMember, lastMember, membersOf, pastSpace, scanJson, valueOf } from "../json.ts";
+import { misspelled, bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
 import type { PassthroughOperation } from "../operation.ts";
 
 /**
@@ -13,8 +14,17 @@ export interface PassthroughRequest {
   readonly document: { readonly start: number; readonly end: number };
   readonly members: readonly JsonMember[];
   readonly model: string;
+  readonly stream: boolean;
+  /** The client asked for the usage chunk of a stream. */
+  readonly wantsUsage: boolean;
+  /** How many answers it asks for: for each prompt of a completion, or images. */
+  readonly choices: number;
+  /** The most output tokens for each of them; null if the client sets no limit. */
+  readonly maxTokens: number | null;
   /** An estimate of the tokens of its input, for limits and reservations. */
   readonly promptTokensEstimate: number;
+  /** The part of it that has to fit into a model's context; 0 if that is not known. */
+  readonly contextTokens: number;
 }
 
 /** Reads a request, or returns the mistake that the client has to fix. Unknown fields are passed on. */
@@ -26,19 +36,40 @@ export function readPassthroughRequest(operation: PassthroughOperation, body: Ui
   const { members } = document;
   const unknown = misspelled(members, fields.read);
   if (unknown !== null) return unknown;
-  const model = present(lastMember(members, "model"));
-  if (model === undefined) return missing("model");
-  if (model.kind !== "string") return wrongType("model", "a string");
-  const modelName = valueOf(body, model) as string;
-  const wrong = modelMistake(modelName) ?? inputMistake(members, fields.inputs);
+  const model = modelIn(body, members, fields.usualModel);
+  if (isFailure(model)) return model;
+  const wrong = inputMistake(members, fields.inputs);
   if (wrong !== null) return wrong;
-  return { operation, body, document, members, model: modelName, promptTokensEstimate: inputTokens(body, members, fields.inputs) };
+  const stream = fields.streams ? present(lastMember(members, "stream")) : undefined;
+  if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");
+  const counted = countedIn(body, members, fields.counted);
+  if (isFailure(counted)) return counted;
+  const prompts = operation === "completion" ? promptCount(body, lastMember(members, "prompt")) : 1;
+  const promptTokensEstimate = inputTokens(body, members, fields.inputs);
+  return {
+    operation,
+    body,
+    document,
+    members,
+    model: model.name,
+    stream: stream?.kind === "true",
+    wantsUsage: fields.streams && wantsUsage(body, present(lastMember(members, "stream_options"))),
+    choices: counted.choices * prompts,
+    maxTokens: counted.maxTokens,
+    promptTokensEstimate,
+    contextTokens: operation === "completion" ? Math.ceil(promptTokensEstimate / prompts) : 0,
+  };
 }
 
 /** What is read of the requests of an operation. */
 interface RequestFields {
   /** What the model works on. */
   readonly inputs: readonly InputField[];
+  /** The fields that say how much is asked for. */
+  readonly counted: (key: string) => boolean;
+  readonly streams: boolean;
+  /** The model that the API uses if the client names none; null if the client has to. */
+  readonly usualModel: string | null;
   /** All fields that the gateway reads. */
   readonly read: ReadonlySet<string>;
   readonly limits: JsonLimits;
@@ -49,22 +80,77 @@ interface InputField {
   readonly kinds: readonly JsonMember["kind"][];
   /** The kinds in words. */
   readonly expected: string;
+  readonly optional?: true;
 }
 
+const texts = { kinds: ["string", "array"], expected: "a string or an array" } as const;
 /** Batches of texts that the client has split into tokens already have a number for each of them. */
 const manyNumbers: JsonLimits = { ...jsonLimits, tokensMax: 4_000_000 };
+const uncounted = { counted: () => false, streams: false, usualModel: null } as const;
 
 const fieldsOf: { readonly [O in PassthroughOperation]: RequestFields } = {
-  embedding: {
-    inputs: [{ name: "input", kinds: ["string", "array"], expected: "a string or an array" }],
-    read: new Set(["model", "input"]),
+  embedding: { ...uncounted, inputs: [{ name: "input", ...texts }], read: new Set(["model", "input"]), limits: manyNumbers },
+  completion: {
+    // Some servers take embeddings instead of a prompt.
+    inputs: [
+      { name: "prompt", ...texts, optional: true },
+      { name: "suffix", kinds: ["string"], expected: "a string", optional: true },
+    ],
+    counted: (key) => key === "n" || key === "best_of" || isTokenBound(key),
+    streams: true,
+    usualModel: null,
+    read: new Set([
+      "model",
+      "prompt",
+      "suffix",
+      "stream",
+      "stream_options",
+      "n",
+      "best_of",
+      "max_tokens",
+      "max_completion_tokens",
+      "n_predict",
+    ]),
     limits: manyNumbers,
+  },
+  moderation: {
+    ...uncounted,
+    inputs: [{ name: "input", ...texts }],
+    usualModel: "omni-moderation-latest",
+    read: new Set(["model", "input"]),
+    limits: jsonLimits,
+  },
+  image: {
+    inputs: [{ name: "prompt", kinds: ["string"], expected: "a string" }],
+    counted: (key) => key === "n",
+    streams: true,
+    usualModel: null,
+    read: new Set(["model", "prompt", "n", "stream"]),
+    limits: jsonLimits,
+  },
+  rerank: {
+    ...uncounted,
+    inputs: [
+      { name: "query", kinds: ["string", "object"], expected: "a string" },
+      { name: "documents", kinds: ["array"], expected: "an array" },
+    ],
+    read: new Set(["model", "query", "documents"]),
+    limits: jsonLimits,
   },
 };
 
+function modelIn(body: Uint8Array, members: readonly JsonMember[], usual: string | null): { readonly name: string } | Failure {
+  const member = present(lastMember(members, "model"));
+  if (member === undefined) return usual === null ? missing("model") : { name: usual };
+  if (member.kind !== "string") return wrongType("model", "a string");
+  const name = valueOf(body, member) as string;
+  return modelMistake(name) ?? { name };
+}
+
 function inputMistake(members: readonly JsonMember[], inputs: readonly InputField[]): Failure | null {
-  for (const { name, kinds, expected } of inputs) {
+  for (const { name, kinds, expected, optional } of inputs) {
     const member = present(lastMember(members, name));
+    if (member === undefined && optional === true) continue;
     if (member === undefined) return missing(name);
     if (!kinds.includes(member.kind)) return wrongType(name, expected);
     if (member.empty) return empty(name);
@@ -72,19 +158,60 @@ function inputMistake(members: readonly JsonMember[], inputs: readonly InputFiel
   return null;
 }
 
+/**
+ * Reads the fields that limits and budgets are based on. Anything but a number is refused, and the largest value counts, because upstreams
+ * differ in what they accept and in which of two fields they use.
+ */
+function countedIn(
+  body: Uint8Array,
+  members: readonly JsonMember[],
+  isCounted: (key: string) => boolean,
+): { readonly choices: number; readonly maxTokens: number | null } | Failure {
+  let choices = 1;
+  let maxTokens: number | null = null;
+  for (const member of members) {
+    const { key, kind } = member;
+    if (!isCounted(key) || kind === "null") continue;
+    if (kind !== "number") return wrongType(key, "a number");
+    const value = valueOf(body, member) as number;
+    if (isTokenBound(key)) {
+      maxTokens = Math.max(maxTokens ?? 0, value);
+    } else {
+      if (value > choicesMax) return mistake(`'${key}' must be at most ${choicesMax}.`, "integer_above_max_value", key);
+      choices = Math.max(choices, Math.ceil(value));
+    }
+  }
+  return { choices, maxTokens };
+}
+
+/** Every choice multiplies the cost of a call. */
+const choicesMax = 128;
+
+/** A list of texts, or of lists of tokens, has as many prompts; a list of tokens is one. */
+function promptCount(body: Uint8Array, prompt: JsonMember | undefined): number {
+  if (prompt?.kind !== "array" || isDigit(body[pastSpace(body, prompt.start + 1)])) return 1;
+  return elementsOf(body, prompt.start, prompt.end).length;
+}
+
+function wantsUsage(body: Uint8Array, options: JsonMember | undefined): boolean {
+  if (options?.kind !== "object") return false;
+  return lastMember(membersOf(body, options.start, options.end), "include_usage")?.kind === "true";
+}
+
 /** Every duplicate counts, because some upstreams use the first of two fields with the same name. */
 function inputTokens(body: Uint8Array, members: readonly JsonMember[], inputs: readonly InputField[]): number {
-  let most = 0;
+  let sum = 0;
   for (const { name } of inputs) {
-    let tokens = 0;
-    for (const member of members) if (member.key === name) tokens = Math.max(tokens, tokensIn(body, member));
-    most += tokens;
+    let most = 0;
+    for (const member of members) if (member.key === name) most = Math.max(most, tokensIn(body, member));
+    sum += most;
   }
-  return most;
+  return sum;
 }
 
 /** Texts are estimated from their bytes. Those that the client has split into tokens are counted. */
 function tokensIn(body: Uint8Array, { kind, start, end }: JsonMember): number {
+  if (kind === "null") return 0;
   if (kind !== "array" || !holdsNumbers(body, start)) return Math.ceil((end - start) / bytesPerToken);
   let commas = 0;
   for (let at = start; at < end; at++) if (body[at] === comma) commas++;
@@ -95,12 +222,13 @@ function tokensIn(body: Uint8Array, { kind, start, end }: JsonMember): number {
 function holdsNumbers(body: Uint8Array, start: number): boolean {
   let at = pastSpace(body, start + 1);
   if (body[at] === bracket) at = pastSpace(body, at + 1);
-  const byte = body[at] ?? 0;
-  return byte >= digit0 && byte <= digit9;
+  return isDigit(body[at]);
+}
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
 
 const bytesPerToken = 4;
 const comma = 0x2c;
 const bracket = 0x5b;
-const digit0 = 0x30;
-const digit9 = 0x39;

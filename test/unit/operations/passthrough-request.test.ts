@@ -63,3 +63,68 @@ describe("a request for embeddings", () => {
     expect(mistakeIn("embedding", body)).toEqual(mistake);
   });
 });
+
+describe("a request for completions", () => {
+  test.each([
+    [{ prompt: "x" }, { choices: 1, maxTokens: null, stream: false, contextTokens: 1 }],
+    [{ prompt: ["x", "y", "z"], n: 2 }, { choices: 6 }],
+    [{ prompt: [1, 2, 3] }, { choices: 1, promptTokensEstimate: 3, contextTokens: 3 }],
+    [
+      {
+        prompt: [
+          [1, 2],
+          [3, 4],
+        ],
+      },
+      { choices: 2, promptTokensEstimate: 4, contextTokens: 2 },
+    ],
+    [{ prompt: "x", n: 1, best_of: 5 }, { choices: 5 }],
+    [{ prompt: "x", max_tokens: 7, n_predict: 9 }, { maxTokens: 9 }],
+    [
+      { prompt: "x", stream: true, stream_options: { include_usage: true } },
+      { stream: true, wantsUsage: true },
+    ],
+    [
+      { prompt: "x", stream: true },
+      { stream: true, wantsUsage: false },
+    ],
+    [{ prompt_embeds: "AAAA" }, { promptTokensEstimate: 0 }],
+    [{ prompt: "x", suffix: "y".repeat(38) }, { promptTokensEstimate: 11 }],
+  ])("that is %j is read for what it may cost: %j", (body, facts) => {
+    expect(read("completion", { model: "m", ...body })).toMatchObject(facts);
+  });
+
+  test.each([
+    [{ prompt: 5 }, ["invalid_type", "prompt"]],
+    [{ prompt: [] }, ["invalid_value", "prompt"]],
+    [{ prompt: "x", n: 129 }, ["integer_above_max_value", "n"]],
+    [{ prompt: "x", best_of: 1e9 }, ["integer_above_max_value", "best_of"]],
+    [{ prompt: "x", n: "2" }, ["invalid_type", "n"]],
+    [{ prompt: "x", max_tokens: "2" }, ["invalid_type", "max_tokens"]],
+    [{ prompt: "x", stream: 1 }, ["invalid_type", "stream"]],
+    [{ prompt: "x", Max_Tokens: 1 }, ["unknown_parameter", "max_tokens"]],
+  ])("that is %j is refused", (body, mistake) => {
+    expect(mistakeIn("completion", { model: "m", ...body })).toEqual(mistake);
+  });
+});
+
+describe("other requests", () => {
+  test("say how many images they ask for", () => {
+    expect(read("image", { model: "m", prompt: "x" })).toMatchObject({ choices: 1, stream: false });
+    expect(read("image", { model: "m", prompt: "x", n: 4, stream: true })).toMatchObject({ choices: 4, stream: true });
+    expect(mistakeIn("image", { model: "m", prompt: ["x"] })).toEqual(["invalid_type", "prompt"]);
+    expect(mistakeIn("image", { prompt: "x" })).toEqual(["missing_required_parameter", "model"]);
+  });
+
+  test("for a moderation need no model", () => {
+    expect(read("moderation", { input: ["x", "y"] })).toMatchObject({ model: "omni-moderation-latest" });
+    expect(read("moderation", { model: null, input: [{ type: "text", text: "x" }] })).toMatchObject({ model: "omni-moderation-latest" });
+    expect(read("moderation", { model: "m", input: "x" })).toMatchObject({ model: "m" });
+  });
+
+  test("to rank have a query and documents", () => {
+    expect(read("rerank", { model: "m", query: "x".repeat(38), documents: ["y".repeat(36)] })).toMatchObject({ promptTokensEstimate: 20 });
+    expect(mistakeIn("rerank", { model: "m", query: "x" })).toEqual(["missing_required_parameter", "documents"]);
+    expect(mistakeIn("rerank", { model: "m", query: "x", documents: [] })).toEqual(["invalid_value", "documents"]);
+  });
+});
