@@ -48,6 +48,7 @@ export interface Address {
   /** Host and port: what a connection failure is charged to. */
   readonly host: string;
   readonly chatPath: string;
+  readonly responsesPath: string;
   readonly transcriptionPath: string;
   readonly translationPath: string;
   readonly speechPath: string;
@@ -138,7 +139,19 @@ export interface Quirks {
   readonly needsReasoning?: true;
   /** Knows the role `developer`. Most know only `system`, which means the same, and reject the other. */
   readonly developerRole: boolean;
+  /** The APIs that it has for chats, by the models' upstream names. The first rule that matches counts; without one, `chat`. */
+  readonly chatApis: readonly ModelApi[];
 }
+
+/** A `*` in the pattern stands for any run of characters. */
+export interface ModelApi {
+  readonly models: string;
+  readonly api: ChatApi;
+}
+
+/** Chat completions, the Responses API, or both of them. */
+export type ChatApi = (typeof chatApis)[number];
+export const chatApis = ["chat", "responses", "both"] as const;
 
 export function voicesOf({ voices, modelVoices }: Channel, model: string): Voices {
   return modelVoices.get(model) ?? voices;

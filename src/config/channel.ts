@@ -1,6 +1,6 @@
 import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed, usualQuirks, type Preset } from "../dialects/presets.ts";
 import { dialects } from "../dialects/index.ts";
-import type { Address, Voices, LocalModel } from "../channels/channel.ts";
+import type { Address, Quirks, Voices, LocalModel } from "../channels/channel.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import type { AuthKind } from "../channels/channel-auth.ts";
 import { checkAddress } from "./address.ts";
@@ -52,13 +52,16 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
   if (entry.unknown_voice === "default" && (entry.voices === undefined || entry.voices.size === 0)) {
     findings.push(problem([...path, "unknown_voice"], "there is no voice to use instead of an unknown one", "list voices as well"));
   }
+  if (entry.api !== undefined && dialectOf(entry, preset) !== defaultDialect) {
+    findings.push(problem([...path, "api"], "the channel's dialect has one API only", "remove this line"));
+  }
   if (preset !== null && preset.warning !== null) {
     findings.push(warning([...path, "provider"], preset.warning, "use another provider, or remove the channel"));
   }
 
   // A channel without keys still needs one credential, because health and candidates belong to credentials.
   const credentials = keys.secrets.length === 0 ? [`${entry.name}#1`] : keys.secrets.map((_, at) => `${entry.name}#${at + 1}`);
-  const dialect = entry.dialect ?? preset?.dialect ?? defaultDialect;
+  const dialect = dialectOf(entry, preset);
   const pooled = entry.pooled ?? credentials.length > 1;
   const { timeouts, capabilities } = entry;
   return {
@@ -107,7 +110,11 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
       },
       voices: voicesOf(entry, preset),
       modelVoices: modelVoicesOf(entry, local),
-      quirks: { ...(preset?.quirks ?? usualQuirks), ...streamOptionsOf(capabilities?.stream_options) },
+      quirks: {
+        ...(preset?.quirks ?? usualQuirks),
+        ...streamOptionsOf(capabilities?.stream_options),
+        ...chatApisOf(entry),
+      },
       headers: Object.fromEntries(entry.headers ?? []),
       forwardHeaders: [...new Set([...(preset?.forwardHeaders ?? []), ...(entry.forward_headers ?? [])])],
       proxy: entry.proxy ?? null,
@@ -116,6 +123,10 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
     secrets: keys.secrets.map((key, at) => [`${entry.name}#${at + 1}`, key]),
     findings,
   };
+}
+
+function dialectOf({ dialect }: ChannelEntry, preset: Preset | null): string {
+  return dialect ?? preset?.dialect ?? defaultDialect;
 }
 
 function supports(dialect: string, operation: Operation): boolean {
@@ -146,6 +157,12 @@ const anyVoice: Voices = { names: new Map(), unknown: "pass", fallback: null };
 
 function streamOptionsOf(value: boolean | undefined): { readonly streamOptions?: boolean } {
   return value === undefined ? {} : { streamOptions: value };
+}
+
+/** An older version of an API lacks the newer of the two, unless the channel says otherwise. */
+function chatApisOf({ api, api_version }: ChannelEntry): { readonly chatApis?: Quirks["chatApis"] } {
+  if (api !== undefined) return { chatApis: [...api].map(([models, chatApi]) => ({ models, api: chatApi })) };
+  return api_version === undefined ? {} : { chatApis: [] };
 }
 
 function named(models: readonly LocalModel[]): ModelsSetting {
@@ -204,8 +221,9 @@ function remoteAddress(entry: ChannelEntry, preset: Preset | null, path: Path): 
       problem([...path, found.missing], "this is missing: it is part of the provider's address", `add ${found.missing}: …`),
     );
   }
-  if (found.baseUrl.endsWith("/chat/completions")) {
-    return unresolved(problem([...path, "base_url"], "this is the address of one operation", "leave out /chat/completions"));
+  const operation = ["/chat/completions", "/responses"].find((end) => found.baseUrl.endsWith(end));
+  if (operation !== undefined) {
+    return unresolved(problem([...path, "base_url"], "this is the address of one operation", `leave out ${operation}`));
   }
   const verdict = checkAddress(found.baseUrl);
   if (!verdict.ok) return unresolved(problem([...path, "base_url"], verdict.reason, verdict.fix));

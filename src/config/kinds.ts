@@ -294,6 +294,23 @@ export function mapOf<T>(keys: Kind<string>, values: Kind<T>, type: string): Kin
   };
 }
 
+/** One value for all models, or values by the models' upstream names, in which a `*` stands for any run of characters. */
+export function perModel<T>(kind: Kind<T>): Kind<ReadonlyMap<string, T>> {
+  const asMap = mapOf(text(), kind, "map");
+  return {
+    type: `${kind.type}, or a map from models to these`,
+    read: (value) => {
+      if (isGroup(value)) {
+        const values = asMap.read(value);
+        if (values instanceof InvalidValue || values.size > 0) return values;
+        return new InvalidValue("this does not name any model", "fill it, or remove the line");
+      }
+      const read = kind.read(value);
+      return read instanceof InvalidValue ? read : new Map([["*", read]]);
+    },
+  };
+}
+
 export function operationList(): Kind<readonly Operation[]> {
   return { ...list(choice(operations), operations.length), type: `list of ${operations.join(", ")}` };
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { authKinds } from "../channels/channel-auth.ts";
 import { dialects } from "../dialects/index.ts";
 import { presets } from "../dialects/presets.ts";
+import { chatApis } from "../channels/channel.ts";
 import { audioFormats } from "../media/audio.ts";
 import { transcriptFormats } from "../operations/transcription/transcript.ts";
 import { rateNanosMax } from "../usage/price.ts";
@@ -26,6 +27,7 @@ import {
   operationList,
   orAuto,
   orOff,
+  perModel,
   plainHeaderName,
   positiveNumber,
   secret,
@@ -109,6 +111,11 @@ const channelShape = {
     "The upstream's address, without `/chat/completions`. Required without a provider; with one, it replaces the provider's address.",
   ),
   dialect: optional(choice([...dialects.keys()]), "The API that the upstream speaks.", "the provider's; else the OpenAI API"),
+  api: optional(
+    perModel(choice(chatApis)),
+    "Which API the upstream has for chats, where it speaks the OpenAI API: chat completions, the Responses API, or both. With `both`, a client gets the API that it speaks, and models that need the Responses API get it. A map names models as the upstream does, with `*` for any run of characters; the first match counts, and other models get `chat`.",
+    "the provider's; else `chat`",
+  ),
   api_key: optional(secret(), "The upstream's API key; take it from a variable. Leave it out if the upstream does not need one."),
   api_keys: optional(list(secret(), 1000), "Several API keys, which are used in turn. The channel is then pooled."),
   api_key_file: optional(

@@ -47,10 +47,14 @@ export interface Preset {
 }
 
 /** The path of each operation, relative to the base URL. */
-export type Paths = Pick<Address, "chatPath" | "transcriptionPath" | "translationPath" | "speechPath" | "passthroughPaths">;
+export type Paths = Pick<
+  Address,
+  "chatPath" | "responsesPath" | "transcriptionPath" | "translationPath" | "speechPath" | "passthroughPaths"
+>;
 
 export const defaultPaths: Paths = {
   chatPath: "/chat/completions",
+  responsesPath: "/responses",
   transcriptionPath: "/audio/transcriptions",
   translationPath: "/audio/translations",
   speechPath: "/audio/speech",
@@ -95,14 +99,28 @@ export const usageExtension = "x_groq";
 export const defaultDialect = "openai";
 
 /** How a compatible upstream behaves unless more is known. */
-export const usualQuirks: Quirks = { streamOptions: true, tokenBound: "max_tokens", reasoningHistory: true, developerRole: false };
+export const usualQuirks: Quirks = {
+  streamOptions: true,
+  tokenBound: "max_tokens",
+  reasoningHistory: true,
+  developerRole: false,
+  chatApis: [],
+};
 /** The provider that the API comes from: it has newer names for the bound and a role, and refuses fields that it does not know. */
 export const strictQuirks: Quirks = {
   ...usualQuirks,
   tokenBound: "max_completion_tokens",
   reasoningHistory: false,
   developerRole: true,
+  chatApis: [{ models: "*", api: "both" }],
 };
+
+/** Models of the provider that the two chat APIs come from, wherever they are served: those that have no chat completions, */
+export const responsesOnly = /^(?:gpt-5(?:\.\d+)?-(?:codex|pro)|codex-|o\d-pro|o\d(?:-mini)?-deep-research|computer-use)/;
+/** those that refuse tools together with reasoning in chat completions, which are all after GPT-5.2, */
+export const splitsReasoning = /^gpt-(?:5\.(?:[3-9]|\d\d)|[6-9]|1\d)(?:[.-]|$)/;
+/** and those that do not reason, and refuse to be asked for encrypted reasoning. */
+export const withoutReasoning = /^(?:gpt-[34]|chatgpt-|gpt-\d+(?:\.\d+)?-chat)/;
 
 const chatOnly: readonly Operation[] = ["chat"];
 const withAudio: readonly Operation[] = ["chat", "transcription", "speech"];
@@ -130,6 +148,7 @@ export const presets: readonly Preset[] = [
       baseUrl: "https://{resource}.openai.azure.com",
       paths: {
         chatPath: "/openai/deployments/{model}/chat/completions",
+        responsesPath: "/openai/responses",
         transcriptionPath: "/openai/deployments/{model}/audio/transcriptions",
         translationPath: "/openai/deployments/{model}/audio/translations",
         speechPath: "/openai/deployments/{model}/audio/speech",

@@ -227,7 +227,7 @@ function isUpper(character: string): boolean {
 /** A dialect and a surface have a folder of their own; the index of dialects names them all, and so does the list of surfaces. */
 function isOwnFile(path: string, name: string): boolean {
   if (path === "src/dialects/index.ts" || path === "src/operations/conversation/surface.ts") return true;
-  return path.startsWith(`src/dialects/${name}/`) || path.startsWith(`src/surfaces/${name}-`);
+  return [`src/dialects/${name}/`, `src/dialects/${name}-`, `src/surfaces/${name}-`].some((folder) => path.startsWith(folder));
 }
 
 describe("the documentation", () => {

@@ -74,7 +74,7 @@ export function channel(name: string, facts: ChannelFacts = {}): Channel {
     },
     voices: { names: new Map(), unknown: "pass", fallback: null },
     modelVoices: new Map(),
-    quirks: { streamOptions: true, tokenBound: "max_tokens", reasoningHistory: true, developerRole: false },
+    quirks: { streamOptions: true, tokenBound: "max_tokens", reasoningHistory: true, developerRole: false, chatApis: [] },
     headers: {},
     forwardHeaders: [],
     proxy: null,

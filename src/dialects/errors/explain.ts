@@ -239,6 +239,7 @@ const codeRules: readonly Rule[] = [
       "billing_not_active",
       "billing_error",
       "payment_required",
+      "usage_not_included",
       "arrearage",
       "*spend_limit_exceeded",
       "*spend_limit_reached",
@@ -283,6 +284,10 @@ const codeRules: readonly Rule[] = [
       "moderation_blocked",
       "prohibited_content",
       "invalid_prompt",
+      "bio_policy",
+      "cyber_policy",
+      "misalignment_policy_violation",
+      "image_content_policy_violation",
     ],
   },
   {
@@ -348,6 +353,26 @@ const codeRules: readonly Rule[] = [
     statuses: badRequest,
     codes: ["unsupported_parameter", "unknown_parameter", "unsupported_value", "extra_forbidden"],
     unless: conditions,
+  },
+  // Reasoning that another account encrypted: a channel of that account can read it.
+  { kind: "unsupported", statuses: badRequest, codes: ["invalid_encrypted_content"] },
+  {
+    kind: "invalid_request",
+    codes: [
+      "invalid_image",
+      "invalid_image_format",
+      "invalid_image_mode",
+      "invalid_image_url",
+      "invalid_base64_image",
+      "image_too_large",
+      "image_too_small",
+      "image_parse_error",
+      "image_file_too_large",
+      "image_file_not_found",
+      "empty_image_file",
+      "failed_to_download_image",
+      "unsupported_image_media_type",
+    ],
   },
   { kind: "too_large", codes: ["request_too_large", "payload_too_large"] },
 ];
@@ -732,7 +757,7 @@ const statusWords: Readonly<Record<number, readonly string[]>> = {
     "unknown",
   ],
   503: ["unavailable", "service_unavailable", "service_unavailable_error", "service_unavailable_exception", "cancelled"],
-  504: ["timeout", "timeout_error", "deadline_exceeded", "model_timeout_exception"],
+  504: ["timeout", "timeout_error", "vector_store_timeout", "deadline_exceeded", "model_timeout_exception"],
   529: ["overloaded", "overloaded_error", "server_is_overloaded", "slow_down"],
 };
 

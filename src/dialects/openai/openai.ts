@@ -11,6 +11,9 @@ import { conversationFor } from "../target-conversation.ts";
 import { readAnswer } from "./answer.ts";
 import { encodeChatBody } from "./chat-body.ts";
 import { chatAnswer } from "./chat-parts.ts";
+import { encodeResponses } from "../openai-responses/openai-responses.ts";
+import { speaksResponses } from "../openai-responses/models.ts";
+import { listedModels } from "./listed-models.ts";
 import { openaiPassthrough } from "./passthrough.ts";
 import { clampTokens, meterStream, renameModel } from "./request-splices.ts";
 import { openaiSpeech } from "./speech.ts";
@@ -26,11 +29,12 @@ export const openai: Dialect = {
   ...openaiPassthrough,
   models: {
     path: (address) => address.modelsPath,
-    read: readModels,
+    read: listedModels,
   },
 };
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
+  if (speaksResponses(ask, target.channel, target.model)) return encodeResponses(ask, target);
   return ask.surface === "openai-chat" ? spliceChat(ask, target) : translateChat(ask, conversationFor(ask, target), target);
 }
 
@@ -141,15 +145,3 @@ function chatUrl(address: Address, model: string): string {
 }
 
 const chatUrls = new WeakMap<Address, string>();
-
-function readModels(body: string): readonly string[] | null {
-  try {
-    const list = JSON.parse(body) as { data?: unknown } | unknown[] | null;
-    // Some compatible servers send the bare array.
-    const models = Array.isArray(list) ? list : list?.data;
-    if (!Array.isArray(models)) return null;
-    return (models as ({ id?: unknown } | null)[]).flatMap((model) => (typeof model?.id === "string" && model.id !== "" ? [model.id] : []));
-  } catch {
-    return null;
-  }
-}

@@ -210,7 +210,8 @@ export interface StreamOwner {
 
 const nothing = new Uint8Array(0);
 const heldEventsMax = 32;
-const heldBytesMax = 64 * 1024;
+/** The first events of some APIs repeat the request, with its instructions and tools. */
+const heldBytesMax = 256 * 1024;
 /** Two minutes of speech as MP3. */
 const foreseenBytesMax = 2 * 1024 * 1024;
 /** How long the client waits at most while the rest of a short audio answer is read. */

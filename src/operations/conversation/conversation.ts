@@ -147,9 +147,13 @@ export interface Tool {
   /** A JSON schema. Null for a custom tool. */
   readonly parameters: JsonObject | null;
   readonly strict: boolean | null;
-  /** Takes free text instead of arguments. The format is a description of that text (such as a grammar), or null. */
-  readonly custom?: { readonly format: string | null };
+  /**
+   * Takes free text instead of arguments. The format is a description of that text (such as a grammar), or null; the syntax is that of
+   * a grammar.
+   */
+  readonly custom?: { readonly format: string | null; readonly syntax?: "lark" | "regex" };
   readonly namespace?: string;
+  readonly namespaceDescription?: string;
   /** The client looks up more tools with it (OpenAI Responses: `tool_search`). */
   readonly search?: true;
   readonly cache?: CacheMarker;

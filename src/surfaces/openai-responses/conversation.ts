@@ -74,14 +74,19 @@ const carried: ReadonlySet<string> = new Set([
   ...["user", "metadata", "client_metadata", "store", "include", "stream_options", "truncation", "prompt_cache_retention", "background"],
 ]);
 
-function toolsOf(values: readonly unknown[], fields: FieldReader, uncarried: Uncarried, namespace?: string): readonly Tool[] {
+function toolsOf(
+  values: readonly unknown[],
+  fields: FieldReader,
+  uncarried: Uncarried,
+  within: Pick<Tool, "namespace" | "namespaceDescription"> = {},
+): readonly Tool[] {
+  const { namespace } = within;
   const tools: Tool[] = [];
   for (const [index, value] of values.entries()) {
     const path = namespace === undefined ? `tools.${index}` : `tools.${namespace}.${index}`;
     const tool = fields.object(value, path);
     if (fields.mistake !== null) break;
     const type = fields.text(tool["type"], `${path}.type`);
-    const within = namespace === undefined ? undefined : { namespace };
     const description = (): string | null => fields.optionalText(tool["description"], `${path}.description`);
     switch (type) {
       case "function":
@@ -99,13 +104,15 @@ function toolsOf(values: readonly unknown[], fields: FieldReader, uncarried: Unc
           description: description(),
           parameters: null,
           strict: null,
-          custom: { format: grammarOf(fields.optionalObject(tool["format"], `${path}.format`), fields, `${path}.format`) },
+          custom: grammarOf(fields.optionalObject(tool["format"], `${path}.format`), fields, `${path}.format`),
           ...within,
         });
         break;
       case "namespace": {
         const name = fields.name(tool["name"], `${path}.name`);
-        tools.push(...toolsOf(fields.list(tool["tools"], `${path}.tools`), fields, uncarried, name));
+        const about = description();
+        const group = { namespace: name, ...(about === null ? undefined : { namespaceDescription: about }) };
+        tools.push(...toolsOf(fields.list(tool["tools"], `${path}.tools`), fields, uncarried, group));
         break;
       }
       case "tool_search":
@@ -130,10 +137,14 @@ function distinct(tools: readonly Tool[]): readonly Tool[] {
   return [...byName.values()];
 }
 
-/** The grammar of a custom tool, as a text that tells a model what is expected. */
-function grammarOf(format: JsonObject | null, fields: FieldReader, path: string): string | null {
-  if (format === null || format["type"] !== "grammar") return null;
-  return fields.optionalText(format["definition"], `${path}.definition`);
+/** What a custom tool takes: the grammar also tells a model what is expected that cannot be bound to it. */
+function grammarOf(format: JsonObject | null, fields: FieldReader, path: string): NonNullable<Tool["custom"]> {
+  if (format === null || format["type"] !== "grammar") return { format: null };
+  const { syntax } = format;
+  return {
+    format: fields.optionalText(format["definition"], `${path}.definition`),
+    ...(syntax === "lark" || syntax === "regex" ? { syntax } : undefined),
+  };
 }
 
 function choiceOf(value: unknown, tools: readonly Tool[], fields: FieldReader, uncarried: Uncarried): ToolChoice | null {

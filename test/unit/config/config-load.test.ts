@@ -240,6 +240,8 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ["an unknown setting with dashes", channelWith("base-url: x"), 5, "channels[0].base-url", /unknown setting/, /base_url/],
   ["a setting like no other", "\n\nfrobnicate: 1", 3, "frobnicate", /unknown setting/, /settings here are listen, admin/],
   ["an unknown setting in a group", "routing:\n  attemps: 2", 2, "routing.attemps", /unknown setting/, /attempts/],
+  ["an API that there is none of", channelWith("api: response"), 5, "channels[0].api", /not a known name/, /did you mean responses\?/],
+  ["an API of another dialect", channelWith("dialect: deepgram\n    api: chat"), 6, "channels[0].api", /one API only/, /remove/],
   ["a missing variable", channelWith("api_key: ${NOT_SET}"), 5, "channels[0].api_key", /NOT_SET is not set/, /set NOT_SET/],
   ["an unclosed variable", "data_dir: ${A", 1, "data_dir", /no closing brace/, /\$\$\{/],
   ["a variable without a name", "data_dir: ${}", 1, "data_dir", /not the name of a variable/, /letters/],
@@ -616,6 +618,24 @@ describe("channels", () => {
     });
     expect(await models("models: '*'")).toEqual({ kind: "any" });
     expect(await models("tier: 1")).toMatchObject({ kind: "discovered" });
+  });
+
+  test("have the APIs of their provider for chats, or those that they name, also model by model", async () => {
+    const apis = async (lines: string): Promise<unknown> =>
+      firstChannel(await settingsOf(`channels:\n  - name: a\n    models: [m]\n    api_key: k\n    ${lines}`)).quirks.chatApis;
+    const both = [{ models: "*", api: "both" }];
+    expect(await apis("base_url: http://h")).toEqual([]);
+    expect(await apis("provider: groq")).toEqual([]);
+    expect(await apis("provider: openai")).toEqual(both);
+    expect(await apis("provider: azure-openai\n    resource: r")).toEqual(both);
+    expect(await apis("provider: azure-openai\n    resource: r\n    api_version: 2024-10-21")).toEqual([]);
+    expect(await apis("provider: azure-openai\n    resource: r\n    api_version: 2025-04-01-preview\n    api: both")).toEqual(both);
+    expect(await apis("provider: openai\n    api: chat")).toEqual([{ models: "*", api: "chat" }]);
+    expect(await apis("base_url: http://h\n    api: { 'gpt-oss*': responses, '*': both }")).toEqual([
+      { models: "gpt-oss*", api: "responses" },
+      ...both,
+    ]);
+    expect(await apis("base_url: http://h\n    dialect: openai-responses")).toEqual([]);
   });
 
   test("have numbered keys, in the given order", async () => {

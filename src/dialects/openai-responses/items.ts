@@ -1,0 +1,138 @@
+import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
+import type { Part, ProviderValue, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
+import { wireName } from "../../operations/conversation/tool-names.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
+import { tokenUsage, type MeteredUsage } from "../../operations/usage.ts";
+import { ownValues } from "./models.ts";
+
+/** The tools of a request, by the names that they have in this API. */
+export class DeclaredTools {
+  private readonly byName = new Map<string, Tool>();
+
+  constructor(tools: readonly Tool[]) {
+    for (const tool of tools) this.byName.set(keyOf(tool.namespace ?? "", wireName({ name: tool.name })), tool);
+  }
+
+  /** What the client calls the tool of a call. One that it did not declare keeps the upstream's name. */
+  calledAs(item: JsonObject): Pick<ToolCallPart, "name" | "namespace" | "custom" | "search"> {
+    const name = textOf(item["name"]);
+    const namespace = textOf(item["namespace"]);
+    const tool = this.byName.get(keyOf(namespace, name));
+    return {
+      name: tool?.name ?? name,
+      ...(namespace === "" ? undefined : { namespace }),
+      ...(item["type"] === "custom_tool_call" ? { custom: true as const } : undefined),
+      ...(tool?.search === undefined ? undefined : { search: tool.search }),
+    };
+  }
+}
+
+function keyOf(namespace: string, name: string): string {
+  return `${namespace}\n${name}`;
+}
+
+/** A complete response, as the parts of an answer. */
+export function responseAnswer(response: JsonObject, tools: DeclaredTools): ChatAnswer {
+  const parts = itemsOf(response).flatMap((item) => partsOf(item, tools));
+  return {
+    id: textOf(response["id"]) || null,
+    model: textOf(response["model"]) || null,
+    createdSeconds: numberOf(response["created_at"]),
+    parts,
+    finish: finishOf(response),
+    usage: usageOf(response),
+  };
+}
+
+export function partsOf(item: JsonObject, tools: DeclaredTools): readonly Part[] {
+  switch (item["type"]) {
+    case "message":
+      return listOf(item["content"]).flatMap((content): readonly Part[] => {
+        if (content["type"] === "refusal") return [{ kind: "refusal", text: textOf(content["refusal"]) }];
+        const text = textOf(content["text"]);
+        return text === "" ? [] : [{ kind: "text", text }];
+      });
+    case "reasoning": {
+      const { text, summary } = thoughtOf(item);
+      const signature = encryptedIn(item);
+      if (text === "" && signature === null) return [];
+      return [
+        {
+          kind: "reasoning",
+          text,
+          ...(summary ? { summary } : undefined),
+          signature,
+          ...(text === "" ? { redacted: true } : undefined),
+        },
+      ];
+    }
+    default:
+      return isCall(item)
+        ? [{ kind: "tool_call", id: textOf(item["call_id"]), ...tools.calledAs(item), arguments: argumentsOf(item) }]
+        : [];
+  }
+}
+
+/** The reasoning that an item shows: all of it, or a summary in one or more pieces. */
+export function thoughtOf(item: JsonObject): { readonly text: string; readonly summary: boolean } {
+  const content = listOf(item["content"]).map((part) => textOf(part["text"]));
+  if (content.length > 0) return { text: content.join(betweenPieces), summary: false };
+  const summary = listOf(item["summary"]).map((part) => textOf(part["text"]));
+  return { text: summary.join(betweenPieces), summary: summary.length > 0 };
+}
+
+export const betweenPieces = "\n\n";
+
+export function encryptedIn(item: JsonObject): ProviderValue | null {
+  const data = textOf(item["encrypted_content"]);
+  return data === "" ? null : { dialect: ownValues, data };
+}
+
+/** A call that the client has to answer. */
+export function isCall({ type }: JsonObject): boolean {
+  return type === "function_call" || type === "custom_tool_call";
+}
+
+/** The arguments of a complete call, or the text for a custom tool. */
+export function argumentsOf(item: JsonObject): string {
+  return item["type"] === "custom_tool_call" ? textOf(item["input"]) : textOf(item["arguments"]) || "{}";
+}
+
+export function itemsOf(response: JsonObject): readonly JsonObject[] {
+  return listOf(response["output"]);
+}
+
+/** Why the response ended, in the words of the chat API. */
+export function finishOf(response: JsonObject): Finish {
+  const details = response["incomplete_details"];
+  const reason = response["status"] === "incomplete" && isJsonObject(details) ? details["reason"] : null;
+  if (reason === "content_filter") return { reason, stopSequence: null };
+  // There are other reasons to stop early; what they have in common is that there would have been more.
+  if (response["status"] === "incomplete") return { reason: "length", stopSequence: null };
+  return { reason: itemsOf(response).some(isCall) ? "tool_calls" : "stop", stopSequence: null };
+}
+
+/** The figures under the names that they have in chat completions. */
+export function usageOf(response: JsonObject): MeteredUsage | null {
+  const { usage } = response;
+  if (!isJsonObject(usage)) return null;
+  return tokenUsage({
+    prompt_tokens: usage["input_tokens"],
+    completion_tokens: usage["output_tokens"],
+    total_tokens: usage["total_tokens"],
+    prompt_tokens_details: usage["input_tokens_details"],
+    completion_tokens_details: usage["output_tokens_details"],
+  });
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+export function numberOf(value: unknown): number | null {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+function listOf(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? (value as readonly unknown[]).filter(isJsonObject) : [];
+}
