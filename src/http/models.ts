@@ -21,6 +21,14 @@ export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead, mes
   return jsonAnswer({ object: "list", data }, head);
 }
 
+/** The models that the key may use for an operation, as far as is known what they are for. */
+export function modelsFor(operation: Operation, snapshot: Snapshot, key: Key): readonly (readonly [id: string, route: Route])[] {
+  return [...snapshot.routes].flatMap(([id, route]) => {
+    const usable = usableBy(key, route);
+    return usable !== null && operationsFor(key, routeOperations(usable)).includes(operation) ? [[id, usable] as const] : [];
+  });
+}
+
 /**
  * A model that the key may not use is reported as unknown. A model that is not in the list may still be served, by a wildcard.
  */
@@ -47,7 +55,7 @@ function jsonBody(body: Uint8Array, head: ResponseHead): HttpResponse {
   return { status: 200, head, body };
 }
 
-function jsonAnswer(value: object, head: ResponseHead): HttpResponse {
+export function jsonAnswer(value: object, head: ResponseHead): HttpResponse {
   head.type = "application/json;charset=utf-8";
   return { status: 200, head, body: JSON.stringify(value) };
 }

@@ -3,7 +3,7 @@ import type { PassthroughOperation } from "../operations/operation.ts";
 /** Every path of the data plane, and whether it needs a key: routing and authentication use the same table. */
 export type HttpRoute =
   | { readonly name: CallRoute | "count_tokens"; readonly method: "POST"; readonly access: "key" }
-  | { readonly name: "models"; readonly method: "GET"; readonly access: "key" }
+  | { readonly name: "models" | "audio_models" | "audio_voices"; readonly method: "GET"; readonly access: "key" }
   | { readonly name: "model"; readonly method: "GET"; readonly access: "key"; readonly id: string }
   | { readonly name: "root" | "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" };
 
@@ -15,6 +15,8 @@ export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>(
   ["/v1/audio/transcriptions", { name: "transcription", method: "POST", access: "key" }],
   ["/v1/audio/translations", { name: "translation", method: "POST", access: "key" }],
   ["/v1/audio/speech", { name: "speech", method: "POST", access: "key" }],
+  ["/v1/audio/models", { name: "audio_models", method: "GET", access: "key" }],
+  ["/v1/audio/voices", { name: "audio_voices", method: "GET", access: "key" }],
   ["/v1/embeddings", { name: "embedding", method: "POST", access: "key" }],
   ["/v1/completions", { name: "completion", method: "POST", access: "key" }],
   ["/v1/moderations", { name: "moderation", method: "POST", access: "key" }],

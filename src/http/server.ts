@@ -4,6 +4,7 @@ import type { ErrorFormat } from "../operations/conversation/surface.ts";
 import { messagesSurface, defaultErrors } from "../surfaces/index.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { RequestContext, ListenerServices } from "./request-context.ts";
+import { listAudioModels, listVoices } from "./audio-lists.ts";
 import type { AuthFailures } from "./auth-failures.ts";
 import { authenticate, type KeyRing } from "./authenticate.ts";
 import { handleCall, type Endpoint } from "./call.ts";
@@ -134,6 +135,8 @@ async function answer(
   else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, errors));
   else if (route.name === "model") request.respond(showModel(snapshot, key, route.id, head, errors));
   else if (route.name === "count_tokens") request.respond(await countTokens(context));
+  else if (route.name === "audio_models") request.respond(listAudioModels(snapshot, key, head));
+  else if (route.name === "audio_voices") request.respond(listVoices(snapshot, key, head, queryOf(request.target)));
   else request.respond(listModels(snapshot, key, head, errors === messagesSurface ? queryOf(request.target) : null));
   return null;
 }

@@ -1,0 +1,51 @@
+import { voicesOf, type Route } from "../channels/channel.ts";
+import type { Snapshot } from "../gateway/snapshot.ts";
+import type { Key } from "../keys/key.ts";
+import type { HttpResponse, ResponseHead } from "../net/server/http-response.ts";
+import { jsonAnswer, modelsFor } from "./models.ts";
+
+/** GET /v1/audio/models: the models that the key may use for speech, in the form that chat interfaces read. */
+export function listAudioModels(snapshot: Snapshot, key: Key, head: ResponseHead): HttpResponse {
+  const models = modelsFor("speech", snapshot, key).map(([id]) => ({ id, name: id }));
+  return jsonAnswer({ models }, head);
+}
+
+/** GET /v1/audio/voices: the voices of these models, or of the one that the query names. */
+export function listVoices(snapshot: Snapshot, key: Key, head: ResponseHead, query: string): HttpResponse {
+  const model = new URLSearchParams(query).get("model");
+  const routes = modelsFor("speech", snapshot, key).flatMap(([id, route]) => (model === null || id === model ? [route] : []));
+  const voices = [...voiceNames(routes)].map((id) => ({ id, name: id }));
+  return jsonAnswer({ voices }, head);
+}
+
+/** As clients name them. Where a channel takes any name, its voices are not known, and those of the OpenAI API stand for them. */
+function voiceNames(routes: readonly Route[]): ReadonlySet<string> {
+  const names = new Set<string>();
+  let takesAny = false;
+  for (const route of routes) {
+    for (const { deployment } of route.tiers.flat()) {
+      const { channel, model } = deployment;
+      const { modelOperations, operations } = channel.capabilities;
+      if (!(modelOperations.get(model) ?? operations).includes("speech")) continue;
+      const voices = voicesOf(channel, model);
+      for (const name of voices.names.keys()) if (names.size < voicesMax) names.add(name);
+      takesAny ||= voices.unknown === "pass" && voices.names.size === 0;
+    }
+  }
+  return takesAny ? names.union(usualVoices) : names;
+}
+
+const usualVoices: ReadonlySet<string> = new Set([
+  "alloy",
+  "ash",
+  "ballad",
+  "coral",
+  "echo",
+  "fable",
+  "nova",
+  "onyx",
+  "sage",
+  "shimmer",
+  "verse",
+]);
+const voicesMax = 10_000;
