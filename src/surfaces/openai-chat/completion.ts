@@ -1,11 +1,11 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
-import type { ToolCallPart } from "../../operations/conversation/conversation.ts";
+import type { Part, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext } from "../../operations/conversation/surface.ts";
 import { lastMember, type JsonObject } from "../../operations/json.ts";
 import { present } from "../../operations/mistakes.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
-import { callExtra, reasoningDetail, signatureText } from "./reasoning.ts";
+import { callExtra, reasoningDetails, sealedOf } from "./reasoning.ts";
 
 /** The body of a complete answer. */
 export function completionBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
@@ -32,9 +32,8 @@ export function completionBody(answer: ChatAnswer, context: AnswerContext): Uint
 const encoder = new TextEncoder();
 
 function messageOf({ parts }: ChatAnswer, calls: readonly ToolCallPart[], context: AnswerContext): JsonObject {
-  const thoughts = parts.filter((part) => part.kind === "reasoning");
-  const thought = thoughts.map(({ text }) => text).join("");
-  const details = thoughts.map((part, index) => reasoningDetail(part, index, context)).filter((detail) => detail !== null);
+  const thought = joinedText(parts, "reasoning");
+  const sealed = parts.map((part) => (isSigned(part) ? sealedOf(part, context) : "")).filter((data) => data !== "");
   const text = joinedText(parts, "text");
   const refusal = joinedText(parts, "refusal");
   return {
@@ -42,13 +41,18 @@ function messageOf({ parts }: ChatAnswer, calls: readonly ToolCallPart[], contex
     content: text === "" && (calls.length > 0 || refusal !== "") ? null : text,
     refusal: refusal === "" ? null : refusal,
     ...(thought === "" ? undefined : { reasoning_content: thought }),
-    ...(details.length === 0 ? undefined : { reasoning_details: details }),
+    ...reasoningDetails(sealed),
     ...callsField(calls, context),
   };
 }
 
-function joinedText(parts: ChatAnswer["parts"], kind: "text" | "refusal"): string {
+function joinedText(parts: ChatAnswer["parts"], kind: "text" | "refusal" | "reasoning"): string {
   return parts.map((part) => (part.kind === kind ? part.text : "")).join("");
+}
+
+/** The signature of a call has a place of its own. */
+function isSigned(part: Part): boolean {
+  return (part.kind === "reasoning" && part.signature !== null) || (part.kind === "text" && part.signature !== undefined);
 }
 
 function callsField(calls: readonly ToolCallPart[], context: AnswerContext): JsonObject | undefined {
@@ -73,8 +77,8 @@ function argumentsOf({ arguments: text }: ToolCallPart): string {
 /** What a call begins with. An upstream may have given it no id, and the client needs one to answer to. */
 export function callHead(call: Omit<ToolCallPart, "arguments" | "kind">, index: number, context: AnswerContext): JsonObject {
   const id = call.id === "" ? `call_${context.idSeed}_${index}` : call.id;
-  const { signature } = call;
-  const sealed = signature === undefined ? "" : signatureText(signature, { ...call, kind: "tool_call", id, arguments: "" }, context);
+  const { name, signature } = call;
+  const sealed = signature === undefined ? "" : sealedOf({ kind: "tool_call", id, name, arguments: "", signature }, context);
   return { id, type: call.custom === true ? "custom" : "function", ...(sealed === "" ? undefined : callExtra(sealed)) };
 }
 

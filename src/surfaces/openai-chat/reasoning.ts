@@ -1,91 +1,58 @@
-import { returnedValue, type Part, type ProviderValue, type ReasoningPart } from "../../operations/conversation/conversation.ts";
+import { sealedPrefix, type Part, type ProviderValue, type ReasoningPart } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext } from "../../operations/conversation/surface.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 
-/** Whose values come back through this API, unless they are the gateway's own. */
-export const ownDialect = "openai";
-
 /**
- * The thoughts of an earlier answer: `reasoning_content` (some servers call it `reasoning`) is their text, and `reasoning_details` are the
- * same with what their provider needs to believe them its own.
+ * The thoughts of an earlier answer: their text, under the names that several servers have for it, and what the gateway sealed in
+ * `reasoning_details`. Values of others are left out: an upstream that speaks this API gets them in the client's own bytes, and no other
+ * can read them.
  */
 export function reasoningParts(message: JsonObject): readonly ReasoningPart[] {
-  const details = message["reasoning_details"];
-  const parts = Array.isArray(details) ? detailedParts(details as readonly unknown[]) : [];
-  const text = textOf(message["reasoning_content"]) || textOf(message["reasoning"]);
-  const isDetailed = parts.some((part) => part.text !== "");
-  return text === "" || isDetailed ? parts : [{ kind: "reasoning", text, signature: null }, ...parts];
+  const listed = message["reasoning_details"];
+  const details = Array.isArray(listed) ? (listed as readonly unknown[]).filter(isJsonObject) : [];
+  const text = textOf(message["reasoning_content"]) || textOf(message["reasoning"]) || details.map(detailText).join("");
+  const sealed = new Set(details.map(({ data }) => textOf(data)).filter(isSealed));
+  return [
+    ...(text === "" ? [] : [{ kind: "reasoning", text, signature: null } as const]),
+    ...[...sealed].map((data): ReasoningPart => ({ kind: "reasoning", text: "", signature: sealedValue(data), redacted: true })),
+  ];
 }
 
-/** Some clients keep the pieces of a stream as they came: those of one thought follow one another, and its signature is in the last. */
-function detailedParts(details: readonly unknown[]): readonly ReasoningPart[] {
-  const parts: ReasoningPart[] = [];
-  let goesOn = false;
-  for (const detail of details) {
-    const part = isJsonObject(detail) ? detailedPart(detail) : null;
-    if (part === null) continue;
-    const last = parts.at(-1);
-    if (goesOn && last !== undefined && part.redacted !== true && last.summary === part.summary) {
-      parts[parts.length - 1] = { ...part, text: last.text + part.text };
-    } else parts.push(part);
-    goesOn = part.redacted !== true && part.signature === null;
-  }
-  return parts.filter(({ text, signature }) => text !== "" || signature !== null);
-}
-
-function detailedPart(detail: JsonObject): ReasoningPart | null {
-  switch (detail["type"]) {
-    case "reasoning.text":
-      return { kind: "reasoning", text: textOf(detail["text"]), signature: valueOf(detail["signature"]) };
-    case "reasoning.summary":
-      return { kind: "reasoning", text: textOf(detail["summary"]), summary: true, signature: valueOf(detail["signature"]) };
-    case "reasoning.encrypted": {
-      const signature = valueOf(detail["data"]);
-      return signature === null ? null : { kind: "reasoning", text: "", signature, redacted: true };
-    }
-    default:
-      return null;
-  }
+function detailText({ text, summary }: JsonObject): string {
+  return textOf(text) || textOf(summary);
 }
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-function valueOf(value: unknown): ProviderValue | null {
-  return typeof value === "string" && value !== "" ? returnedValue(value, ownDialect) : null;
+function isSealed(data: string): boolean {
+  return data.startsWith(sealedPrefix);
 }
 
-/** The signature of a call, which clients know from the one provider that makes some; its name is a part of the field's. */
+function sealedValue(data: string): ProviderValue {
+  return { dialect: "sluice", data };
+}
+
+/** The sealed signature of a call. It comes in the field that clients know from the one provider that signs calls, whose name is in it. */
 export function callSignature(call: JsonObject): ProviderValue | null {
   const extra = call["extra_content"];
-  const own = isJsonObject(extra) ? extra["google"] : null;
-  return isJsonObject(own) ? valueOf(own["thought_signature"]) : null;
+  const google = isJsonObject(extra) ? extra["google"] : null;
+  const signature = isJsonObject(google) ? textOf(google["thought_signature"]) : "";
+  return isSealed(signature) ? sealedValue(signature) : null;
 }
 
-export function callExtra(signature: string): JsonObject {
-  return { extra_content: { google: { thought_signature: signature } } };
+export function callExtra(sealed: string): JsonObject {
+  return { extra_content: { google: { thought_signature: sealed } } };
 }
 
-/**
- * A thought for `reasoning_details`; null where nobody signed it, and the text alone is enough. The text is repeated here, although it was
- * sent as `reasoning_content`: a signature is worth nothing without it, and the official client keeps only the last piece of a field that
- * it does not know.
- */
-export function reasoningDetail(part: ReasoningPart, index: number, context: AnswerContext): JsonObject | null {
-  const signature = signatureText(part.signature, part, context);
-  if (signature === "") return null;
-  const place = { format: detailFormat, index };
-  if (part.redacted === true) return { type: "reasoning.encrypted", data: signature, ...place };
-  if (part.summary === true) return { type: "reasoning.summary", summary: part.text, signature, ...place };
-  return { type: "reasoning.text", text: part.text, signature, ...place };
+/** What only its provider understands of a part, for the client to carry; empty where there is nothing, or no way to seal it. */
+export function sealedOf(part: Part, { seal }: AnswerContext): string {
+  return seal?.(part) ?? "";
 }
 
-const detailFormat = "sluice-v1";
-
-/** What goes to the client for a value that only its provider understands. Empty where it cannot be carried: it is never made up. */
-export function signatureText(value: ProviderValue | null, part: Part, { seal }: AnswerContext): string {
-  if (value === null) return "";
-  if (value.dialect === ownDialect || value.dialect === "sluice") return value.data;
-  return seal === null ? "" : seal(part);
+/** What is sealed of an answer, as clients know it from providers that show encrypted reasoning. */
+export function reasoningDetails(sealed: readonly string[]): JsonObject | undefined {
+  if (sealed.length === 0) return undefined;
+  return { reasoning_details: sealed.map((data, index) => ({ type: "reasoning.encrypted", data, format: "sluice-v1", index })) };
 }

@@ -1,11 +1,11 @@
 import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
-import type { ReasoningPart } from "../../operations/conversation/conversation.ts";
+import type { Part } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { JsonProgress } from "../json-progress.ts";
 import { callHead, completionId, finishReason, usageObject } from "./completion.ts";
-import { reasoningDetail } from "./reasoning.ts";
+import { reasoningDetails, sealedOf } from "./reasoning.ts";
 
 /**
  * A call of the answer. The first one of the queue is on its way to the client; what the others are made of waits in them, because clients
@@ -38,9 +38,10 @@ export class ChunkWriter implements AnswerWriter {
   /** The calls by the number that the upstream gave them. */
   private readonly calls = new Map<number, WrittenCall>();
   private callCount = 0;
-  /** The thought that is not closed yet, where its signature will have to be sealed with it. */
-  private thought: { text: string; readonly isSummary: boolean } | null = null;
-  private detailCount = 0;
+  /** The thought or the text that is not closed yet: a signature that follows is sealed with it. */
+  private open: { readonly kind: "text" | "reasoning"; text: string; readonly isSummary: boolean } | null = null;
+  /** What is sealed of the answer. It is sent at once: the official client keeps only the last piece of a field that it does not know. */
+  private readonly sealed: string[] = [];
   private finish: Finish = { reason: "stop", stopSequence: null };
   private usage: MeteredUsage | null = null;
 
@@ -59,6 +60,8 @@ export class ChunkWriter implements AnswerWriter {
     if (this.ended) return nothing;
     this.begin(null);
     this.closeCalls();
+    const details = reasoningDetails(this.sealed);
+    if (details !== undefined) this.chunk(JSON.stringify(details));
     this.chunk("{}", finishReason(this.finish, this.callCount, this.context));
     if (this.wantsUsage && this.usage !== null) {
       this.frames += `data: ${this.head},"choices":[],"usage":${JSON.stringify(usageObject(this.usage))}}\n\n`;
@@ -82,18 +85,18 @@ export class ChunkWriter implements AnswerWriter {
   private add(part: StreamPart): void {
     // Another channel that goes on with the answer begins anew; the client's answer has begun.
     this.begin(part.kind === "start" ? part : null);
-    if (part.kind !== "reasoning" && part.kind !== "reasoning_signature") this.thought = null;
+    if (!goingOn.has(part.kind)) this.open = null;
     switch (part.kind) {
       case "text":
-        if (part.text !== "") this.chunk(`{"content":${JSON.stringify(part.text)}}`);
-        return;
+        return this.addText("text", part.text, false);
+      case "reasoning":
+        return this.addText("reasoning", part.text, part.summary === true);
+      case "reasoning_signature":
+      case "text_signature":
+        return this.sign(part);
       case "refusal":
         if (part.text !== "") this.chunk(`{"refusal":${JSON.stringify(part.text)}}`);
         return;
-      case "reasoning":
-        return this.addThought(part.text, part.summary === true);
-      case "reasoning_signature":
-        return this.sign(part);
       case "tool_call":
         return this.addCall(part);
       case "tool_arguments":
@@ -104,9 +107,8 @@ export class ChunkWriter implements AnswerWriter {
       case "finish":
         this.finish = part.finish;
         return this.closeCalls();
-      // A signature on a text and citations have no place here.
+      // Citations have no place here.
       case "start":
-      case "text_signature":
       case "citations":
     }
   }
@@ -126,28 +128,28 @@ export class ChunkWriter implements AnswerWriter {
     if (resumed === null) this.chunk('{"role":"assistant","content":"","refusal":null}');
   }
 
-  private addThought(text: string, isSummary: boolean): void {
+  private addText(kind: "text" | "reasoning", text: string, isSummary: boolean): void {
     if (text === "") return;
     if (this.context.seal !== null) {
-      if (this.thought?.isSummary !== isSummary) this.thought = { text: "", isSummary };
-      this.thought.text += text;
+      if (this.open?.kind !== kind || this.open.isSummary !== isSummary) this.open = { kind, text: "", isSummary };
+      this.open.text += text;
     }
-    this.chunk(`{"reasoning_content":${JSON.stringify(text)}}`);
+    this.chunk(`{"${kind === "text" ? "content" : "reasoning_content"}":${JSON.stringify(text)}}`);
   }
 
-  private sign({ signature, redacted }: Extract<StreamPart, { kind: "reasoning_signature" }>): void {
-    const { thought } = this;
-    this.thought = null;
-    const part: ReasoningPart = {
-      kind: "reasoning",
-      text: redacted ? "" : (thought?.text ?? ""),
-      signature,
-      ...(redacted ? { redacted } : thought?.isSummary === true ? { summary: true } : undefined),
-    };
-    const detail = reasoningDetail(part, this.detailCount, this.context);
-    if (detail === null) return;
-    this.detailCount++;
-    this.chunk(JSON.stringify({ reasoning_details: [detail] }));
+  private sign(part: Extract<StreamPart, { kind: "reasoning_signature" | "text_signature" }>): void {
+    const data = sealedOf(this.signed(part), this.context);
+    this.open = null;
+    if (data !== "") this.sealed.push(data);
+  }
+
+  private signed(part: Extract<StreamPart, { kind: "reasoning_signature" | "text_signature" }>): Part {
+    const { signature } = part;
+    const kind = part.kind === "text_signature" ? "text" : "reasoning";
+    const open = this.open?.kind === kind ? this.open : null;
+    if (kind === "text") return { kind, text: open?.text ?? "", signature };
+    if (part.kind === "reasoning_signature" && part.redacted) return { kind, text: "", signature, redacted: true };
+    return { kind, text: open?.text ?? "", signature, ...(open?.isSummary === true ? { summary: true } : undefined) };
   }
 
   private addCall(part: Extract<StreamPart, { kind: "tool_call" }>): void {
@@ -234,6 +236,8 @@ export class ChunkWriter implements AnswerWriter {
   }
 }
 
+/** What may go on with a text or a thought, or sign it. */
+const goingOn: ReadonlySet<StreamPart["kind"]> = new Set(["text", "text_signature", "reasoning", "reasoning_signature"]);
 const nothing = new Uint8Array(0);
 const encoder = new TextEncoder();
 const endMark = "data: [DONE]\n\n";

@@ -127,26 +127,24 @@ describe("an earlier answer", () => {
     [
       {
         content: "a",
-        reasoning_content: "hm",
-        reasoning_details: [{ type: "reasoning.text", text: "hm", signature: "sluice-v1.s", format: "sluice-v1", index: 0 }],
-      },
-      [{ kind: "reasoning", text: "hm", signature: { dialect: "sluice", data: "sluice-v1.s" } }, textPart("a")],
-    ],
-    [
-      {
-        content: "a",
         reasoning_details: [
           { type: "reasoning.text", text: "h" },
-          { type: "reasoning.text", text: "m", signature: "s" },
+          { type: "reasoning.summary", summary: "m", signature: "s" },
         ],
       },
-      [{ kind: "reasoning", text: "hm", signature: { dialect: "openai", data: "s" } }, textPart("a")],
+      [{ kind: "reasoning", text: "hm", signature: null }, textPart("a")],
     ],
     [
       {
         content: "a",
-        reasoning: "hm",
-        reasoning_details: [{ type: "reasoning.encrypted", data: "sluice-v1.e" }, { type: "reasoning.encrypted" }, { type: "new" }, null],
+        reasoning_content: "hm",
+        reasoning_details: [
+          ...[
+            { type: "reasoning.encrypted", data: "sluice-v1.e" },
+            { type: "reasoning.encrypted", data: "sluice-v1.e" },
+          ],
+          ...[{ type: "reasoning.encrypted", data: "of another" }, { type: "reasoning.encrypted" }, { type: "new" }, null],
+        ],
       },
       [
         { kind: "reasoning", text: "hm", signature: null },
@@ -154,10 +152,7 @@ describe("an earlier answer", () => {
         textPart("a"),
       ],
     ],
-    [
-      { content: "a", reasoning_details: [{ type: "reasoning.summary", summary: "hm", signature: "sluice-v1.s" }] },
-      [{ kind: "reasoning", text: "hm", summary: true, signature: { dialect: "sluice", data: "sluice-v1.s" } }, textPart("a")],
-    ],
+    [{ tool_calls: [{ ...call("1"), extra_content: { google: { thought_signature: "of another" } } }] }, [callPart("1")]],
     [
       { tool_calls: [{ ...call("1"), extra_content: { google: { thought_signature: "sluice-v1.c" } } }] },
       [{ kind: "tool_call", id: "1", name: "f", arguments: "{}", signature: { dialect: "sluice", data: "sluice-v1.c" } }],

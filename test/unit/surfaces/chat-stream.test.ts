@@ -157,32 +157,43 @@ describe("a stream", () => {
     expect(outline(parts)).toEqual([...expected]);
   });
 
-  test("carries what only a provider understands, sealed, with the thought that it belongs to", () => {
+  test("carries what only a provider understands: sealed with what it belongs to, and all of it at once before the end", () => {
+    const signature = { dialect: "other", data: "sig" };
+    const sealed: Part[] = [];
+    const context = contextOf({}, { seal: (part) => `sluice-v1.${sealed.push(part) - 1}` });
     const parts: readonly StreamPart[] = [
       ...[thought("h"), thought("m"), signed(), signed(true)],
-      ...[{ kind: "reasoning", text: "sum", summary: true } as const, signed(), text("a")],
-      { kind: "tool_call", index: 0, id: "c", name: "f", signature: { dialect: "other", data: "sig" } },
+      ...[{ kind: "reasoning", text: "sum", summary: true } as const, signed(), text("a"), text("b")],
+      { kind: "text_signature", signature },
+      { kind: "tool_call", index: 0, id: "", name: "f", signature },
       finish,
     ];
-    const format = "sluice-v1";
-    expect(outline(parts, contextOf({}, sealing)).filter((delta) => typeof delta === "object")).toEqual([
-      { reasoning_content: "h" },
-      { reasoning_content: "m" },
-      { reasoning_details: [{ type: "reasoning.text", text: "hm", signature: "sluice-v1.reasoning", format, index: 0 }] },
-      { reasoning_details: [{ type: "reasoning.encrypted", data: "sluice-v1.reasoning", format, index: 1 }] },
-      { reasoning_content: "sum" },
-      { reasoning_details: [{ type: "reasoning.summary", summary: "sum", signature: "sluice-v1.reasoning", format, index: 2 }] },
-      { content: "a" },
+    const encrypted = (number: number, index: number): object => ({
+      ...{ type: "reasoning.encrypted", data: `sluice-v1.${number}`, format: "sluice-v1", index },
+    });
+    expect(outline(parts, context)).toEqual([
+      ...[{ reasoning_content: "h" }, { reasoning_content: "m" }, { reasoning_content: "sum" }, { content: "a" }, { content: "b" }],
       {
         tool_calls: [
           {
-            ...{ index: 0, id: "c", type: "function", function: { name: "f", arguments: "" } },
-            extra_content: { google: { thought_signature: "sluice-v1.tool_call" } },
+            ...{ index: 0, id: "call_seed_0", type: "function", function: { name: "f", arguments: "" } },
+            extra_content: { google: { thought_signature: "sluice-v1.4" } },
           },
         ],
       },
-      { tool_calls: [{ index: 0, function: { arguments: "{}" } }] },
+      continued(0, "{}"),
+      { reasoning_details: [0, 1, 2, 3].map((number) => encrypted(number, number)) },
+      "tool_calls",
     ]);
+    expect(sealed).toEqual([
+      { kind: "reasoning", text: "hm", signature },
+      { kind: "reasoning", text: "", signature, redacted: true },
+      { kind: "reasoning", text: "sum", signature, summary: true },
+      { kind: "text", text: "ab", signature },
+      { kind: "tool_call", id: "call_seed_0", name: "f", arguments: "", signature },
+    ]);
+    const tooLong = contextOf({}, { seal: () => "" });
+    expect(JSON.stringify(outline(parts, tooLong))).not.toMatch(/reasoning_details|extra_content/);
   });
 
   test("ends with its usage where the client asked for it, and only there", () => {
@@ -227,7 +238,7 @@ describe("the official client", () => {
         message: {
           role: "assistant",
           content: "Héllo 🌍",
-          reasoning_details: [{ type: "reasoning.text", text: "hm", signature: "sluice-v1.reasoning" }],
+          reasoning_details: [{ type: "reasoning.encrypted", data: "sluice-v1.reasoning" }],
           tool_calls: [
             { id: "c0", type: "function", function: { name: "f0", arguments: '{"town":"Zürich"}' } },
             { id: "c1", type: "function", function: { name: "f1", arguments: "{}" } },
@@ -329,7 +340,7 @@ describe("a whole answer", () => {
       ],
       {
         ...{ role: "assistant", content: null, refusal: null, reasoning_content: "hm" },
-        reasoning_details: [{ type: "reasoning.text", text: "hm", signature: "sluice-v1.reasoning", format: "sluice-v1", index: 0 }],
+        reasoning_details: [{ type: "reasoning.encrypted", data: "sluice-v1.reasoning", format: "sluice-v1", index: 0 }],
         tool_calls: [
           { id: "1", type: "function", function: { name: "f", arguments: "{}" } },
           {
