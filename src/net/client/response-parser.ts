@@ -11,9 +11,6 @@ export interface ResponseSink extends BodySink {
 /** Parses the HTTP/1.1 responses of one connection one after the other. */
 export class ResponseParser extends MessageParser<ResponseSink> {
   private interimResponses = 0;
-  /** The last status line and its parsed form: an upstream repeats the same one. */
-  private lastLine = "";
-  private lastStatus: StatusLine | null = null;
   /** Bytes arrived after the end of the response, so the connection cannot be reused (RFC 9112, 9.2). */
   hasExcessBytes = false;
 
@@ -48,7 +45,7 @@ export class ResponseParser extends MessageParser<ResponseSink> {
   }
 
   protected handleHead(headers: HeaderLines): string | null {
-    const status = this.parseStatusLine(headers.first);
+    const status = parseStatusLine(headers.first);
     if (status === null) return notHttp;
     const { code, isHttp11 } = status;
     if (code === 101) return "the upstream switched protocols";
@@ -71,16 +68,11 @@ export class ResponseParser extends MessageParser<ResponseSink> {
     this.endIfEmpty();
     return null;
   }
+}
 
-  private parseStatusLine(line: string): StatusLine | null {
-    if (line === this.lastLine) return this.lastStatus;
-    const match = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(line);
-    const status = match === null ? null : { code: Number(match[2]), isHttp11: match[1] === "1" };
-    if (line.length > cachedLineMax) return status;
-    this.lastLine = line;
-    this.lastStatus = status;
-    return status;
-  }
+function parseStatusLine(line: string): StatusLine | null {
+  const match = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: |$)/.exec(line);
+  return match === null ? null : { code: Number(match[2]), isHttp11: match[1] === "1" };
 }
 
 interface StatusLine {
@@ -91,7 +83,6 @@ interface StatusLine {
 
 const notHttp = "it is not HTTP";
 const headBytesMax = 32 * 1024;
-const cachedLineMax = 64;
 const interimResponsesMax = 16;
 const headersMax = 256;
 const beginning = Buffer.from("HTTP/1.");

@@ -29,12 +29,6 @@ export function expectsContinue({ isHttp11 }: RequestLine, headers: HeaderLines,
 
 /** Parses the requests of one connection one after the other; each when `next` was called. */
 export class RequestParser extends MessageParser {
-  /** The last request line and its parsed form: it is usually the same one. */
-  private lastLine = "";
-  private lastParsed: RequestLine | null = null;
-  /** The last Host that was found valid. */
-  private lastHost = "";
-
   constructor(private readonly requestSink: RequestSink) {
     super(requestSink, new HeaderCache(headersMax, "one_length"), headBytesMax, "rejected");
   }
@@ -57,21 +51,14 @@ export class RequestParser extends MessageParser {
 
   protected handleHead(headers: HeaderLines): string | null {
     const { first } = headers;
-    if (first !== this.lastLine) {
-      this.lastLine = first;
-      this.lastParsed = parseRequestLine(first);
-    }
-    const line = this.lastParsed;
+    const line = parseRequestLine(first);
     if (line === null) return laterVersion.test(first) ? unsupportedVersion : notHttp;
     const { isHttp11 } = line;
     const host = headers.get("host");
     if (host === undefined) {
       if (isHttp11) return "it has no Host header";
-    } else if (host !== this.lastHost) {
-      if (host.includes(",")) return severalHosts;
-      if (!hostWithPort.test(host)) return "its Host header is not a valid host";
-      this.lastHost = host;
-    }
+    } else if (host.includes(",")) return severalHosts;
+    else if (!hostWithPort.test(host)) return "its Host header is not a valid host";
     const encoding = headers.get("transfer-encoding");
     const length = headers.get("content-length");
     if (encoding !== undefined) {
