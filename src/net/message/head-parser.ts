@@ -64,22 +64,8 @@ function parseLine(text: string, length: number, isFirst: boolean): ParsedLine |
   const colon = text.indexOf(":");
   // RFC 9112, 5.1 forbids a space before the colon. Folded lines (5.2) are rejected too: parsers disagree on both, which allows
   // smuggling.
-  const name = colon < 1 ? null : lowerName(text.slice(0, colon));
-  return name === null ? null : { name, value: trimWhitespace(text, colon + 1), length };
-}
-
-/** Peers repeat the same names, so a name that was validated is cached in the spelling it came in. */
-const validNames = new Map<string, string>();
-const validNamesMax = 1024;
-const validNameLengthMax = 64;
-
-function lowerName(given: string): string | null {
-  const valid = validNames.get(given);
-  if (valid !== undefined) return valid;
-  if (!token.test(given)) return null;
-  const name = given.toLowerCase();
-  if (validNames.size < validNamesMax && given.length <= validNameLengthMax) validNames.set(given, name);
-  return name;
+  const name = colon < 1 ? "" : text.slice(0, colon);
+  return token.test(name) ? { name: name.toLowerCase(), value: trimWhitespace(text, colon + 1), length } : null;
 }
 
 /**
