@@ -1,5 +1,4 @@
 import type net from "node:net";
-import { putDecimal } from "../message/decimal.ts";
 
 /**
  * The output of one upstream connection. A small request bypasses the stream layer of its socket, because the layer costs more
@@ -59,23 +58,11 @@ export class ConnectionOutput {
 
 /** Writes the end of a head into the shared buffer. Returns the position after it. */
 function putHeadEnd(bodyLength: number | null, from: number): number {
-  let at = from;
-  if (bodyLength !== null) {
-    scratch.set(lengthName, at);
-    at = putLineEnd(putDecimal(scratch, at + lengthName.length, bodyLength));
-  }
-  return putLineEnd(at);
-}
-
-function putLineEnd(at: number): number {
-  scratch[at] = 13;
-  scratch[at + 1] = 10;
-  return at + 2;
+  return from + scratch.write(bodyLength === null ? "\r\n" : `content-length: ${bodyLength}\r\n\r\n`, from, "latin1");
 }
 
 /** Enough time to read what has arrived already. */
 const readingMs = 20;
-const lengthName = Buffer.from("content-length: ");
 /** Including the digits of any length. */
 const lengthBytesMax = 64;
 

@@ -1,5 +1,3 @@
-import { putDecimal } from "../message/decimal.ts";
-
 /** The socket that the bytes are written to. */
 export interface ClientOutputSocket {
   /** Returns how many bytes the system took; negative if it takes none any more. */
@@ -102,8 +100,7 @@ export class ClientOutput {
 
   /** A whole number, in decimal. */
   putNumber(value: number): void {
-    if (scratch.length - filled < digitsMax) this.send();
-    filled = putDecimal(scratch, filled, value);
+    this.putText(String(value));
   }
 
   /** What the system does not take at once is copied out of the shared buffer. */
