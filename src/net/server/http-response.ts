@@ -79,10 +79,9 @@ export class ResponseHead {
     out.putText(this.requestId);
     if (this.rateLimitStatus !== null) putRateLimitHeaders(out, this.rateLimitStatus);
     if (this.lines !== "") out.putText(this.lines);
-    if (this.type === json && this.cacheControl === noStore) return out.put(sized ? jsonLinesSized : jsonLines);
     if (this.type !== null) out.putText(headerLine("content-type", this.type));
     out.putText(`\r\ncache-control: ${this.cacheControl}`);
-    if (sized) out.put(lengthName);
+    if (sized) out.putText("\r\ncontent-length: ");
   }
 }
 
@@ -99,9 +98,4 @@ export function headerLine(name: string, value: string): string {
   return `\r\n${name}: ${safeFieldValue(value, "?")}`;
 }
 
-/** The headers that nearly every response has are copied in one piece. */
-const json = "application/json";
 const noStore = "no-store";
-const jsonLines = Buffer.from(`\r\ncontent-type: ${json}\r\ncache-control: ${noStore}`);
-const lengthName = Buffer.from("\r\ncontent-length: ");
-const jsonLinesSized = Buffer.concat([jsonLines, lengthName]);
