@@ -4,6 +4,7 @@ import { ClientOutput } from "./client-output.ts";
 import { endHead, type HttpResponse, type ResponseBodyStream } from "./http-response.ts";
 import { IncomingRequest, type RequestConnection } from "./incoming-request.ts";
 import { expectsContinue, isPersistent, RequestParser, type RequestLine } from "./request-parser.ts";
+import { responsePrefix } from "./response-prefix.ts";
 import { StreamWriter, type StreamEnd } from "./stream-writer.ts";
 
 /** What a connection needs from its listener. */
@@ -20,8 +21,6 @@ export interface ListenerContext {
   onDone(connection: ClientConnection): void;
   /** On a monotonic clock. */
   nowMs(): number;
-  /** The status line and the headers that every response with this status begins with. */
-  responsePrefix(status: number, nowMs: number): Uint8Array;
 }
 
 export type ClientSocket = Bun.Socket<ClientConnection>;
@@ -301,15 +300,14 @@ export class ClientConnection implements RequestConnection {
       this.expectsContinue ||
       (this.clientHasEnded && !this.hasPipelined);
     if (isStream(body)) return this.startStream(body, response, line.isHttp11);
-    const nowMs = this.listener.nowMs();
-    this.sendWhole(response, bytesOf(body), request.method !== "HEAD", nowMs);
-    this.complete(nowMs);
+    this.sendWhole(response, bytesOf(body), request.method !== "HEAD");
+    this.complete(this.listener.nowMs());
   }
 
-  private sendWhole({ status, head }: HttpResponse, bytes: Uint8Array, hasBody: boolean, nowMs: number): void {
+  private sendWhole({ status, head }: HttpResponse, bytes: Uint8Array, hasBody: boolean): void {
     const { output } = this;
     output.begin();
-    output.put(this.listener.responsePrefix(status, nowMs));
+    output.putText(responsePrefix(status));
     head.writeTo(output, true);
     output.putNumber(bytes.length);
     endHead(output, this.closesAfterResponse);
@@ -318,9 +316,8 @@ export class ClientConnection implements RequestConnection {
   }
 
   private startStream(stream: ResponseBodyStream, { status, head }: HttpResponse, isChunked: boolean): void {
-    const prefix = this.listener.responsePrefix(status, this.listener.nowMs());
     const onOver = (end: StreamEnd): void => this.onStreamOver(end);
-    this.writer = new StreamWriter(this.output, prefix, head, isChunked, this.closesAfterResponse, stream, onOver);
+    this.writer = new StreamWriter(this.output, responsePrefix(status), head, isChunked, this.closesAfterResponse, stream, onOver);
     this.writer.start();
   }
 
@@ -397,7 +394,7 @@ export class ClientConnection implements RequestConnection {
     const response = this.listener.parseError(problem, status);
     const { body } = response;
     this.closesAfterResponse = true;
-    this.sendWhole(response, isStream(body) ? nothing : bytesOf(body), true, this.listener.nowMs());
+    this.sendWhole(response, isStream(body) ? nothing : bytesOf(body), true);
     this.linger();
   }
 

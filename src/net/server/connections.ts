@@ -1,4 +1,3 @@
-import { ResponsePrefixes } from "./response-prefixes.ts";
 import { ClientConnection, type ClientSocket, type ListenerContext } from "./client-connection.ts";
 import { ConnectionsByNetwork } from "./client-network.ts";
 
@@ -24,18 +23,16 @@ export class Connections {
   private readonly byNetwork = new ConnectionsByNetwork<ClientConnection>();
   private readonly busy = new Set<ClientConnection>();
   private readonly allDone = Promise.withResolvers<void>();
-  private readonly prefixes = new ResponsePrefixes();
 
   constructor(
     { host, port, reusePort, connectionsMax, perAddressMax = () => null }: BindOptions,
-    handlers: Omit<ListenerContext, "isStopping" | "responsePrefix" | "onDone">,
+    handlers: Omit<ListenerContext, "isStopping" | "onDone">,
   ) {
     this.connectionsMax = connectionsMax;
     this.perAddressMax = perAddressMax;
     this.context = {
       ...handlers,
       isStopping: false,
-      responsePrefix: (status, nowMs) => this.prefixes.get(status, nowMs),
       onDone: (connection) => this.onDone(connection),
     };
     this.listener = Bun.listen<ClientConnection>({
