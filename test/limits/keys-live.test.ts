@@ -307,7 +307,7 @@ describe("S03, S05: what is nearly a key", () => {
 describe("a failing store", () => {
   test("F60: a damaged row is a 500 for its key, with the reason in the log, and nobody else notices", async () => {
     const { token, id } = await keys.make();
-    const raw = new Database(storeOf(rig));
+    const raw = openStore(rig);
     raw.run('update keys set limits = \'{"requests": "many"}\' where id = ?', [id]);
     raw.close();
     const reply = await rig.chat({ model: "plain" }, { key: token });
@@ -322,7 +322,7 @@ describe("a failing store", () => {
   test("with another schema does not make a key invalid, and recovers", async () => {
     const known = await used();
     const fresh = await keys.make();
-    const raw = new Database(storeOf(rig));
+    const raw = openStore(rig);
     raw.run("alter table key_tokens rename to key_tokens_away");
     try {
       expect(await rig.chat({ model: "plain" }, { key: fresh.token })).toMatchObject({ status: 500, error: { code: "internal_error" } });
@@ -338,7 +338,7 @@ describe("a failing store", () => {
     const known = await used();
     const fresh = await keys.make();
     const budgeted = await keys.make({ limits: { budget_usd: 1 } });
-    const holder = new Database(storeOf(rig));
+    const holder = openStore(rig);
     holder.run("begin exclusive");
     const ask = async (token: string): Promise<readonly [number, string | null, number]> => {
       const fromMs = performance.now();
@@ -422,6 +422,13 @@ async function guess({ gateway }: { readonly gateway: { readonly url: string } }
     });
   await Promise.all(Array.from({ length: 20 }, line));
   return counts;
+}
+
+/** The gateway writes to its store meanwhile, so that a statement may have to wait for it. */
+function openStore(owner: Parameters<typeof storeOf>[0]): Database {
+  const store = new Database(storeOf(owner));
+  store.run("pragma busy_timeout = 30000");
+  return store;
 }
 
 function storeOf({ gateway }: { readonly gateway: { readonly directory: string } }): string {
