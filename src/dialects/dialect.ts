@@ -3,7 +3,7 @@ import type { MakeTranscoder } from "../media/audio.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import type { Part } from "../operations/conversation/conversation.ts";
-import type { Emission, Output, WholeAnswer } from "../operations/emission.ts";
+import type { Emission, WholeAnswer } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { Operation, PassthroughOperation } from "../operations/operation.ts";
 import type { PassthroughRequest } from "../operations/passthrough/passthrough-request.ts";
@@ -150,20 +150,6 @@ export interface EventDecoder {
   readonly finished: boolean;
   /** The clients of this API need the `event:` line of each event: its frame begins with it. */
   readonly keepsNames?: boolean;
-  /** The expected form of the next events: those that match it are not parsed. Null if it is not known. */
-  readonly matcher?: DeltaMatcher | null;
-}
-
-/** Matches events that differ from an earlier one in nothing but their text. */
-export interface DeltaMatcher {
-  readonly output: Output;
-  /** The text is content; otherwise it is reasoning. */
-  readonly isContent: boolean;
-  /** The end of the matching frame that begins at `start`; 0 if none does. */
-  end(bytes: Uint8Array, start: number): number;
-  /** Where the text of that frame lies. */
-  readonly from: number;
-  readonly to: number;
 }
 
 /** One server-sent event: its payload, and its canonical frame (`data: …` and a blank line, after `event: …` where that is kept). */

@@ -1,4 +1,3 @@
-import type { DeltaRun } from "./chat/delta-run.ts";
 import type { ChatAnswer, StreamPart } from "./conversation/answer-parts.ts";
 import type { MeteredUsage } from "./usage.ts";
 
@@ -21,7 +20,6 @@ export type Emission =
        */
       readonly parts?: readonly StreamPart[];
     }
-  | DeltaRun
   | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: MeteredUsage }
   | { readonly kind: "skipped"; readonly detail: string }
   | { readonly kind: "end"; readonly frame: Uint8Array; readonly finish: string | null };

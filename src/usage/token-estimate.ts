@@ -1,5 +1,3 @@
-import type { DeltaRun } from "../operations/chat/delta-run.ts";
-
 /**
  * Estimates the number of tokens of a text from its characters. It is used only if the upstream reported no count. Compared with
  * the o200k vocabulary, the error is about a tenth for prose and code in most languages and a fifth for dense JSON; hashes and
@@ -15,11 +13,6 @@ export class TokenCount {
 
   push(text: string): void {
     this.weight += weightOf(text);
-  }
-
-  /** Adds the text of many deltas, which is ASCII, without making a string of it. */
-  pushRun(run: DeltaRun): void {
-    this.weight += run.weight(ascii);
   }
 
   get tokens(): number {
@@ -104,12 +97,6 @@ export class OutputCount {
     this.deltas += 1;
     this.estimate.push(text);
     if (this.sampled < samplesMax) this.sample(text);
-  }
-
-  pushRun(run: DeltaRun): void {
-    for (let at = 0; at < run.count && this.sampled < samplesMax; at += 1) this.sample(run.wordsAt(at));
-    this.deltas += run.count;
-    this.estimate.pushRun(run);
   }
 
   get tokens(): number {

@@ -45,8 +45,6 @@ const retiredTypes: Readonly<Record<string, string>> = {
   Crowd: "GcAfterBurst",
   Door: "Endpoint",
   Entry: "ParsedRequest, or the name of what is listed",
-  FamiliarDelta: "DeltaMatcher",
-  FamiliarShape: "DeltaTemplate",
   Found: "RouteMatch, PriceMatches",
   HeadMemory: "HeaderCache",
   Held: "NotReady",

@@ -4,7 +4,6 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { tokenUsage } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { DeltaTemplate } from "./delta-template.ts";
 import { ChunkParts } from "./chat-parts.ts";
 import { usageExtension } from "../presets.ts";
 import { parseUntrusted } from "../untrusted.ts";
@@ -24,9 +23,6 @@ export class OpenAiStream implements EventDecoder {
   private calledTools = false;
   private ended = false;
   private finish: string | null = null;
-  matcher: DeltaTemplate | null = null;
-  private plainDeltas = 0;
-  private learned = 0;
 
   /** Where the client speaks another API: what the chunks say, to be written anew. */
   private readonly parts: ChunkParts | null;
@@ -70,22 +66,7 @@ export class OpenAiStream implements EventDecoder {
     const looked: Emission = unsaid === "" ? plain : { ...plain, unsaid };
     const delta = this.parts === null ? looked : { ...looked, parts: this.parts.read(chunk as Readonly<Record<string, unknown>>) };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
-    if (this.parts !== null || this.options.texts === true) return [delta];
-    if (!finishes && choices?.length === 1 && event.name === "") this.learn(event.frame, choices[0]!.delta!, output, text);
     return [delta];
-  }
-
-  /** Learns the form of deltas from the second one on. Events that match it change no state here. */
-  private learn(frame: Uint8Array, delta: Readonly<Record<string, unknown>>, output: Output | null, text: string): void {
-    if (this.learned >= learnedMax || (output !== "text" && (output !== "reasoning" || text !== ""))) return;
-    const key = output === "text" ? "content" : filled(delta["reasoning_content"]) ? "reasoning_content" : "reasoning";
-    const words = delta[key];
-    // A delta whose text needs decoding does not replace the template.
-    if (typeof words !== "string" || !plainWords.test(words)) return;
-    this.plainDeltas++;
-    if (this.plainDeltas < 2) return;
-    this.learned++;
-    this.matcher = DeltaTemplate.of(frame, key, output);
   }
 
   close(): readonly Emission[] | Failure {
@@ -128,7 +109,6 @@ export class OpenAiStream implements EventDecoder {
     if (!this.finished && this.calledTools) return cutAfter("a tool call");
     if (this.finish === null && !this.answered) return cutAfter("reasoning alone");
     this.ended = true;
-    this.matcher = null;
     return [{ kind: "end", frame, finish: this.finish }];
   }
 
@@ -166,9 +146,6 @@ function asDelta(choice: ChunkChoice & { readonly text?: unknown }): ChunkChoice
 
 /** The OpenAI API allows 128. A larger index is treated as the first choice. */
 const choicesMax = 1024;
-/** Learning stops if the form of deltas alternates, as with several choices. */
-const learnedMax = 4;
-const plainWords = /^[ !#-[\]-~]+$/;
 const none: readonly Emission[] = [];
 const endFrame = new TextEncoder().encode("data: [DONE]\n\n");
 

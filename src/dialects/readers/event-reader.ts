@@ -1,7 +1,6 @@
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Emission } from "../../operations/emission.ts";
 import type { Emissions, EventDecoder, SseEvent, StreamReader } from "../dialect.ts";
-import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import { SseReader, type SseVisitor } from "./sse.ts";
 
 /** Reads a stream of server-sent events. Good events that arrive together with a bad one are returned first. */
@@ -53,28 +52,13 @@ export class EventReader implements StreamReader {
   }
 }
 
-/**
- * Collects what the events of a chunk mean. Events that the decoder recognises are not even read, and those that came together leave
- * together.
- */
+/** Collects what the events of a chunk mean. */
 class EmissionCollector implements SseVisitor {
   /** The first thing that is wrong with the events; nothing is read after it. */
   broken: Failure | null = null;
   private emissions: Emission[] = [];
-  private run: DeltaRun | null = null;
 
   constructor(private readonly decoder: EventDecoder) {}
-
-  recognised(chunk: Uint8Array, at: number): number {
-    const { matcher } = this.decoder;
-    const end = matcher?.end(chunk, at) ?? 0;
-    if (end === 0 || matcher == null) return 0;
-    // A run is relayed as one range of bytes, so something else between two events ends it.
-    if (this.run !== null && this.run.end !== at) this.endRun();
-    this.run ??= new DeltaRun(chunk, at, matcher.output, matcher.isContent);
-    this.run.add(matcher.from, matcher.to, end);
-    return end;
-  }
 
   event(event: SseEvent): boolean {
     return this.add(this.decoder.read(event));
@@ -82,7 +66,6 @@ class EmissionCollector implements SseVisitor {
 
   /** Returns whether more events may follow. */
   add(emissions: Emissions): boolean {
-    this.endRun();
     if (isFailure(emissions)) this.broken = emissions;
     else for (const emission of emissions) this.emissions.push(emission);
     return this.broken === null;
@@ -90,15 +73,9 @@ class EmissionCollector implements SseVisitor {
 
   /** What was collected since the last time. */
   take(): readonly Emission[] {
-    this.endRun();
     const { emissions } = this;
     if (emissions.length > 0) this.emissions = [];
     return emissions;
-  }
-
-  private endRun(): void {
-    if (this.run !== null) this.emissions.push(this.run);
-    this.run = null;
   }
 }
 

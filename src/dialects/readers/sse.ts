@@ -2,8 +2,6 @@ import type { SseEvent } from "../dialect.ts";
 
 /** Receives the events of a body as it is split. */
 export interface SseVisitor {
-  /** The end of a frame at `at` that it recognises without parsing; 0 if there is none. */
-  recognised(chunk: Uint8Array, at: number): number;
   /** Receives an event. Returns whether to go on. */
   event(event: SseEvent): boolean;
 }
@@ -37,7 +35,6 @@ export class SseReader {
   push(chunk: Uint8Array): SseEvent[] | "too_large" {
     const events: SseEvent[] = [];
     const visitor = {
-      recognised: () => 0,
       event: (event: SseEvent) => {
         events.push(event);
         return true;
@@ -53,12 +50,6 @@ export class SseReader {
     let plain: string | null | undefined;
     while (at < chunk.length) {
       if (this.lineLength === 0 && this.data.length === 0 && this.name === "" && !this.afterReturn) {
-        const known = visitor.recognised(chunk, at);
-        if (known > 0) {
-          at = known;
-          this.opening = false;
-          continue;
-        }
         if (canonicalUntil < 0) canonicalUntil = firstReturn(chunk);
         const dataAt = this.keepsNames ? afterName(chunk, at, canonicalUntil) : at;
         const end = canonicalEnd(chunk, dataAt, canonicalUntil);

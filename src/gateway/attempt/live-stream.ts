@@ -1,5 +1,4 @@
 import type { Emissions, StreamReader } from "../../dialects/dialect.ts";
-import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
@@ -153,8 +152,7 @@ export class LiveStream {
     for (const emission of emissions) {
       if (emission.kind === "usage") this.usage = tellsMore(this.usage, emission.usage);
       if (emission.kind !== "delta" || emission.output === null || emission.output === "finish") continue;
-      if (emission instanceof DeltaRun) this.output.pushRun(emission);
-      else this.output.push(emission.unsaid === undefined ? emission.text : emission.text + emission.unsaid);
+      this.output.push(emission.unsaid === undefined ? emission.text : emission.text + emission.unsaid);
     }
     if (emissions.at(-1)?.kind === "end") this.ended = true;
   }

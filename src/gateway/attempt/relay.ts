@@ -1,5 +1,4 @@
 import type { Emission } from "../../operations/emission.ts";
-import type { StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { AnswerWriter } from "../../operations/conversation/surface.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
@@ -114,9 +113,9 @@ export class Relay implements OutputSource {
         this.totals.skippedEvents++;
         return null;
       case "delta":
-        if (this.stream.translated) return this.writer().write(partsOf(emission));
+        if (this.stream.translated) return this.writer().write(emission.parts ?? []);
         // Another channel may go on with the answer, and the writer has to know then what the client got.
-        if (this.rescue !== null && "parts" in emission && emission.parts !== undefined) this.writer().write(emission.parts);
+        if (this.rescue !== null && emission.parts !== undefined) this.writer().write(emission.parts);
         return emission.frame;
     }
   }
@@ -125,11 +124,6 @@ export class Relay implements OutputSource {
     if (this.makeWriter === null) throw new Error("no surface writes this answer");
     return (this.madeWriter ??= this.makeWriter());
   }
-}
-
-/** What a delta says. A run has none: events are recognised by their shape only where they are passed on as they are. */
-function partsOf(delta: Extract<Emission, { kind: "delta" }>): readonly StreamPart[] {
-  return "parts" in delta ? (delta.parts ?? []) : [];
 }
 
 /** How many of `bytes` were sent. What is still unsent is counted with its framing. */

@@ -1,5 +1,4 @@
 import { adopted, adoptedAnew, identityOf, type StreamIdentity } from "../../operations/chat/chat-frame.ts";
-import { DeltaRun } from "../../operations/chat/delta-run.ts";
 import type { StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
@@ -81,7 +80,7 @@ export class Rescue {
 
   /** Returns false if the stream cannot be continued from here. */
   private keep(delta: Extract<Emission, { kind: "delta" }>): boolean {
-    this.firstFrame ??= (delta instanceof DeltaRun ? delta.split()[0]! : delta).frame.slice();
+    this.firstFrame ??= delta.frame.slice();
     switch (delta.output) {
       case null:
         return true;
@@ -89,8 +88,8 @@ export class Rescue {
         return this.said.length === 0 && delta.text === "";
       case "text":
         // A lone surrogate cannot be encoded in UTF-8.
-        if (delta.finishes || !(delta instanceof DeltaRun || delta.text.isWellFormed())) return false;
-        this.said.add(delta);
+        if (delta.finishes || !delta.text.isWellFormed()) return false;
+        this.said.add(delta.text);
         return this.said.length <= saidBytesMax;
       default:
         return false;
@@ -106,14 +105,9 @@ export class SaidText {
   private bytes = nothing;
   length = 0;
 
-  add(delta: Extract<Emission, { kind: "delta" }>): void {
-    if (delta instanceof DeltaRun) {
-      this.reserve(delta.wordBytes);
-      this.length = delta.copyWords(this.bytes, this.length);
-    } else {
-      this.reserve(3 * delta.text.length);
-      this.length += encoder.encodeInto(delta.text, this.bytes.subarray(this.length)).written;
-    }
+  add(text: string): void {
+    this.reserve(3 * text.length);
+    this.length += encoder.encodeInto(text, this.bytes.subarray(this.length)).written;
   }
 
   get text(): string {
@@ -164,7 +158,7 @@ class JoinedStream implements EmissionSource {
     const emissions = opening ?? (await this.stream.next());
     if (emissions === null || isFailure(emissions)) return emissions;
     const out: Emission[] = [];
-    for (const emission of singly(emissions)) {
+    for (const emission of emissions) {
       const piece = this.adopt(emission);
       if (piece === "differs") return this.contradicted();
       if (piece !== null) out.push(piece);
@@ -188,8 +182,7 @@ class JoinedStream implements EmissionSource {
       if (output === null) return null;
       const { lead } = this;
       if (output === "reasoning") this.lead = "";
-      if (this.translated && !(emission instanceof DeltaRun))
-        return { ...emission, parts: this.begun(withLead(emission.parts ?? [], lead)) };
+      if (this.translated) return { ...emission, parts: this.begun(withLead(emission.parts ?? [], lead)) };
       return { kind, output, finishes, text: emission.text, frame: adoptedAnew(emission.frame, identity, lead, finishes) };
     }
     // Reasoning about how to continue does not belong into the middle of a text.
@@ -200,8 +193,7 @@ class JoinedStream implements EmissionSource {
     if (fresh === "differs" || held === "differs") return "differs";
     const text = fresh + held;
     if (text === "" && !finishes) return null;
-    if (this.translated && !(emission instanceof DeltaRun))
-      return { ...emission, text, parts: this.begun(withText(emission.parts ?? [], text)) };
+    if (this.translated) return { ...emission, text, parts: this.begun(withText(emission.parts ?? [], text)) };
     return { kind, output, finishes, text, frame: adopted(emission.frame, identity, text, finishes) };
   }
 
@@ -238,11 +230,6 @@ function withLead(parts: readonly StreamPart[], lead: string): readonly StreamPa
 function withText(parts: readonly StreamPart[], text: string): readonly StreamPart[] {
   const others = parts.filter(({ kind }) => kind !== "text" && kind !== "start");
   return text === "" ? others : [{ kind: "text", text }, ...others];
-}
-
-/** Splits runs into single events: any of them may contain the first new text. */
-function singly(emissions: readonly Emission[]): Emission[] {
-  return emissions.flatMap((emission): readonly Emission[] => (emission instanceof DeltaRun ? emission.split() : [emission]));
 }
 
 /** White space alone cannot be continued. */

@@ -5,6 +5,8 @@ import { HeaderLines } from "./header-lines.ts";
  * Parses the heads of the messages of one connection, and caches the last one. Successive heads resemble each other, so a line
  * that equals the one at the same position in the cached head is not decoded again. The first head of a connection is not
  * cached, because a connection with one long response often carries no second one. Credentials are never cached.
+ *
+ * It saves 3.2 us of a request and 2.0 us of a response, of some 55 us of CPU for a whole JSON call (see docs/decisions/performance.md).
  */
 export class HeaderCache {
   private cached: CachedHead | null = null;

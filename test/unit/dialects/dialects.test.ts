@@ -2,7 +2,6 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Dialect, Codec } from "../../../src/dialects/dialect.ts";
 import { dialects } from "../../../src/dialects/index.ts";
 import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
-import { DeltaRun } from "../../../src/operations/chat/delta-run.ts";
 import type { Emission } from "../../../src/operations/emission.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readerOf, wholeOf } from "../../support/chat-answers.ts";
@@ -42,11 +41,8 @@ function outline({ emissions, failure }: Played): string {
   const lines = emissions.flatMap((emission): readonly unknown[] => {
     if (!("frame" in emission)) return [emission];
     if (emission.kind !== "delta") return [{ ...emission, frame: framesOf([emission]) }];
-    const deltas = emission instanceof DeltaRun ? emission.split() : [emission];
-    return deltas.map((delta) => {
-      const { kind, output, text, finishes } = delta;
-      return { kind, frame: framesOf([delta]), output, text, finishes };
-    });
+    const { kind, output, text, finishes } = emission;
+    return [{ kind, frame: framesOf([emission]), output, text, finishes }];
   });
   return JSON.stringify([lines, failure]);
 }
