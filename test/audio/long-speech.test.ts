@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { makeDecoder } from "../../packages/embedded/src/codecs/decode.ts";
 import { audioFormats, audioTypes, type AudioFormat } from "../../src/media/audio.ts";
 import { eventually } from "../support/eventually.ts";
@@ -14,24 +14,47 @@ const count = 60;
 const text = story(count);
 const sequence = Array.from({ length: count }, (_, at) => at % 8);
 
+/** What the tests share that need one channel without further settings. */
+let voice: ToneVoice;
+let gateway: Gateway;
+/** Of each test another one, so that none meets the health of a deployment that another has left. */
+let model = "tts";
+let tests = 0;
+
+beforeAll(async () => {
+  voice = new ToneVoice();
+  gateway = await start([channel("one", voice)]);
+});
+
+beforeEach(() => {
+  voice.spoken.length = 0;
+  voice.manner = () => null;
+  model = `tts-${(tests += 1)}`;
+});
+
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await voice[Symbol.asyncDispose]();
+});
+
 interface ChannelOptions {
   readonly [option: string]: unknown;
 }
 
 function channel(name: string, voice: ToneVoice, options: ChannelOptions = {}): ChannelOptions {
   const capabilities = { operations: ["speech"], speech_limit: 400 };
-  return { name, base_url: voice.url, models: ["tts"], long_input: "split", capabilities, ...options };
+  return { name, base_url: voice.url, models: "*", long_input: "split", capabilities, ...options };
 }
 
 function start(channels: readonly ChannelOptions[], more: Readonly<Record<string, unknown>> = {}): Promise<Gateway> {
   return startGateway({ config: { keys: [{ name: "test", key }], channels, ...more } });
 }
 
-function ask(gateway: Gateway, body: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal): Promise<Response> {
-  return fetch(`${gateway.url}/v1/audio/speech`, {
+function ask(of: Gateway, body: Readonly<Record<string, unknown>> = {}, signal?: AbortSignal): Promise<Response> {
+  return fetch(`${of.url}/v1/audio/speech`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: `Bearer ${key}` },
-    body: JSON.stringify({ model: "tts", input: text, voice: "alloy", response_format: "pcm", ...body }),
+    body: JSON.stringify({ model, input: text, voice: "alloy", response_format: "pcm", ...body }),
     ...(signal === undefined ? {} : { signal }),
   });
 }
@@ -61,10 +84,12 @@ async function endOf(response: Response): Promise<"whole" | "cut"> {
   }
 }
 
-async function onlyLine(gateway: Gateway): Promise<LogLine> {
-  await gateway.waitForLog((line) => line["event"] === "call");
-  expect(gateway.accessLines()).toHaveLength(1);
-  return gateway.accessLines()[0]!;
+/** The line of the only call of a test. */
+async function onlyLine(of: Gateway): Promise<LogLine> {
+  const own = (): readonly LogLine[] => of.accessLines().filter((line) => line["model"] === model);
+  await eventually("its line", () => own().length > 0);
+  expect(own()).toHaveLength(1);
+  return own()[0]!;
 }
 
 function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
@@ -74,8 +99,6 @@ function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
 
 describe("a text above the limit", () => {
   test("is spoken in parts and becomes one file in every format", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     for (const format of audioFormats) {
       voice.spoken.length = 0;
       const response = await ask(gateway, { response_format: format, speed: 1.25, extra: [1] });
@@ -90,15 +113,14 @@ describe("a text above the limit", () => {
       expect(voice.spoken.length).toBeGreaterThan(5);
       for (const { body, input } of voice.spoken) {
         expect(input.length).toBeLessThanOrEqual(400);
-        expect(body).toEqual({ model: "tts", input, voice: "alloy", response_format: "pcm", speed: 1.25, extra: [1] });
+        expect(body).toEqual({ model, input, voice: "alloy", response_format: "pcm", speed: 1.25, extra: [1] });
       }
     }
-    await eventually("all lines", () => gateway.accessLines().length === audioFormats.length);
+    const ownLines = () => gateway.accessLines().filter((line) => line["model"] === model);
+    await eventually("all lines", () => ownLines().length === audioFormats.length);
   });
 
   test("is one call in the log, with all that was tried and spoken", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     const response = await ask(gateway);
     const { length } = await response.bytes();
     const line = await onlyLine(gateway);
@@ -111,8 +133,6 @@ describe("a text above the limit", () => {
   });
 
   test("sounds before its second part is spoken, and its next parts are begun before the first is over", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     const [first, second] = [gate(), gate()];
     voice.manner = (spoken) => {
       if (spoken.turn === 0) return answerOf(spoken, { before: () => first.opened });
@@ -147,8 +167,6 @@ describe("a text above the limit", () => {
   });
 
   test("comes as events where they are asked for", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     const response = await ask(gateway, { response_format: "flac", stream_format: "sse" });
     expect(response.headers.get("content-type")).toStartWith("text/event-stream");
     const events = eventsIn(await response.text());
@@ -163,8 +181,6 @@ describe("a text above the limit", () => {
   });
 
   test("is made of events, too, and their tokens are added up", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     voice.manner = (spoken) => {
       const audio = Buffer.from(tones(numbersIn(spoken.input))).toString("base64");
       const done = { type: "speech.audio.done", usage: { input_tokens: 7, output_tokens: 20, total_tokens: 27 } };
@@ -263,21 +279,17 @@ describe("a part that fails", () => {
   });
 
   test("first of all is an ordinary failure", async () => {
-    await using voice = new ToneVoice();
     voice.manner = () => new Response('{"error":{"message":"bad words","type":"invalid_request_error","code":"nope"}}', { status: 400 });
-    await using gateway = await start([channel("one", voice)]);
     const response = await ask(gateway, { response_format: "mp3" });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ error: { message: "bad words" } });
     expect(voice.spoken).toHaveLength(1);
     expect(await onlyLine(gateway)).toMatchObject({ status: 400, state: "failed", attempts: 1, bytes_out: 0 });
-    expect(gateway.accessLines()[0]).not.toHaveProperty("characters");
+    expect(await onlyLine(gateway)).not.toHaveProperty("characters");
   });
 
   test("without any audio first of all is an ordinary failure, too", async () => {
-    await using voice = new ToneVoice();
     voice.manner = () => new Response(new Uint8Array(0), { headers: { "content-type": "audio/pcm" } });
-    await using gateway = await start([channel("one", voice)]);
     expect((await ask(gateway)).status).toBe(502);
   });
 
@@ -285,8 +297,6 @@ describe("a part that fails", () => {
     ["breaks off", (bytes: Uint8Array) => bytes.subarray(0, bytes.length - 1)],
     ["is empty", (bytes: Uint8Array) => bytes.subarray(0, 0)],
   ])("that %s later cuts the file off, so that it does not look whole", async (_, spoil) => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     voice.manner = (spoken) => {
       if (!spoken.input.includes("number 40 ")) return null;
       return new Response(spoil(tones(numbersIn(spoken.input))) as Uint8Array<ArrayBuffer>, { headers: { "content-type": "audio/pcm" } });
@@ -296,8 +306,6 @@ describe("a part that fails", () => {
   });
 
   test("later is told among the events, and no end follows", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     voice.manner = (spoken) => (spoken.input.includes("number 40 ") ? new Response("{}", { status: 500 }) : null);
     const events = eventsIn(await (await ask(gateway, { stream_format: "sse" })).text());
     expect(events.filter(({ type }) => type === "speech.audio.done")).toHaveLength(0);
@@ -309,8 +317,6 @@ describe("a part that fails", () => {
   });
 
   test("for good ends those that are spoken ahead", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     const never = gate();
     const first = gate();
     let bad = "";
@@ -333,8 +339,6 @@ describe("a part that fails", () => {
   });
 
   test("before its turn is spoken again, and nobody hears of it", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     const first = gate();
     voice.manner = (spoken) => {
       if (spoken.turn === 0) return answerOf(spoken, { before: () => first.opened });
@@ -353,8 +357,6 @@ describe("a part that fails", () => {
 
 describe("a client", () => {
   test("that leaves ends every part at once", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     const never = gate();
     voice.manner = (spoken) =>
       spoken.turn < 2 ? answerOf(spoken, { before: () => never.opened }) : never.opened.then(() => new Response());
@@ -370,8 +372,6 @@ describe("a client", () => {
   });
 
   test("that leaves before the first sound ends the call, too", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     const never = gate();
     voice.manner = () => never.opened.then(() => new Response());
     const leave = new AbortController();
@@ -385,8 +385,6 @@ describe("a client", () => {
   });
 
   test("that waits for a part makes no other one be read without bound", async () => {
-    await using voice = new ToneVoice();
-    await using gateway = await start([channel("one", voice)]);
     const first = gate();
     const wholeBytes = 64 * 1024 * 1024;
     voice.manner = (spoken) => {
