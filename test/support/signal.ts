@@ -17,23 +17,31 @@ export function likeness(
   actual: Float32Array,
   lagMax: number,
 ): { readonly correlation: number; readonly lag: number } {
-  let best = { correlation: -1, lag: 0 };
   const margin = Math.min(lagMax, Math.floor(expected.length / 4));
-  for (let lag = -64; lag <= lagMax; lag++) {
+  const correlationAt = (lag: number, step: number): number => {
     let product = 0;
     let expectedPower = 0;
     let actualPower = 0;
-    for (let index = margin + 64; index < expected.length - margin; index += 5) {
+    for (let index = margin + 64; index < expected.length - margin; index += step) {
       const one = expected[index]!;
       const other = actual[index + lag] ?? 0;
       product += one * other;
       expectedPower += one * one;
       actualPower += other * other;
     }
-    const correlation = product / Math.sqrt(expectedPower * actualPower || 1);
-    if (correlation > best.correlation) best = { correlation, lag };
-  }
-  return best;
+    return product / Math.sqrt(expectedPower * actualPower || 1);
+  };
+  const bestOf = (from: number, to: number, step: number): { readonly correlation: number; readonly lag: number } => {
+    let best = { correlation: -1, lag: 0 };
+    for (let lag = from; lag <= to; lag++) {
+      const correlation = correlationAt(lag, step);
+      if (correlation > best.correlation) best = { correlation, lag };
+    }
+    return best;
+  };
+  // Few samples are enough to find the lag. How like they are is measured with many, and never comes out too high by a wrong lag.
+  const { lag } = bestOf(-64, lagMax, 101);
+  return bestOf(Math.max(-64, lag - 8), Math.min(lagMax, lag + 8), 5);
 }
 
 /** The root of the mean square. */
