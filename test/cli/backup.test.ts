@@ -117,32 +117,33 @@ test("a backup that opens without the master key says which one its store needs,
   const key = join(cli.dataDir, "master-key");
   const own = readFileSync(key, "utf8");
   const other = "0123456789abcdef".repeat(4);
-  const checked = async (env: Record<string, string> = {}): Promise<readonly string[]> => {
-    const said: string[] = [];
-    for (const args of [[plain], [phrased, "--passphrase-file", words]]) {
-      const { code, out, err } = await cli.here(["restore", ...args, "--check"], { env });
-      expect([code, out]).toEqual([0, expect.stringContaining("is a valid backup")]);
-      expect(out.includes("can be restored here")).toBe(err === "");
-      said.push(err);
-    }
-    expect(said[1]).toBe(said[0]);
-    return said;
+  const check = async (args: readonly string[], env: Record<string, string> = {}): Promise<string> => {
+    const { code, out, err } = await cli.here(["restore", ...args, "--check"], { env });
+    expect([code, out]).toEqual([0, expect.stringContaining("is a valid backup")]);
+    expect(out.includes("can be restored here")).toBe(err === "");
+    return err;
   };
-  expect(await checked()).toEqual(["", ""]);
+  const checked = (env: Record<string, string> = {}): Promise<string> => check([plain], env);
+  /** A passphrase takes its time on purpose, so it is tried where that makes a difference. */
+  const phrasedSays = (): Promise<string> => check([phrased, "--passphrase-file", words]);
+  expect(await checked()).toBe("");
+  expect(await phrasedSays()).toBe("");
   writeFileSync(key, other);
-  expect((await checked())[0]).toContain(`and ${key} is another one`);
+  expect(await checked()).toContain(`and ${key} is another one`);
+  expect(await phrasedSays()).toBe(await checked());
   writeFileSync(key, "no key at all");
-  expect((await checked())[0]).toContain(`and ${key} is another one`);
+  expect(await checked()).toContain(`and ${key} is another one`);
   rmSync(key);
-  expect((await checked())[0]).toContain(`there is none in ${key}`);
-  expect((await checked({ SLUICE_MASTER_KEY: other }))[0]).toContain("and SLUICE_MASTER_KEY is another one");
-  expect(await checked({ SLUICE_MASTER_KEY: own })).toEqual(["", ""]);
+  expect(await checked()).toContain(`there is none in ${key}`);
+  expect(await checked({ SLUICE_MASTER_KEY: other })).toContain("and SLUICE_MASTER_KEY is another one");
+  expect(await checked({ SLUICE_MASTER_KEY: own })).toBe("");
   expect(await cli.json<object>("restore", plain, "--yes")).toMatchObject({ master_key: "missing" });
   writeFileSync(key, own);
   expect((await cli.here(["master-key", "rotate", "--yes"])).code).toBe(0);
   const replaced = readdirSync(cli.dataDir).find((name) => name.startsWith("master-key.replaced-")) ?? "none";
-  expect((await checked())[0]).toContain(`copy that file to ${key}`);
-  expect((await checked())[0]).toContain(join(cli.dataDir, replaced));
+  expect(await checked()).toContain(`copy that file to ${key}`);
+  expect(await checked()).toContain(join(cli.dataDir, replaced));
+  expect(await phrasedSays()).toBe(await checked());
   const restored = await cli.here(["restore", plain, "--yes"]);
   expect([restored.code, restored.err]).toEqual([0, expect.stringContaining(replaced)]);
   // What it said helps.

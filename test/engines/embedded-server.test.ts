@@ -250,10 +250,10 @@ describe("the chat engine", () => {
   });
 
   test("rejects a tenth request while one is served and eight wait, and then serves them all", async () => {
-    const running = Array.from({ length: 9 }, () => engine.post(chatPath, { ...story, max_tokens: 12 }));
+    const running = Array.from({ length: 9 }, () => engine.post(chatPath, { ...story, max_tokens: 6 }));
     let tenth = await engine.post(chatPath, { ...story, max_tokens: 1 });
     // The ninth may not have arrived yet when the tenth does.
-    for (let tries = 0; tenth.status !== 429 && tries < 20; tries++) tenth = await engine.post(chatPath, { ...story, max_tokens: 12 });
+    for (let tries = 0; tenth.status !== 429 && tries < 20; tries++) tenth = await engine.post(chatPath, { ...story, max_tokens: 6 });
     expect(tenth.status).toBe(429);
     const waitMs = Number(tenth.headers.get("retry-after-ms"));
     expect(waitMs).toBeWithin(1_000, 60_001);
@@ -264,7 +264,7 @@ describe("the chat engine", () => {
 
   test("stops the work of clients that leave, running or waiting, and continues with the next", async () => {
     const gone = new AbortController();
-    const long = { ...story, max_tokens: 60, stream: true };
+    const long = { ...story, max_tokens: 30, stream: true };
     const under = await engine.post(chatPath, long, gone.signal);
     const waiting = Array.from({ length: 7 }, () => engine.post(chatPath, long, gone.signal).catch(() => null));
     const beganMs = performance.now();
@@ -276,7 +276,7 @@ describe("the chat engine", () => {
     // Eight long stories would take eight times as long as one, and the machine may be twice as fast for that one.
     const tookMs = performance.now() - beganMs;
     const oneMs = performance.now();
-    await (await engine.post(chatPath, { ...story, max_tokens: 60 })).text();
+    await (await engine.post(chatPath, { ...story, max_tokens: 30 })).text();
     expect(tookMs).toBeLessThan(5 * (performance.now() - oneMs));
   });
 });
@@ -307,7 +307,7 @@ describe("the speech engine", () => {
   });
 
   test("sends the first sentence before it computes the last", async () => {
-    const input = "This is one of many sentences that are spoken. ".repeat(20);
+    const input = "This is one of many sentences that are spoken. ".repeat(10);
     const beganMs = performance.now();
     const response = await engine.post(engineSpeechPath, { ...spokenLine, voice: "slt", input });
     const reader = response.body!.getReader();
@@ -500,8 +500,8 @@ describe("an engine process", () => {
 
   test("exits when it is idle, but not while it works", async () => {
     const engine = await start("chat", "--idle-seconds", "0.3");
-    const response = await engine.post(chatPath, { ...story, max_tokens: 60 });
-    expect(await response.json()).toMatchObject({ usage: { completion_tokens: 60 } });
+    const response = await engine.post(chatPath, { ...story, max_tokens: 30 });
+    expect(await response.json()).toMatchObject({ usage: { completion_tokens: 30 } });
     expect(await engine.child.exited).toBe(0);
     expect(existsSync(engine.socket)).toBe(false);
   });
