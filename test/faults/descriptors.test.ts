@@ -1,4 +1,4 @@
-// Needs: alone. It counts open files.
+// Needs: quiet. It mostly waits for connections to be refused or closed; the open files that it counts are those of its own gateway.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
