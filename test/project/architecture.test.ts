@@ -203,7 +203,7 @@ const granted: ReadonlySet<string> = new Set([
 ]);
 
 /** An API that many providers implement has the name of the one that defined it, and so has the surface that speaks it. */
-const apiNames = /\bOpenAI(?: API\b| Responses\b|-compatible\b)|"(?:openai-chat|openai-responses|anthropic-messages)"/g;
+const apiNames = /\bOpenAI(?: API\b| Responses\b|-compatible\b)|"(?:openai-chat|openai-responses|anthropic-messages|gemini)"/g;
 
 /** In any spelling, at the beginning, the middle or the end of an identifier, but not inside of another word. */
 function names(source: string, name: string): boolean {

@@ -1,7 +1,7 @@
 import type { JsonObject } from "../json.ts";
 
 /** The APIs that clients speak for chats. */
-export type SurfaceName = "openai-chat" | "anthropic-messages" | "openai-responses";
+export type SurfaceName = "openai-chat" | "anthropic-messages" | "openai-responses" | "gemini";
 
 /**
  * What a chat request says, whatever API the client speaks and whatever API the upstream speaks. A surface parses a client's body
