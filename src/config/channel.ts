@@ -30,7 +30,7 @@ export interface ChannelSources {
 }
 
 export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, localModels }: ChannelSources): ChannelReading {
-  const preset = entry.provider === undefined ? null : presetNamed(entry.provider);
+  const preset = entry.provider === undefined ? null : presetNamed(entry.provider, entry.dialect ?? null);
   const resolved = preset?.local === true ? localAddress(entry, preset, path, localModels) : remoteAddress(entry, preset, path);
   const authKind = authKindOf(entry, preset);
   const keys = upstreamKeys(entry, preset, authKind, path, readSecretFile);

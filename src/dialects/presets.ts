@@ -40,6 +40,8 @@ export interface Preset {
   /** Client headers that this provider understands, in lower case. */
   readonly forwardHeaders: readonly string[];
   readonly environment: PresetEnvironment;
+  /** Other APIs of the provider, by the dialect that a channel chooses, and what is different for them. */
+  readonly variants: Readonly<Record<string, Partial<Preset>>>;
   /** Worth knowing before use; for the documentation. */
   readonly remark: string | null;
   /** A known limitation, reported each time the preset is used. */
@@ -201,7 +203,16 @@ export const presets: readonly Preset[] = [
     operations: ["chat", "embedding", "image"],
     listedPrefix: "models/",
     environment: { key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"], address: [], addressPath: "", region: [] },
-    remark: "the provider's OpenAI-compatible endpoint",
+    variants: {
+      gemini: {
+        dialect: "gemini",
+        baseUrl: "https://generativelanguage.googleapis.com/v1beta",
+        paths: { ...defaultPaths, chatPath: "/models/{model}:generateContent" },
+        authHeader: "x-goog-api-key",
+        authPrefix: "",
+      },
+    },
+    remark: "the provider's OpenAI-compatible endpoint; with `dialect: gemini` its own API",
   }),
   hosted("bedrock", "https://bedrock-mantle.{region}.api.aws/openai/v1", "AWS_BEARER_TOKEN_BEDROCK", {
     environment: {
@@ -259,8 +270,11 @@ export const presets: readonly Preset[] = [
 
 const byName: ReadonlyMap<string, Preset> = new Map(presets.map((preset) => [preset.name, preset]));
 
-export function presetNamed(name: string): Preset | null {
-  return byName.get(name) ?? null;
+/** `dialect`: the one that the channel chooses, where its provider speaks more than one. */
+export function presetNamed(name: string, dialect: string | null = null): Preset | null {
+  const preset = byName.get(name) ?? null;
+  if (preset === null || dialect === null || !Object.hasOwn(preset.variants, dialect)) return preset;
+  return { ...preset, ...preset.variants[dialect] };
 }
 
 /** What a channel may say about its provider's address. */
@@ -320,6 +334,7 @@ function hosted(name: string, baseUrl: string, keyVariable: string, facts: Parti
     quirks: usualQuirks,
     forwardHeaders: [],
     environment: { key: [keyVariable], address: [], addressPath: "", region: [] },
+    variants: {},
     remark: null,
     warning: null,
     ...facts,

@@ -45,6 +45,37 @@ describe("every preset", () => {
   );
 });
 
+describe("a provider that speaks more than one API", () => {
+  const load = (dialect: string) =>
+    loadConfig({
+      path: null,
+      text: `channels:\n  - name: a\n    provider: gemini\n    dialect: ${dialect}\n    api_key: k\n`,
+      env: {},
+      nofile: 20_000,
+    });
+
+  test("is asked in the one that the channel chooses, and keeps its name and so its prices", async () => {
+    const loaded = await load("gemini");
+    if (!loaded.ok) throw new Error(loaded.problems[0]?.reason);
+    expect(loaded.settings.channels[0]).toMatchObject({
+      provider: "gemini",
+      dialect: "gemini",
+      address: {
+        baseUrl: "https://generativelanguage.googleapis.com/v1beta",
+        chatPath: "/models/{model}:generateContent",
+        authHeader: "x-goog-api-key",
+        authPrefix: "",
+      },
+      models: { kind: "discovered", listedPrefix: "models/" },
+    });
+    expect(await load("openai")).toMatchObject({ ok: true });
+  });
+
+  test("is not asked in one that it does not speak", async () => {
+    expect(await load("deepgram")).toMatchObject({ ok: false, problems: [{ path: "channels[0].dialect" }] });
+  });
+});
+
 describe("the models of this machine", () => {
   const text = "channels:\n  - name: here\n    provider: embedded\n";
   const localModels = [
