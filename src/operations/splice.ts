@@ -72,3 +72,25 @@ export function setEvery({ body, document, members }: Scanned, key: string, text
   if (existing.length === 0) return [setMember(body, document, undefined, key, json)];
   return existing.map(({ start, end }) => ({ start, end, text: json }));
 }
+
+/**
+ * Cuts elements out of a list, or members out of an object, of which some are kept: each with the comma that becomes superfluous. Where
+ * none is kept, all of them are cut.
+ */
+export function removals<S extends { readonly start: number; readonly end: number }>(
+  elements: readonly S[],
+  isKept: (element: S) => boolean,
+): readonly Splice[] {
+  const cuts: Splice[] = [];
+  const first = elements.findIndex(isKept);
+  const [begin, last] = [elements[0], elements.at(-1)];
+  if (begin === undefined || last === undefined) return cuts;
+  if (first === -1) return [{ start: begin.start, end: last.end, text: "" }];
+  let before: S | null = null;
+  for (const [at, element] of elements.entries()) {
+    if (at === first && at > 0) cuts.push({ start: begin.start, end: element.start, text: "" });
+    if (at > first && before !== null && !isKept(element)) cuts.push({ start: before.end, end: element.end, text: "" });
+    before = element;
+  }
+  return cuts;
+}

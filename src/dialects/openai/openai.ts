@@ -13,6 +13,7 @@ import { encodeChatBody } from "./chat-body.ts";
 import { chatAnswer } from "./chat-parts.ts";
 import { encodeResponses } from "../openai-responses/openai-responses.ts";
 import { speaksResponses } from "../openai-responses/models.ts";
+import { foreignReasoning } from "./foreign-reasoning.ts";
 import { listedModels } from "./listed-models.ts";
 import { openaiPassthrough } from "./passthrough.ts";
 import { clampTokens, meterStream, renameModel } from "./request-splices.ts";
@@ -78,6 +79,7 @@ function spliceChat(ask: ChatRequest, target: Target): EncodedRequest {
   renameModel(ask, target.model, splices);
   const clampedTo = clampTokens(ask, target.ceiling, splices);
   const hidesUsage = target.meterStream && meterStream(ask, splices);
+  splices.push(...foreignReasoning(ask, target.channel.quirks.reasoningHistory));
   return {
     request: {
       method: "POST",

@@ -1,0 +1,49 @@
+import type { ChatRequest } from "../../operations/chat/chat-request.ts";
+import { sealedPrefix } from "../../operations/conversation/conversation.ts";
+import { elementsOf, lastMember, membersOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
+import { removals, type Splice } from "../../operations/splice.ts";
+
+/**
+ * What must be cut out of a request before it goes to an upstream that speaks this API itself: what the gateway sealed for the client when
+ * an upstream of another API answered, earlier in the same conversation. Many upstreams refuse fields that they do not know. The text of
+ * that reasoning goes with it, unless the upstream takes the reasoning of others.
+ */
+export function foreignReasoning({ body, members }: ChatRequest, takesReasoning: boolean): readonly Splice[] {
+  const messages = lastMember(members, "messages");
+  if (messages?.kind !== "array" || !holdsSealed(body, messages)) return none;
+  const cuts: Splice[] = [];
+  for (const message of elementsOf(body, messages.start, messages.end)) {
+    if (message.kind === "object" && holdsSealed(body, message)) cuts.push(...messageCuts(body, message, takesReasoning));
+  }
+  return cuts;
+}
+
+function messageCuts(body: Uint8Array, message: JsonSpan, takesReasoning: boolean): readonly Splice[] {
+  const members = membersOf(body, message.start, message.end);
+  const calls = lastMember(members, "tool_calls");
+  const isSealed = (member: JsonMember): boolean => member.key === "reasoning_details" && holdsSealed(body, member);
+  const isForeign = !takesReasoning && members.some(isSealed);
+  return [
+    ...memberCuts(members, (member) => isSealed(member) || (isForeign && member.key === "reasoning_content")),
+    ...(calls?.kind === "array" ? elementsOf(body, calls.start, calls.end) : []).flatMap((call) => callCuts(body, call)),
+  ];
+}
+
+function callCuts(body: Uint8Array, call: JsonSpan): readonly Splice[] {
+  if (call.kind !== "object") return none;
+  return memberCuts(membersOf(body, call.start, call.end), (member) => member.key === "extra_content" && holdsSealed(body, member));
+}
+
+function memberCuts(members: readonly JsonMember[], isCut: (member: JsonMember) => boolean): readonly Splice[] {
+  if (!members.some(isCut)) return none;
+  const spans = members.map((member) => ({ start: member.keyStart, end: member.end, member }));
+  return removals(spans, ({ member }) => !isCut(member));
+}
+
+/** Most requests hold none, and a search for a word is all that they cost. */
+function holdsSealed(body: Uint8Array, { start, end }: JsonSpan): boolean {
+  return latin1.decode(body.subarray(start, end)).includes(sealedPrefix);
+}
+
+const latin1 = new TextDecoder("latin1");
+const none: readonly Splice[] = [];
