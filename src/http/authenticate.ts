@@ -7,15 +7,22 @@ import type { IncomingRequest } from "../net/server/incoming-request.ts";
 
 /** Finds the key of a request from its headers alone: no body is read for a client without a valid key. */
 export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
-  const other = request.header("x-api-key");
-  const bearer = parseBearer(request.header("authorization"));
-  // Clients of the Messages API send their key in a header of its own.
-  const token = typeof bearer !== "string" && bearer.kind === "missing" && other !== null ? parseBearer(`Bearer ${other}`) : bearer;
+  let token = parseBearer(request.header("authorization"));
+  let differs = false;
+  for (const name of keyHeaders) {
+    const other = request.header(name);
+    if (other === null) continue;
+    if (typeof token !== "string" && token.kind === "missing") token = parseBearer(`Bearer ${other}`);
+    else differs ||= other !== token;
+  }
   if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
-  if (other !== null && other !== token) return ambiguous;
+  if (differs) return ambiguous;
   const opened = ring.find(token);
   return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, wallMs)) : admitted(opened, wallMs);
 }
+
+/** Clients of the Messages API and of the one with deployments send their key in a header of its own. */
+const keyHeaders = ["x-api-key", "api-key"];
 
 /** A store that hangs must not hang the request. */
 async function inTime(asked: Promise<Opened>): Promise<Opened> {

@@ -3,7 +3,9 @@ import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import { chatSurface, countTokensBody, messagesSurface, readCountTokensRequest, responsesSurface } from "../surfaces/index.ts";
 import type { Surface } from "../operations/conversation/surface.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
+import { type JsonLimits, jsonLimits, scanJson } from "../operations/json.ts";
 import { readPassthroughRequest } from "../operations/passthrough/passthrough-request.ts";
+import { setEvery, splice } from "../operations/splice.ts";
 import { readSpeechRequest } from "../operations/speech/speech-request.ts";
 import { operationSpecs, type PassthroughOperation } from "../operations/operation.ts";
 import type { Endpoint, ParsedRequest } from "./call.ts";
@@ -107,7 +109,25 @@ function isJson(type: string): boolean {
   return type === "application/json" || /^application\/json\s*(;|$)/i.test(type);
 }
 
-function readJsonBody({ request, snapshot, services }: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+function readJsonBody(context: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+  const body = readSentBody(context);
+  const { pathModel } = context;
+  if (pathModel === null) return body;
+  return body instanceof Promise ? body.then((sent) => withModel(sent, pathModel)) : withModel(body, pathModel);
+}
+
+/** The body as if the client had named the model there. What is no JSON object stays as it is, for its reader to reject. */
+function withModel(body: Uint8Array | Failure, model: string): Uint8Array | Failure {
+  if (isFailure(body)) return body;
+  const document = scanJson(body, anyLength);
+  if (!document.ok || document.kind !== "object") return body;
+  return splice(body, setEvery({ body, document, members: document.members }, "model", model));
+}
+
+/** Its reader limits the rest. */
+const anyLength: JsonLimits = { ...jsonLimits, membersMax: Infinity, tokensMax: Infinity };
+
+function readSentBody({ request, snapshot, services }: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const { bodyBytesMax, bodyReadMs } = snapshot.service;
   const whole = wholeBody(request, bodyBytesMax);
   if (whole !== null) return whole;

@@ -22,6 +22,8 @@ export interface RequestContext {
   readonly services: ListenerServices;
   /** How the API that the client speaks reports errors. */
   readonly errors: ErrorFormat;
+  /** The model that the path names, which counts instead of the one in the body; null if it names none. */
+  readonly pathModel: string | null;
 }
 
 /** What all requests of a listener share. */

@@ -2,7 +2,13 @@ import type { PassthroughOperation } from "../operations/operation.ts";
 
 /** Every path of the data plane, and whether it needs a key: routing and authentication use the same table. */
 export type HttpRoute =
-  | { readonly name: CallRoute | "count_tokens"; readonly method: "POST"; readonly access: "key" }
+  | {
+      readonly name: CallRoute | "count_tokens";
+      readonly method: "POST";
+      readonly access: "key";
+      /** The model, where the path names it. */
+      readonly model?: string;
+    }
   | { readonly name: "models" | "audio_models" | "audio_voices"; readonly method: "GET"; readonly access: "key" }
   | { readonly name: "model"; readonly method: "GET"; readonly access: "key"; readonly id: string }
   | { readonly name: "root" | "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" };
@@ -56,9 +62,34 @@ export function baseUrlMistake(path: string): string | null {
 export function routeOf(path: string): HttpRoute | null {
   const known = fixed.get(path);
   if (known !== undefined) return known;
+  if (path.startsWith(deploymentApi)) return deploymentRouteOf(path.slice(deploymentApi.length));
   if (!path.startsWith(modelPrefix)) return null;
   const id = percentDecoded(path.slice(modelPrefix.length));
   return id === null || id === "" ? null : { name: "model", method: "GET", access: "key", id };
+}
+
+const deploymentApi = "/openai/";
+const deploymentPrefix = "deployments/";
+/** What is served for a deployment. The longest that fits counts: one ends with another. */
+const deploymentPaths = [
+  "chat/completions",
+  "completions",
+  "embeddings",
+  "images/generations",
+  "audio/transcriptions",
+  "audio/translations",
+  "audio/speech",
+];
+
+/** The paths of the API with deployments as aliases of ours: `v1/…`, `deployments/{model}/…`, and the few that name no deployment. */
+function deploymentRouteOf(rest: string): HttpRoute | null {
+  if (rest.startsWith("v1/")) return routeOf(`/${rest}`);
+  if (!rest.startsWith(deploymentPrefix)) return fixed.get(`/v1/${rest}`) ?? null;
+  const path = deploymentPaths.find((one) => rest.endsWith(`/${one}`));
+  const route = path === undefined ? undefined : fixed.get(`/v1/${path}`);
+  if (path === undefined || route?.method !== "POST") return null;
+  const model = percentDecoded(rest.slice(deploymentPrefix.length, -path.length - 1));
+  return model === null || model === "" ? null : { ...route, model };
 }
 
 /** The path of a request target, which may be in absolute form (RFC 9112, 3.2.2), without the cost of parsing a URL. */

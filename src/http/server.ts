@@ -101,8 +101,12 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   if (errors.requestIdHeader !== undefined) head.add(errors.requestIdHeader, head.requestId);
   if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, errors);
 
-  const context: RequestContext = { request, receiptId, head, snapshot, services: options, errors };
+  const context: RequestContext = { request, receiptId, head, snapshot, services: options, errors, pathModel: modelOf(route) };
   return answer(context, route, endpoint, authenticate(request, ring, wallMs), options);
+}
+
+function modelOf(route: HttpRoute): string | null {
+  return "model" in route ? (route.model ?? null) : null;
 }
 
 /** The client's own request id, if it is safe to log; else null. */

@@ -1,4 +1,5 @@
 import { audioFacts } from "../media/length/audio-length.ts";
+import type { FormField } from "../media/stored-file.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import { readTranscriptionRequest } from "../operations/transcription/transcription-request.ts";
 import { operationSpecs } from "../operations/operation.ts";
@@ -27,7 +28,7 @@ function endpoint(task: "transcribe" | "translate"): Endpoint {
 }
 
 async function read(
-  { request, snapshot, services }: RequestContext,
+  { request, snapshot, services, pathModel }: RequestContext,
   key: Key,
   task: "transcribe" | "translate",
 ): Promise<ParsedRequest | Failure> {
@@ -38,11 +39,16 @@ async function read(
     readForm(request, { fileBytesMax, readMs: uploadReadMs, after, slot }),
   );
   if (isFailure(form)) return form;
-  const ask = readTranscriptionRequest(form.fields, form.file, task);
+  const ask = readTranscriptionRequest(named(form.fields, pathModel), form.file, task);
   if (isFailure(ask)) {
     form.dispose();
     return ask;
   }
   const facts = await audioFacts(form.file.content);
   return { ask: { ...ask, ...facts }, stream: ask.stream, bytes: form.bytes, dispose: () => form.dispose() };
+}
+
+/** The fields as if the client had named the model there. */
+function named(fields: readonly FormField[], model: string | null): readonly FormField[] {
+  return model === null ? fields : [{ name: "model", value: model }, ...fields.filter(({ name }) => name !== "model")];
 }

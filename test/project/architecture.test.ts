@@ -200,6 +200,8 @@ const granted: ReadonlySet<string> = new Set([
   ...["src/surfaces/index.ts: openai", "src/surfaces/index.ts: anthropic"],
   // A field of the chat API that clients know has the name in it.
   "src/surfaces/openai-chat/reasoning.ts: google",
+  // The paths of an API with deployments begin with it.
+  "src/http/routes.ts: openai",
 ]);
 
 /** An API that many providers implement has the name of the one that defined it, and so has the surface that speaks it. */

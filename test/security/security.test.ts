@@ -190,6 +190,13 @@ describe("S07: two credentials are one too many", () => {
         ["x-api-key", narrowKey],
       ],
     ],
+    [
+      "two other headers that disagree",
+      [
+        ["x-api-key", clientKey],
+        ["api-key", narrowKey],
+      ],
+    ],
   ] as const)("%s", async (_, headers) => {
     const response = await post([["Content-Type", "application/json"], ...headers]);
     expect([response.status, codeOf(response)]).toEqual([400, "ambiguous_credentials"]);
@@ -197,6 +204,7 @@ describe("S07: two credentials are one too many", () => {
 
   test("unless they are the same", async () => {
     expect((await post({ ...json, ...authorised, "x-api-key": clientKey })).status).toBe(200);
+    expect((await post({ ...json, "x-api-key": clientKey, "api-key": clientKey })).status).toBe(200);
   });
 
   test.each(["api_key", "key", "access_token", "API_KEY"])("a key in the URL is refused, whatever else there is (?%s=)", async (name) => {
@@ -709,7 +717,15 @@ test("S56: nothing that is logged breaks a line, colours a terminal or grows wit
 });
 
 describe("S57, S60, S72: every route", () => {
-  const paths = [...fixed.keys(), "/v1/models/plain"];
+  const paths = [
+    ...fixed.keys(),
+    "/v1/models/plain",
+    "/openai/models",
+    "/openai/v1/models",
+    "/openai/v1/chat/completions",
+    "/openai/deployments/plain/chat/completions",
+    "/openai/deployments/plain/audio/transcriptions",
+  ];
 
   test("is in the table with who may ask, and does as the table says", async () => {
     for (const path of paths) {

@@ -8,6 +8,7 @@ export type Script = (request: ScriptedRequest) => Response | Promise<Response>;
 export interface ScriptedRequest {
   readonly path: string;
   readonly headers: Headers;
+  readonly text: string;
   /** Empty where it is no JSON object. */
   readonly body: Readonly<Record<string, unknown>>;
 }
@@ -25,7 +26,7 @@ export class Scripted {
       fetch: async (asked) => {
         const text = await asked.text();
         const { pathname, search } = new URL(asked.url);
-        const request = { path: pathname + search, headers: asked.headers, body: objectIn(text) };
+        const request = { path: pathname + search, headers: asked.headers, text, body: objectIn(text) };
         this.requests.push(request);
         return (this.#queue.shift() ?? usual)(request);
       },

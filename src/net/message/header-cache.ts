@@ -123,7 +123,14 @@ function cacheEntry(bytes: Buffer, start: number, end: number, parsed: readonly 
 }
 
 /** Values that must not stay in memory after they were used. */
-const credentialFields: ReadonlySet<string> = new Set(["authorization", "x-api-key", "cookie", "set-cookie", "proxy-authorization"]);
+const credentialFields: ReadonlySet<string> = new Set([
+  "authorization",
+  "x-api-key",
+  "api-key",
+  "cookie",
+  "set-cookie",
+  "proxy-authorization",
+]);
 
 function areEqual(bytes: Buffer, at: number, end: number, cached: Buffer, cachedAt: number, length: number): boolean {
   if (at + length > end) return false;

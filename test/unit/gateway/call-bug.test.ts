@@ -42,7 +42,15 @@ class BrokenWorld {
     const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, connection);
     const onBug = (bug: unknown) => void this.bugs.push(bug);
     const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug, wallMs: () => 0 };
-    const context: RequestContext = { request, receiptId: "1", head: new ResponseHead("req_1"), snapshot, services, errors: defaultErrors };
+    const context: RequestContext = {
+      request,
+      receiptId: "1",
+      head: new ResponseHead("req_1"),
+      snapshot,
+      services,
+      errors: defaultErrors,
+      pathModel: null,
+    };
     handleCall(context, endpoint, key);
   }
 }
