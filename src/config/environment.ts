@@ -1,4 +1,4 @@
-import { optionsOf, presets, type Preset } from "../dialects/presets.ts";
+import { optionsOf, presets, type Preset, type PresetEnvironment } from "../dialects/presets.ts";
 import type { LocalModel } from "../channels/channel.ts";
 import type { Environment } from "./interpolate.ts";
 import { defaultDataDir } from "./schema.ts";
@@ -30,7 +30,7 @@ export const localVariable = "SLUICE_EMBEDDED";
 
 /** The variables that add a channel if they are set. */
 export const providerVariables: readonly string[] = presets.flatMap(({ environment, needsKey }) =>
-  needsKey ? environment.key : environment.address,
+  needsKey ? [...environment.key, ...(environment.keyParts ?? []).slice(0, 1).map(({ variable }) => variable)] : environment.address,
 );
 
 /**
@@ -94,7 +94,7 @@ type ProviderEntry =
 
 function providerEntry(preset: Preset, env: Environment): ProviderEntry {
   const { environment } = preset;
-  const key = firstSet(env, environment.key);
+  const key = firstSet(env, environment.key) ?? joinedKey(env, environment);
   const address = firstSet(env, environment.address);
   const region = firstSet(env, environment.region);
   const trigger = preset.needsKey ? key : address;
@@ -127,6 +127,13 @@ export function baseUrlOf(text: string, preset: Preset): string {
   // The result is checked like any other address, so whatever else is wrong with it is reported there.
   url.pathname = path.endsWith(preset.environment.addressPath) ? path : path + preset.environment.addressPath;
   return url.href.replace(/\/+$/, "");
+}
+
+/** A key that is in several variables. */
+function joinedKey(env: Environment, { keyParts = [] }: PresetEnvironment): { readonly name: string; readonly value: string } | null {
+  const values = keyParts.map(({ variable, optional }) => valueOf(env, variable) ?? (optional ? "" : null));
+  const name = keyParts[0]?.variable;
+  return name === undefined || values.includes(null) ? null : { name, value: values.join(":") };
 }
 
 function firstSet(env: Environment, names: readonly string[]): { readonly name: string; readonly value: string } | null {

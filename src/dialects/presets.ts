@@ -124,10 +124,38 @@ export const splitsReasoning = /^gpt-(?:5\.(?:[3-9]|\d\d)|[6-9]|1\d)(?:[.-]|$)/;
 /** and those that do not reason, and refuse to be asked for encrypted reasoning. */
 export const withoutReasoning = /^(?:gpt-[34]|chatgpt-|gpt-\d+(?:\.\d+)?-chat)/;
 
+/**
+ * What the models of one maker take where many makers' models are served through one API, by a part of the model's name there. The
+ * first that matches counts.
+ */
+export interface ModelFamily {
+  readonly mark: string;
+  /** How reasoning is requested; null: it cannot be. */
+  readonly reasoning: "thinking" | "reasoning_effort" | "reasoning_config" | null;
+  /** It takes marks of what to cache. */
+  readonly cachePoints: boolean;
+  /** It takes `top_k` among its own fields. */
+  readonly topK: boolean;
+}
+
+export const modelFamilies: readonly ModelFamily[] = [
+  { mark: "anthropic.", reasoning: "thinking", cachePoints: true, topK: true },
+  { mark: "amazon.nova", reasoning: "reasoning_config", cachePoints: true, topK: false },
+  { mark: "openai.", reasoning: "reasoning_effort", cachePoints: false, topK: false },
+];
+
+export const unknownFamily: ModelFamily = { mark: "", reasoning: null, cachePoints: false, topK: false };
+
 const chatOnly: readonly Operation[] = ["chat"];
 const withAudio: readonly Operation[] = ["chat", "transcription", "speech"];
 /** Chats, and what most servers of open models offer besides. */
 const texts: readonly Operation[] = ["chat", "embedding", "completion"];
+const awsRegions: readonly string[] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+const awsKeyParts: NonNullable<PresetEnvironment["keyParts"]> = [
+  { variable: "AWS_ACCESS_KEY_ID", optional: false },
+  { variable: "AWS_SECRET_ACCESS_KEY", optional: false },
+  { variable: "AWS_SESSION_TOKEN", optional: true },
+];
 
 export const presets: readonly Preset[] = [
   hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", {
@@ -219,11 +247,21 @@ export const presets: readonly Preset[] = [
       key: ["AWS_BEARER_TOKEN_BEDROCK"],
       address: [],
       addressPath: "",
-      region: ["AWS_REGION", "AWS_DEFAULT_REGION"],
+      region: awsRegions,
     },
     remark:
       "some models are served under `/v1` instead of `/openai/v1`: " +
       "for those give `base_url: https://bedrock-mantle.REGION.api.aws/v1`",
+  }),
+  hosted("bedrock-converse", "https://bedrock-runtime.{region}.amazonaws.com", "", {
+    dialect: "bedrock-converse",
+    paths: { ...defaultPaths, chatPath: "/model/{model}" },
+    auth: "aws",
+    modelsPath: null,
+    environment: { key: [], keyParts: awsKeyParts, address: [], addressPath: "", region: awsRegions },
+    remark:
+      "models are the ids of models or inference profiles, such as `eu.amazon.nova-pro-v1:0`; " +
+      "with a Bedrock API key instead of access keys, add `auth: key`",
   }),
   hosted("deepgram", "https://api.deepgram.com/v1", "DEEPGRAM_API_KEY", {
     dialect: "deepgram",

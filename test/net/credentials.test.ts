@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { createHash, createHmac, createVerify, generateKeyPairSync } from "node:crypto";
+import { createVerify, generateKeyPairSync } from "node:crypto";
+import { isSigned } from "../support/aws-signature.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 
 setDefaultTimeout(60_000);
@@ -8,6 +9,7 @@ const clientKey = "client-key-0123456789abcdef";
 const accessKeyId = "AKIDTESTTESTTEST";
 const secretAccessKey = "secret/access+key0123456789";
 const sessionToken = "session/token+0123456789==";
+const awsKeys = { accessKeyId, secretAccessKey, sessionToken, region: "eu-central-1" };
 const clientSecret = "client~secret.0123456789";
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const account = {
@@ -67,7 +69,8 @@ async function respond(request: Request): Promise<Response> {
     if (answerDelayMs > 0) await Bun.sleep(answerDelayMs);
     return issue(pathname, new URLSearchParams(new TextDecoder().decode(body)));
   }
-  const isProven = pathname.startsWith("/signed/") || pathname.startsWith("/misread/") ? verifies(request, body) : isIssued(authorization);
+  const isProven =
+    pathname.startsWith("/signed/") || pathname.startsWith("/misread/") ? isSigned(request, body, awsKeys) : isIssued(authorization);
   if (!isProven || authorization === refusing) {
     return Response.json({ message: `refused ${authorization}`, code: "invalid_api_key" }, { status: 401 });
   }
@@ -95,36 +98,6 @@ function isIssued(authorization: string | null): boolean {
 function isSignedByAccount(assertion: string): boolean {
   const [header = "", claims = "", signature = ""] = assertion.split(".");
   return createVerify("RSA-SHA256").update(`${header}.${claims}`).verify(publicKey, Buffer.from(signature, "base64url"));
-}
-
-/** Computes the signature anew from what arrived, as the upstream does. */
-function verifies(request: Request, body: Uint8Array): boolean {
-  const { pathname, search } = new URL(request.url);
-  const form = /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/([^/]+)\/aws4_request, SignedHeaders=([^,]+), Signature=(\w{64})$/;
-  const [, id, day = "", region = "", service = "", names = "", signature] = form.exec(request.headers.get("authorization") ?? "") ?? [];
-  const time = request.headers.get("x-amz-date") ?? "";
-  const path = pathname
-    .split("/")
-    .map((segment) => encodeURIComponent(segment))
-    .join("/");
-  const headers = names.split(";").map((name) => `${name}:${request.headers.get(name) ?? ""}\n`);
-  const hash = (data: string | Uint8Array) => createHash("sha256").update(data).digest("hex");
-  const canonical = `${request.method}\n${path}\n${search.slice(1)}\n${headers.join("")}\n${names}\n${hash(body)}`;
-  const text = `AWS4-HMAC-SHA256\n${time}\n${day}/${region}/${service}/aws4_request\n${hash(canonical)}`;
-  let key: Buffer = Buffer.from(`AWS4${secretAccessKey}`);
-  for (const part of [day, region, service, "aws4_request"]) key = createHmac("sha256", key).update(part).digest();
-  const isRecent = Math.abs(Date.now() - Date.parse(time.replace(/^(....)(..)(..T..)(..)(..Z)$/, "$1-$2-$3:$4:$5"))) < 300_000;
-  const isNamed =
-    id === accessKeyId &&
-    region === "eu-central-1" &&
-    service === "bedrock" &&
-    request.headers.get("x-amz-security-token") === sessionToken;
-  return (
-    isRecent &&
-    isNamed &&
-    ["host", "x-amz-date"].every((name) => names.split(";").includes(name)) &&
-    createHmac("sha256", key).update(text).digest("hex") === signature
-  );
 }
 
 function ask(model: string): Promise<Response> {

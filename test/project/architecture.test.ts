@@ -174,7 +174,7 @@ describe("names", () => {
 });
 
 /** Too common a word to be looked for. */
-const mistakable = ["together"];
+const mistakable = ["together", "converse"];
 const providerNames: readonly string[] = [
   ...new Set([
     ...presets.filter(({ local }) => !local).flatMap(({ name }) => [name, ...name.split("-")]),
@@ -229,7 +229,11 @@ function isUpper(character: string): boolean {
 /** A dialect and a surface have a folder of their own; the index of dialects names them all, and so does the list of surfaces. */
 function isOwnFile(path: string, name: string): boolean {
   if (path === "src/dialects/index.ts" || path === "src/operations/conversation/surface.ts") return true;
-  return [`src/dialects/${name}/`, `src/dialects/${name}-`, `src/surfaces/${name}-`].some((folder) => path.startsWith(folder));
+  // The APIs of one provider share a folder, and their presets have longer names.
+  const [provider = name] = name.split("-");
+  return [`src/dialects/${provider}/`, `src/dialects/${name}/`, `src/dialects/${name}-`, `src/surfaces/${name}-`].some((folder) =>
+    path.startsWith(folder),
+  );
 }
 
 describe("the documentation", () => {

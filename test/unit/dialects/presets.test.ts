@@ -23,14 +23,15 @@ describe("every preset", () => {
     expect(preset.operations).not.toEqual([]);
     for (const operation of preset.operations) expect(dialects.get(preset.dialect)?.[operation]).toBeDefined();
     expect(preset.forwardHeaders).toEqual(preset.forwardHeaders.map((name) => name.toLowerCase()));
-    expect(preset.needsKey ? preset.environment.key.length : 1).toBeGreaterThan(0);
+    const { key, keyParts = [] } = preset.environment;
+    expect(preset.needsKey ? key.length + keyParts.length : 1).toBeGreaterThan(0);
   });
 
   test.each(remote.map((preset) => [preset.name, preset] as const))(
     "%s makes a channel with nothing but what it asks for",
     async (name, preset) => {
       const lines = [
-        ...(preset.needsKey ? ["api_key: k"] : []),
+        ...(preset.needsKey ? [`api_key: ${preset.auth === "aws" ? "id:key" : "k"}`] : []),
         ...optionsOf(preset).map((option) => `${option}: here`),
         ...(preset.modelsPath === null ? ["models: [m]"] : []),
       ];

@@ -1,0 +1,111 @@
+import type { ChatAnswer, Finish, FinishReason } from "../../operations/conversation/answer-parts.ts";
+import type { Part, Tool } from "../../operations/conversation/conversation.ts";
+import type { WholeAnswer } from "../../operations/emission.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import type { JsonObject } from "../../operations/json.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
+import { explainInBand } from "../errors/explain.ts";
+import { AnsweredCalls } from "../translated/tool-calls.ts";
+import { parseUntrusted } from "../untrusted.ts";
+import { converseDialect } from "./converse-body.ts";
+
+/** Reads a complete answer. One without a message is a failure of the channel, which can be retried elsewhere. */
+export function readConverse(body: Uint8Array, tools: readonly Tool[]): WholeAnswer | Failure {
+  const answer = objectOf(parseUntrusted(decoder.decode(body), body));
+  if (answer === null) return failure("bad_response", "the answer is not a JSON object");
+  const message = objectOf(objectOf(answer["output"])?.["message"]);
+  if (message === null || !Array.isArray(message["content"])) {
+    if (typeof answer["message"] === "string") return explainInBand(answer);
+    return failure("bad_response", "the answer has no message");
+  }
+  const calls = new AnsweredCalls(tools);
+  const parts = (message["content"] as readonly unknown[]).flatMap((block) => partOf(objectOf(block) ?? {}, calls));
+  const finish = finishOf(answer["stopReason"], calls.count > 0);
+  if (isFailure(finish)) return finish;
+  const usage = converseUsage(answer["usage"]);
+  const read: ChatAnswer = { id: null, model: null, createdSeconds: null, parts, finish, usage };
+  return { kind: "whole", body, type: "application/json", usage, finish: finish.reason, answer: read };
+}
+
+function partOf(block: JsonObject, calls: AnsweredCalls): readonly Part[] {
+  if (typeof block["text"] === "string") return [{ kind: "text", text: block["text"] }];
+  const call = objectOf(block["toolUse"]);
+  if (call !== null) return [calls.whole(textOf(call["toolUseId"]), textOf(call["name"]), JSON.stringify(objectOf(call["input"]) ?? {}))];
+  const reasoning = objectOf(block["reasoningContent"]);
+  if (reasoning !== null) return reasoningOf(reasoning);
+  // A text with its sources: the text is what the client asked for.
+  const cited = objectOf(block["citationsContent"])?.["content"];
+  if (!Array.isArray(cited)) return [];
+  const text = (cited as readonly unknown[]).map((one) => textOf(objectOf(one)?.["text"])).join("");
+  return [{ kind: "text", text }];
+}
+
+function reasoningOf(reasoning: JsonObject): readonly Part[] {
+  const redacted = reasoning["redactedContent"];
+  if (typeof redacted === "string") {
+    return [{ kind: "reasoning", text: "", signature: { dialect: converseDialect, data: redacted }, redacted: true }];
+  }
+  const shown = objectOf(reasoning["reasoningText"]);
+  if (shown === null) return [];
+  const signature = textOf(shown["signature"]);
+  return [
+    { kind: "reasoning", text: textOf(shown["text"]), signature: signature === "" ? null : { dialect: converseDialect, data: signature } },
+  ];
+}
+
+/** Why an answer ended, or that the model failed. */
+export function finishOf(stopReason: unknown, calls: boolean): Finish | Failure {
+  if (stopReason === "malformed_tool_use" || stopReason === "malformed_model_output") {
+    return failure("model_failed", `the answer's stop reason is ${stopReason}`);
+  }
+  return { reason: reasonOf(stopReason, calls), stopSequence: null };
+}
+
+function reasonOf(stopReason: unknown, calls: boolean): FinishReason {
+  switch (stopReason) {
+    case "max_tokens":
+    case "model_context_window_exceeded":
+      return "length";
+    case "content_filtered":
+    case "guardrail_intervened":
+      return "content_filter";
+    case "tool_use":
+      return "tool_calls";
+    default:
+      return calls ? "tool_calls" : "stop";
+  }
+}
+
+/** The API counts what was read from a cache or written to one beside the input; here, both are parts of it. */
+export function converseUsage(value: unknown): MeteredUsage | null {
+  const usage = objectOf(value);
+  const input = count(usage?.["inputTokens"]);
+  const output = count(usage?.["outputTokens"]);
+  if (input === null && output === null) return null;
+  const read = count(usage?.["cacheReadInputTokens"]);
+  const written = count(usage?.["cacheWriteInputTokens"]);
+  return {
+    promptTokens: input === null ? null : input + (read ?? 0) + (written ?? 0),
+    completionTokens: output,
+    cachedTokens: read,
+    reasoningTokens: null,
+    ...(written === null ? undefined : { cacheWriteTokens: written }),
+  };
+}
+
+function count(value: unknown): number | null {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= tokensMax ? value : null;
+}
+
+/** More tokens than any answer has: a larger figure is an error of the upstream. */
+const tokensMax = 1e9;
+
+export function objectOf(value: unknown): JsonObject | null {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+const decoder = new TextDecoder();
