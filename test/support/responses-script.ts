@@ -96,10 +96,10 @@ function insideEvents(item: ScriptedItem, place: Readonly<Record<string, unknown
           const kind = text === undefined ? "refusal" : "output_text";
           const where = { ...place, content_index: at };
           return [
-            { type: "response.content_part.added", ...where, part: { type: kind } },
+            { type: "response.content_part.added", ...where, part: partOf(kind, "") },
             ...pieces(text ?? refused ?? "").map((delta) => ({ type: `response.${kind}.delta`, ...where, delta })),
             { type: `response.${kind}.done`, ...where, ...(text === undefined ? { refusal: refused } : { text }) },
-            { type: "response.content_part.done", ...where, part: { type: kind } },
+            { type: "response.content_part.done", ...where, part: partOf(kind, text ?? refused ?? "") },
           ];
         },
       );
@@ -119,6 +119,10 @@ function insideEvents(item: ScriptedItem, place: Readonly<Record<string, unknown
     default:
       return [];
   }
+}
+
+function partOf(type: string, text: string): Readonly<Record<string, unknown>> {
+  return type === "refusal" ? { type, refusal: text } : { type, text, annotations: [], logprobs: [] };
 }
 
 function pieces(text: string): readonly string[] {

@@ -80,12 +80,16 @@ const noParameters: JsonObject = { type: "object", properties: {} };
 function customOf(custom: JsonObject, path: string, fields: FieldReader): Tool {
   const format = fields.optionalObject(custom["format"], `${path}.format`);
   const grammar = fields.optionalObject(format?.["grammar"], `${path}.format.grammar`);
+  const syntax = grammar?.["syntax"];
   return {
     name: fields.name(custom["name"], `${path}.name`),
     description: fields.optionalText(custom["description"], `${path}.description`),
     parameters: null,
     strict: null,
-    custom: { format: fields.optionalText(grammar?.["definition"], `${path}.format.grammar.definition`) },
+    custom: {
+      format: fields.optionalText(grammar?.["definition"], `${path}.format.grammar.definition`),
+      ...(syntax === "lark" || syntax === "regex" ? { syntax } : undefined),
+    },
   };
 }
 
