@@ -1,3 +1,4 @@
+import type { StreamPlace } from "../operations/conversation/surface.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { Persisted } from "./settlement/record.ts";
 
@@ -25,6 +26,8 @@ export interface OutputSource {
    * the source and sends what it gives.
    */
   unsentBytes: (() => number) | null;
+  /** How far it has been read; absent where that makes no difference to an error. */
+  readonly place?: StreamPlace | null;
 }
 
 interface CallResultFacts {

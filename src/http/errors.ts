@@ -1,4 +1,4 @@
-import type { ErrorFormat, SurfaceFailure } from "../operations/conversation/surface.ts";
+import type { ErrorFormat, StreamPlace, SurfaceFailure } from "../operations/conversation/surface.ts";
 import { type Failure, type FailureKind, obeyedWaitMaxMs } from "../operations/failure.ts";
 import { defaultErrors } from "../surfaces/index.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
@@ -21,8 +21,13 @@ export function errorResponse(
 }
 
 /** The form inside a stream whose status has been sent already. No end mark follows it. */
-export function errorEvent(failure: Failure, requestId: string, format: ErrorFormat = defaultErrors): Uint8Array {
-  return format.errorEvent(surfaceFailure(failure, shownOf(failure)), requestId);
+export function errorEvent(
+  failure: Failure,
+  requestId: string,
+  format: ErrorFormat = defaultErrors,
+  place: StreamPlace | null = null,
+): Uint8Array {
+  return format.errorEvent(surfaceFailure(failure, shownOf(failure)), requestId, place);
 }
 
 /** The status that the client sees. */

@@ -99,7 +99,7 @@ export class ResponseStream implements ResponseBodyStream {
     }
     this.flushHeld();
     // The error is sent in the stream and no end mark follows it; the HTTP body itself ends properly, so that the error arrives.
-    if (part !== null && part.kind !== "client_gone") this.write(errorEvent(part, this.options.requestId, this.options.errors));
+    if (part !== null && part.kind !== "client_gone") this.write(this.errorOf(part));
     this.end(null);
     this.out?.end();
   }
@@ -136,6 +136,10 @@ export class ResponseStream implements ResponseBodyStream {
     return bug;
   }
 
+  private errorOf(cause: Failure): Uint8Array {
+    return errorEvent(cause, this.options.requestId, this.options.errors, this.source.place);
+  }
+
   private write(bytes: Uint8Array): boolean {
     this.wroteMs = this.options.ports.nowMs();
     return this.out?.write(bytes) ?? true;
@@ -152,14 +156,14 @@ export class ResponseStream implements ResponseBodyStream {
   /** Sends a keep-alive if the source has been silent for long, and cuts off a client that has been. */
   private checkSilence(): void {
     if (this.over) return;
-    const { keepAliveMs, writeStallMs, ports, shape, requestId, errors } = this.options;
+    const { keepAliveMs, writeStallMs, ports, shape } = this.options;
     if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.flush() ?? 0);
     const silentMs = ports.nowMs() - this.wroteMs;
     if (this.pulling && keepAliveMs > 0 && silentMs >= keepAliveMs) this.sendKeepAlive();
     if (!this.pulling && silentMs >= writeStallMs) {
       const reason = failure("client_gone", `the client took no bytes for ${writeStallMs} ms`, { message: stalledMessage });
       // A client that resumes in time for the last bytes must not take the cut for the end of the response.
-      if (shape === "events") this.write(errorEvent(reason, requestId, errors));
+      if (shape === "events") this.write(this.errorOf(reason));
       this.end(reason);
       this.out?.abort(shape === "events");
       return;

@@ -1,4 +1,5 @@
 import type { ChatAnswer, StreamPart } from "./conversation/answer-parts.ts";
+import type { StreamPlace } from "./conversation/surface.ts";
 import type { MeteredUsage } from "./usage.ts";
 
 /**
@@ -19,6 +20,8 @@ export type Emission =
        * speaks the same one, the surface follows them, if it has to know what was sent before another channel goes on.
        */
       readonly parts?: readonly StreamPart[];
+      /** Where in the stream the frame is, if its events are numbered: an error that follows has the next number. */
+      readonly place?: StreamPlace;
     }
   | { readonly kind: "usage"; readonly frame: Uint8Array | null; readonly usage: MeteredUsage }
   | { readonly kind: "skipped"; readonly detail: string }

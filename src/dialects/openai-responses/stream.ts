@@ -1,3 +1,4 @@
+import type { StreamPlace } from "../../operations/conversation/surface.ts";
 import type { Emission, Output } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
@@ -14,6 +15,8 @@ import { EventParts } from "./stream-parts.ts";
  */
 export class ResponsesStream implements EventDecoder {
   readonly keepsNames = true;
+  /** The id of the response. */
+  private id = "";
   private hasOutput = false;
   private ended = false;
   /** The places in the output whose text was told by deltas: the whole item is not counted again. */
@@ -62,9 +65,18 @@ export class ResponsesStream implements EventDecoder {
     if (output !== null) this.hasOutput = true;
     const plain = { kind: "delta", frame, output, text, finishes: false } as const;
     const looked = unsaid === "" ? plain : { ...plain, unsaid };
-    if (this.parts === null) return [looked];
+    if (this.parts === null) return [this.placed(looked, value)];
     const parts = this.parts.read(type, value);
     return parts === null ? this.broken(tooManyItems) : [{ ...looked, frame: nothing, parts }];
+  }
+
+  /** With the number of the event, for an error that may follow it. */
+  private placed<Delta extends object>(
+    delta: Delta,
+    { sequence_number: sequence, response }: JsonObject,
+  ): Delta & { readonly place?: StreamPlace } {
+    if (isJsonObject(response)) this.id = textOf(response["id"]) || this.id;
+    return this.id === "" || typeof sequence !== "number" ? delta : { ...delta, place: { id: this.id, sequence } };
   }
 
   /** The last event carries the usage and says why the response ended. Its type decides, whatever the status in it. */

@@ -1,5 +1,5 @@
 import type { Emission } from "../../operations/emission.ts";
-import type { AnswerWriter } from "../../operations/conversation/surface.ts";
+import type { AnswerWriter, StreamPlace } from "../../operations/conversation/surface.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import type { OutputSource } from "../call-result.ts";
@@ -16,6 +16,7 @@ export class Relay implements OutputSource {
   private first: readonly Emission[] | null;
   private ended = false;
   private madeWriter: AnswerWriter | null = null;
+  private nativePlace: StreamPlace | null = null;
   unsentBytes: (() => number) | null = null;
 
   constructor(
@@ -32,6 +33,10 @@ export class Relay implements OutputSource {
   ) {
     this.first = stream.first;
     stream.first = [];
+  }
+
+  get place(): StreamPlace | null {
+    return this.stream.translated ? (this.madeWriter?.place ?? null) : this.nativePlace;
   }
 
   /** Frames to send, the failure that interrupted them, or `null` after the stream's own end. */
@@ -116,6 +121,7 @@ export class Relay implements OutputSource {
         if (this.stream.translated) return this.writer().write(emission.parts ?? []);
         // Another channel may go on with the answer, and the writer has to know then what the client got.
         if (this.rescue !== null && emission.parts !== undefined) this.writer().write(emission.parts);
+        if ("place" in emission && emission.place !== undefined) this.nativePlace = emission.place;
         return emission.frame;
     }
   }

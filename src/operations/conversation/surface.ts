@@ -27,10 +27,18 @@ export interface ErrorFormat {
   error(failure: SurfaceFailure, requestId: string): Uint8Array;
   /** The status of an error where this API has another one for it than the gateway; absent where they are the same. */
   status?(failure: SurfaceFailure): number;
-  /** The error inside a stream whose status has been sent. Nothing follows it. */
-  errorEvent(failure: SurfaceFailure, requestId: string): Uint8Array;
+  /** The error inside a stream whose status has been sent. Nothing follows it. `place`: after which event it comes, where that is known. */
+  errorEvent(failure: SurfaceFailure, requestId: string, place?: StreamPlace | null): Uint8Array;
   /** Sent in silence, so that neither the client nor a proxy gives up. */
   readonly keepAlive: Uint8Array;
+}
+
+/** How far a client has read a stream, in an API that numbers its events. */
+export interface StreamPlace {
+  /** The id of the answer, as the client knows it. */
+  readonly id: string;
+  /** The number of the last event. */
+  readonly sequence: number;
 }
 
 /** What an answer says beyond what the upstream said. */
@@ -55,6 +63,8 @@ export type AnsweredRequest = Pick<ChatRequest, "model" | "promptTokensEstimate"
 /** Writes the frames of a stream in the framing of the surface. One for each call: another channel may continue the answer. */
 export interface AnswerWriter {
   readonly type: string;
+  /** What was written last; absent where events have no numbers. */
+  readonly place?: StreamPlace | null;
   /** The frames of the next parts, in order; empty where they say nothing that the client sees yet. */
   write(parts: readonly StreamPart[]): Uint8Array;
   /** The frames that end a stream that was complete. */

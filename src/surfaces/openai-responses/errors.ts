@@ -1,4 +1,4 @@
-import type { SurfaceFailure } from "../../operations/conversation/surface.ts";
+import type { StreamPlace, SurfaceFailure } from "../../operations/conversation/surface.ts";
 
 /** The same as for chat completions: clients of both share their error classes. */
 export function errorBody({ message, type, param, code }: SurfaceFailure): Uint8Array {
@@ -9,9 +9,10 @@ export function errorBody({ message, type, param, code }: SurfaceFailure): Uint8
  * A response that failed after its head was sent. Clients take `response.failed` for the end; what they do then depends on the code:
  * Codex repeats a request unless the code says that this is in vain.
  */
-export function errorFrame(failure: SurfaceFailure, requestId: string): Uint8Array {
+export function errorFrame(failure: SurfaceFailure, requestId: string, place: StreamPlace | null = null): Uint8Array {
   const response = {
-    id: `resp_${requestId}`,
+    // The official client refuses the event of another response than the one that began.
+    id: place?.id ?? `resp_${requestId}`,
     object: "response",
     created_at: 0,
     status: "failed",
@@ -20,9 +21,8 @@ export function errorFrame(failure: SurfaceFailure, requestId: string): Uint8Arr
     output: [],
     usage: null,
   };
-  return encoder.encode(
-    `event: response.failed\ndata: ${JSON.stringify({ type: "response.failed", sequence_number: lastSequence, response })}\n\n`,
-  );
+  const event = { type: "response.failed", sequence_number: place === null ? 0 : place.sequence + 1, response };
+  return encoder.encode(`event: response.failed\ndata: ${JSON.stringify(event)}\n\n`);
 }
 
 function codeOf({ status, code }: SurfaceFailure): string {
@@ -31,8 +31,6 @@ function codeOf({ status, code }: SurfaceFailure): string {
   return status === 400 ? "invalid_prompt" : "server_error";
 }
 
-/** Nothing follows it, and it is not known how many events came before. */
-const lastSequence = 1_000_000_000;
 const encoder = new TextEncoder();
 /** An event and no comment: clients measure silence by events. Clients ignore types that they do not know. */
 export const keepAlive: Uint8Array = encoder.encode('event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n');

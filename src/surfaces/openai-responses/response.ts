@@ -147,15 +147,19 @@ const echoed = [
   "metadata",
 ] as const;
 
+export function responseId({ idSeed }: AnswerContext): string {
+  return `resp_${idSeed}`;
+}
+
 /** The API requires every one of these keys, whatever was asked for. */
 export function responseObject(context: AnswerContext, facts: ResponseFacts): Item {
-  const { request, idSeed, nowSeconds } = context;
+  const { request, nowSeconds } = context;
   const asked = (key: string): unknown => request.echo[key] ?? null;
   const reason = facts.finish?.reason ?? null;
   const incomplete = reason === "length" ? "max_output_tokens" : reason === "content_filter" ? "content_filter" : null;
   const status = facts.status ?? (incomplete === null ? "completed" : "incomplete");
   return {
-    id: `resp_${idSeed}`,
+    id: responseId(context),
     object: "response",
     created_at: nowSeconds,
     completed_at: status === "completed" ? nowSeconds : null,

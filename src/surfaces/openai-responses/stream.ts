@@ -1,6 +1,6 @@
 import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { Part, ProviderValue } from "../../operations/conversation/conversation.ts";
-import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
+import type { AnswerContext, AnswerWriter, StreamPlace } from "../../operations/conversation/surface.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import {
   callIdOf,
@@ -9,6 +9,7 @@ import {
   itemId,
   messageItem,
   reasoningItem,
+  responseId,
   responseObject,
   sealedOf,
   textContent,
@@ -45,6 +46,10 @@ export class ResponsesWriter implements AnswerWriter {
   private usage: MeteredUsage | null = null;
 
   constructor(private readonly context: AnswerContext) {}
+
+  get place(): StreamPlace | null {
+    return this.begun ? { id: responseId(this.context), sequence: this.sequence - 1 } : null;
+  }
 
   write(parts: readonly StreamPart[]): Uint8Array {
     if (this.ended) return nothing;
