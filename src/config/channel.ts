@@ -116,7 +116,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
         ...chatApisOf(entry),
       },
       headers: Object.fromEntries(entry.headers ?? []),
-      forwardHeaders: [...new Set([...(preset?.forwardHeaders ?? []), ...(entry.forward_headers ?? [])])],
+      forwardHeaders: [...new Set([...forwardedBy(preset, dialect), ...(entry.forward_headers ?? [])])],
       proxy: entry.proxy ?? null,
       models,
     },
@@ -127,6 +127,10 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
 
 function dialectOf({ dialect }: ChannelEntry, preset: Preset | null): string {
   return dialect ?? preset?.dialect ?? defaultDialect;
+}
+
+function forwardedBy(preset: Preset | null, dialect: string): readonly string[] {
+  return preset?.forwardHeaders ?? dialects.get(dialect)?.defaults?.forwardHeaders ?? [];
 }
 
 function supports(dialect: string, operation: Operation): boolean {
@@ -206,7 +210,8 @@ function remoteAddress(entry: ChannelEntry, preset: Preset | null, path: Path): 
     return unresolved(problem([...path, "dialect"], "the provider uses another dialect", "remove this line, or the provider"));
   }
 
-  const plain = { ...defaultPaths, modelsPath: "/models", query: "", authHeader: "authorization", authPrefix: "Bearer " };
+  const { forwardHeaders: _, ...own } = dialects.get(entry.dialect ?? defaultDialect)?.defaults ?? {};
+  const plain = { ...defaultPaths, modelsPath: "/models", query: "", authHeader: "authorization", authPrefix: "Bearer ", ...own };
   const found =
     preset === null
       ? { ...plain, baseUrl: entry.base_url ?? "" }

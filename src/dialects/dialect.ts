@@ -17,6 +17,13 @@ export interface Dialect extends Readonly<Partial<Record<PassthroughOperation, C
   readonly transcription?: Codec<TranscriptionRequest>;
   readonly speech?: Codec<SpeechRequest>;
   readonly models?: ModelsCodec;
+  /** How a channel is addressed that names this dialect and no provider; absent: as in the OpenAI API. */
+  readonly defaults?: DialectDefaults;
+}
+
+export interface DialectDefaults extends Partial<Pick<Address, "chatPath" | "modelsPath" | "authHeader" | "authPrefix">> {
+  /** Client headers that such a channel understands, in lower case. */
+  readonly forwardHeaders?: readonly string[];
 }
 
 /** Writes a request in the dialect of its target. A channel whose dialect lacks the operation is never chosen. */
@@ -169,5 +176,9 @@ export interface ErrorResponse {
 
 export interface ModelsCodec {
   path(address: Address): string | null;
+  /** Headers that the list needs beside those of the channel. */
+  readonly headers?: Readonly<Record<string, string>>;
   read(body: string): readonly string[] | null;
+  /** What has to be added to the path for the next page of a list that is not complete; null after the last one. */
+  next?(body: string): string | null;
 }

@@ -1,4 +1,6 @@
 import type { Dialect } from "./dialect.ts";
+import { anthropic, anthropicOn } from "./anthropic/anthropic.ts";
+import { vertexHost } from "./anthropic/hosts.ts";
 import { bedrockConverse } from "./bedrock/converse.ts";
 import { deepgram } from "./deepgram/deepgram.ts";
 import { elevenlabs } from "./elevenlabs/elevenlabs.ts";
@@ -8,5 +10,8 @@ import { openaiResponses } from "./openai-responses/openai-responses.ts";
 
 /** Every dialect the gateway speaks, by name. */
 export const dialects: ReadonlyMap<string, Dialect> = new Map(
-  [openai, bedrockConverse, openaiResponses, deepgram, elevenlabs, gemini].map((dialect) => [dialect.name, dialect]),
+  [openai, openaiResponses, anthropic, anthropicOn(vertexHost), bedrockConverse, gemini, deepgram, elevenlabs].map((dialect) => [
+    dialect.name,
+    dialect,
+  ]),
 );

@@ -146,6 +146,15 @@ export const modelFamilies: readonly ModelFamily[] = [
 
 export const unknownFamily: ModelFamily = { mark: "", reasoning: null, cachePoints: false, topK: false };
 
+/** How channels of the Messages API are addressed, wherever it is served. */
+export const messagesApi = {
+  paths: { ...defaultPaths, chatPath: "/v1/messages" },
+  modelsPath: "/v1/models",
+  authHeader: "x-api-key",
+  authPrefix: "",
+  forwardHeaders: ["anthropic-beta", "anthropic-version"],
+} as const satisfies Partial<Preset>;
+
 const chatOnly: readonly Operation[] = ["chat"];
 const withAudio: readonly Operation[] = ["chat", "transcription", "speech"];
 /** Chats, and what most servers of open models offer besides. */
@@ -167,6 +176,17 @@ export const presets: readonly Preset[] = [
     speechEvents: ["gpt-"],
     quirks: strictQuirks,
     forwardHeaders: ["openai-beta"],
+  }),
+  hosted("anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY", {
+    dialect: "anthropic",
+    ...messagesApi,
+  }),
+  hosted("azure-anthropic", "https://{resource}.services.ai.azure.com/anthropic", "ANTHROPIC_FOUNDRY_API_KEY", {
+    dialect: "anthropic",
+    ...messagesApi,
+    modelsPath: null,
+    environment: { key: ["ANTHROPIC_FOUNDRY_API_KEY"], address: ["ANTHROPIC_FOUNDRY_BASE_URL"], addressPath: "", region: [] },
+    remark: "the Messages API on Azure; models are the names of your deployments",
   }),
   hosted("azure-openai", "https://{resource}.openai.azure.com/openai/v1", "AZURE_OPENAI_API_KEY", {
     authHeader: "api-key",

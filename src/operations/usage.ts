@@ -8,6 +8,8 @@ export interface TokenUsage {
   readonly reasoningTokens: number | null;
   /** Prompt tokens written to a cache, and the audio tokens of the prompt and the completion. Absent if not reported. */
   readonly cacheWriteTokens?: number;
+  /** Those of the tokens written to a cache that are kept for an hour, which costs more. */
+  readonly cacheWriteHourTokens?: number;
   readonly audioInputTokens?: number;
   readonly audioOutputTokens?: number;
   /** The report was contradictory, with a part larger than its whole, and was corrected. */
@@ -40,14 +42,14 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
   const usage = value as Record<string, unknown>;
   const prompt = usage["prompt_tokens_details"] as Record<string, unknown> | null | undefined;
   const completion = usage["completion_tokens_details"] as Record<string, unknown> | null | undefined;
-  const cacheWriteTokens = count(prompt?.["cache_write_tokens"]);
-  const audioInputTokens = count(prompt?.["audio_tokens"]);
-  const audioOutputTokens = count(completion?.["audio_tokens"]);
+  const cacheWriteTokens = tokenCount(prompt?.["cache_write_tokens"]);
+  const audioInputTokens = tokenCount(prompt?.["audio_tokens"]);
+  const audioOutputTokens = tokenCount(completion?.["audio_tokens"]);
   const reported: TokenUsage = {
-    promptTokens: count(usage["prompt_tokens"]),
-    completionTokens: count(usage["completion_tokens"]),
-    cachedTokens: count(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"] ?? usage["cached_tokens"]),
-    reasoningTokens: count(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]),
+    promptTokens: tokenCount(usage["prompt_tokens"]),
+    completionTokens: tokenCount(usage["completion_tokens"]),
+    cachedTokens: tokenCount(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"] ?? usage["cached_tokens"]),
+    reasoningTokens: tokenCount(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]),
   };
   // The usual case: most answers report no more.
   const plain =
@@ -69,9 +71,9 @@ function normalised(reported: TokenUsage, usage: Readonly<Record<string, unknown
     // Audio that is billed by the second: its tokens are only in the total, and must not be billed again.
     return { ...withinWholes(reported), audioSeconds };
   }
-  const citations = count(usage["citation_tokens"]);
+  const citations = tokenCount(usage["citation_tokens"]);
   const apart = citations === null ? reported : withResearch(reported, citations);
-  const total = count(usage["total_tokens"]);
+  const total = tokenCount(usage["total_tokens"]);
   return withinWholes(total === null ? apart : withTotal(apart, total), total);
 }
 
@@ -139,6 +141,7 @@ function least<Part extends number | null>(part: Part, whole: number | null): Pa
   return part === null || whole === null ? part : Math.min(part, whole);
 }
 
-function count(value: unknown): number | null {
+/** A number of tokens that an upstream reports; null for anything else. */
+export function tokenCount(value: unknown): number | null {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= tokensMax ? value : null;
 }

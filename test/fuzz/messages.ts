@@ -1,7 +1,8 @@
 import { isFailure } from "../../src/operations/failure.ts";
 import { scanJson } from "../../src/operations/json.ts";
 import { splice } from "../../src/operations/splice.ts";
-import { anthropicMessages, foreignThinking } from "../../src/surfaces/anthropic-messages/index.ts";
+import { foreignThinking } from "../../src/dialects/anthropic/foreign-thinking.ts";
+import { anthropicMessages } from "../../src/surfaces/anthropic-messages/index.ts";
 import type { FuzzTarget } from "./target.ts";
 
 /**

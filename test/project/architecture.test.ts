@@ -202,6 +202,9 @@ const granted: ReadonlySet<string> = new Set([
   "src/surfaces/openai-chat/reasoning.ts: google",
   // The paths of an API with deployments begin with it.
   "src/http/routes.ts: openai",
+  // The names of the models of an API, and of the clouds that serve it, which differ in a few facts.
+  "src/dialects/anthropic/model-facts.ts: claude",
+  ...["vertex", "bedrock"].map((host) => `src/dialects/anthropic/hosts.ts: ${host}`),
 ]);
 
 /** An API that many providers implement has the name of the one that defined it, and so has the surface that speaks it. */

@@ -19,5 +19,4 @@ export const anthropicMessages: Surface = {
 };
 
 export { countTokensBody, readCountTokensRequest, type CountTokensRequest } from "./count-tokens.ts";
-export { foreignThinking } from "./foreign-thinking.ts";
 export { modelBody, modelsBody, type ListedModel, type ModelsQuery } from "./models.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { splice } from "../../../src/operations/splice.ts";
-import { countTokensBody, foreignThinking, readCountTokensRequest } from "../../../src/surfaces/anthropic-messages/index.ts";
+import { foreignThinking } from "../../../src/dialects/anthropic/foreign-thinking.ts";
+import { countTokensBody, readCountTokensRequest } from "../../../src/surfaces/anthropic-messages/index.ts";
 import { askOf, bytesOf, mistakeOf, question, requestWith, surface, textOf } from "../../support/messages.ts";
 
 describe("the facts of a request", () => {

@@ -55,7 +55,10 @@ function textOf(body: Uint8Array, member: JsonMember | undefined): string | null
 }
 
 /** Cuts elements out of a list of which some are kept, each with the comma that becomes superfluous. */
-function removals(elements: readonly JsonSpan[], kept: readonly JsonSpan[]): readonly Splice[] {
+export function removals<S extends { readonly start: number; readonly end: number }>(
+  elements: readonly S[],
+  kept: readonly S[],
+): readonly Splice[] {
   const keeps = new Set(kept);
   const first = elements.findIndex((element) => keeps.has(element));
   const cuts: Splice[] = [];

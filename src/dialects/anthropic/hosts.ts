@@ -1,0 +1,94 @@
+import type { Address } from "../../channels/channel.ts";
+import type { EventDecoder, StreamReader } from "../dialect.ts";
+import { EventReader } from "../readers/event-reader.ts";
+
+/**
+ * Where the API is served. Its own provider and several clouds serve the same bodies; what differs is where a few values stand, and how
+ * a stream is framed.
+ */
+export interface AnthropicHost {
+  /** The name of the dialect: a channel names it. */
+  readonly dialect: string;
+  /** The model stands in the path, not in the body, and so does whether the answer is streamed. */
+  readonly modelInPath: boolean;
+  /** How the path of a whole answer ends, and that of a stream; null: they are the same. */
+  readonly endings: { readonly whole: string; readonly streamed: string } | null;
+  /** The version of the API: in a header, or in the body. */
+  readonly version: { readonly place: "header" | "body"; readonly value: string };
+  /** Where the names of beta features stand. */
+  readonly betas: "header" | "body";
+  /** Fetches images and documents by their URL. */
+  readonly fetches: boolean;
+  /** Keeps to JSON schemas, where the model does. */
+  readonly schemas: boolean;
+  /** Accepts `disable_parallel_tool_use`. */
+  readonly parallelChoice: boolean;
+  /** Takes system messages inside the conversation, where the model does. */
+  readonly systemInside: boolean;
+  /** Reads the framing of a stream. */
+  readonly reader: (decoder: EventDecoder) => StreamReader;
+}
+
+function events(decoder: EventDecoder): StreamReader {
+  return new EventReader(decoder);
+}
+
+/** Anthropic itself, and every provider and cloud that serves the API as it is under another address. */
+export const ownHost: AnthropicHost = {
+  dialect: "anthropic",
+  modelInPath: false,
+  endings: null,
+  version: { place: "header", value: "2023-06-01" },
+  betas: "header",
+  fetches: true,
+  schemas: true,
+  parallelChoice: true,
+  systemInside: true,
+  reader: events,
+};
+
+export const vertexHost: AnthropicHost = {
+  ...ownHost,
+  dialect: "anthropic-vertex",
+  modelInPath: true,
+  endings: { whole: ":rawPredict", streamed: ":streamRawPredict" },
+  version: { place: "body", value: "vertex-2023-10-16" },
+  fetches: false,
+  schemas: false,
+};
+
+/** Its streams have a framing of their own: whoever serves them gives the reader. */
+export function bedrockHost(reader: AnthropicHost["reader"]): AnthropicHost {
+  return {
+    ...ownHost,
+    dialect: "anthropic-bedrock",
+    modelInPath: true,
+    endings: { whole: "/invoke", streamed: "/invoke-with-response-stream" },
+    version: { place: "body", value: "bedrock-2023-05-31" },
+    betas: "body",
+    fetches: false,
+    schemas: false,
+    parallelChoice: false,
+    systemInside: false,
+    reader,
+  };
+}
+
+/** The URL of a request. A base URL may end with the version that the path begins with. */
+export function messagesUrl({ endings }: AnthropicHost, address: Address, model: string, stream: boolean): string {
+  const path = address.chatPath.replace("{model}", encodeURIComponent(model));
+  const isStreamed = stream && endings !== null && path.endsWith(endings.whole);
+  const asked = isStreamed ? path.slice(0, -endings.whole.length) + endings.streamed : path;
+  return joinedUrl(address.baseUrl, asked) + address.query;
+}
+
+function joinedUrl(baseUrl: string, path: string): string {
+  return baseUrl + withoutVersion(baseUrl, path);
+}
+
+/** The path behind a base URL that may already end with `/v1`: both forms are in use. */
+export function withoutVersion(baseUrl: string, path: string): string {
+  return baseUrl.endsWith(version) && path.startsWith(`${version}/`) ? path.slice(version.length) : path;
+}
+
+const version = "/v1";

@@ -1,0 +1,125 @@
+import type { ChatAnswer, Finish, FinishReason } from "../../operations/conversation/answer-parts.ts";
+import type { Part, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
+import { unwrapCustomInput } from "../../operations/conversation/custom-input.ts";
+import { ToolNames } from "../../operations/conversation/tool-names.ts";
+import { elementsOf, isJsonObject, lastMember, membersOf, scanJson, type JsonLimits, type JsonObject } from "../../operations/json.ts";
+import { ownValues } from "./content-blocks.ts";
+import { messageUsage } from "./message-usage.ts";
+
+/** The parts of a complete answer, of which `readMessage` has found that it is one. */
+export function messageAnswer(body: Uint8Array, message: JsonObject, tools: readonly Tool[]): ChatAnswer {
+  const names = new ToolNames(tools);
+  const content = contentOf(message);
+  const inputs = content.some((block) => isJsonObject(block) && block["type"] === "tool_use") ? inputTexts(body) : [];
+  const parts = content.flatMap((block, index) => (isJsonObject(block) ? partsOf(block, inputs[index] ?? "{}", names) : []));
+  const refusal = refusalText(message["stop_details"]);
+  if (refusal !== null) parts.push({ kind: "refusal", text: refusal });
+  return {
+    id: textOf(message["id"]),
+    model: servedModel(content) ?? textOf(message["model"]),
+    createdSeconds: null,
+    parts,
+    finish: finishOf(message["stop_reason"], message["stop_sequence"]),
+    usage: messageUsage(message["usage"]),
+  };
+}
+
+export function contentOf(message: JsonObject): readonly unknown[] {
+  return Array.isArray(message["content"]) ? (message["content"] as readonly unknown[]) : [];
+}
+
+/** Blocks of the provider's own tools say nothing to a client that speaks another API. */
+function partsOf(block: JsonObject, input: string, names: ToolNames): readonly Part[] {
+  switch (block["type"]) {
+    case "text": {
+      const text = textOf(block["text"]) ?? "";
+      const citations = Array.isArray(block["citations"]) && block["citations"].length > 0 ? JSON.stringify(block["citations"]) : null;
+      if (text === "") return [];
+      return [{ kind: "text", text, ...(citations === null ? undefined : { citations: { dialect: ownValues, data: citations } }) }];
+    }
+    case "thinking": {
+      const text = textOf(block["thinking"]) ?? "";
+      const signature = textOf(block["signature"]);
+      if (text === "" && signature === null) return [];
+      return [{ kind: "reasoning", text, signature: signature === null ? null : { dialect: ownValues, data: signature } }];
+    }
+    case "redacted_thinking": {
+      const data = textOf(block["data"]);
+      return data === null ? [] : [{ kind: "reasoning", text: "", signature: { dialect: ownValues, data }, redacted: true }];
+    }
+    case "tool_use": {
+      const name = textOf(block["name"]) ?? "";
+      const tool = names.toolOf(name);
+      const args = tool?.custom === undefined ? input : unwrapCustomInput(input);
+      return [{ kind: "tool_call", id: textOf(block["id"]) ?? "", ...calledAs(tool, name), arguments: args }];
+    }
+    default:
+      return [];
+  }
+}
+
+export function calledAs(tool: Tool | null, name: string): Pick<ToolCallPart, "name" | "namespace" | "custom" | "search"> {
+  if (tool === null) return { name };
+  return {
+    name: tool.name,
+    ...(tool.namespace === undefined ? undefined : { namespace: tool.namespace }),
+    ...(tool.custom === undefined ? undefined : { custom: true as const }),
+    ...(tool.search === undefined ? undefined : { search: tool.search }),
+  };
+}
+
+/** The inputs of calls as the model wrote them, by the number of their block: parsed and printed, large numbers would lose digits. */
+function inputTexts(body: Uint8Array): readonly (string | undefined)[] {
+  const document = scanJson(body, answerLimits);
+  const content = document.ok ? lastMember(document.members, "content") : undefined;
+  if (content?.kind !== "array") return [];
+  return elementsOf(body, content.start, content.end).map((block) => {
+    const input = block.kind === "object" ? lastMember(membersOf(body, block.start, block.end), "input") : undefined;
+    return input?.kind === "object" ? decoder.decode(body.subarray(input.start, input.end)) : undefined;
+  });
+}
+
+const answerLimits: JsonLimits = { depthMax: 512, membersMax: Infinity, tokensMax: Infinity };
+
+/** The model that served where the provider fell back to another one. */
+function servedModel(content: readonly unknown[]): string | null {
+  for (const block of content) {
+    const model = isJsonObject(block) ? fallbackModel(block) : null;
+    if (model !== null) return model;
+  }
+  return null;
+}
+
+export function fallbackModel(block: JsonObject): string | null {
+  const to = block["type"] === "fallback" ? block["to"] : null;
+  return isJsonObject(to) ? textOf(to["model"]) : null;
+}
+
+export function refusalText(details: unknown): string | null {
+  return isJsonObject(details) && details["type"] === "refusal" ? textOf(details["explanation"]) : null;
+}
+
+export function finishOf(reason: unknown, stopSequence: unknown): Finish {
+  return { reason: finishReason(reason), stopSequence: reason === "stop_sequence" ? textOf(stopSequence) : null };
+}
+
+export function finishReason(reason: unknown): FinishReason {
+  switch (reason) {
+    case "max_tokens":
+    case "model_context_window_exceeded":
+      return "length";
+    case "tool_use":
+      return "tool_calls";
+    case "refusal":
+      return "content_filter";
+    // `end_turn`, `stop_sequence`; `pause_turn` of the provider's own tools; and reasons that are not known yet.
+    default:
+      return "stop";
+  }
+}
+
+export function textOf(value: unknown): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+const decoder = new TextDecoder();
