@@ -122,6 +122,24 @@ export function name(): Kind<string> {
   };
 }
 
+/** The origin of a web page, exactly as browsers send it, because it is compared as a whole. */
+export function origin(): Kind<string> {
+  const fix = 'write each as in https://app.example.com, without a path or a star, or "*" alone for any';
+  return {
+    type: "origin",
+    read: (value) => {
+      if (typeof value !== "string") return notA("an origin", value, fix);
+      if (value === "*") return value;
+      if (value.length > 512 || !/^[a-z][a-z\d+.-]*:\/\/[^\s/?#,@*\\\p{Cc}]+$/u.test(value))
+        return new InvalidValue(`${subject(value)} is not an origin`, fix);
+      // Browsers write the origins of web servers in one way only. Apps have schemes of their own.
+      const canonical = /^https?:/.test(value) ? (URL.canParse(value) ? new URL(value).origin : null) : value;
+      if (canonical === value) return value;
+      return new InvalidValue(`${subject(value)} is not an origin as browsers send it`, canonical === null ? fix : `write ${canonical}`);
+    },
+  };
+}
+
 /** A part of a host name, such as a region. Characters that could change the host are not allowed. */
 export function label(): Kind<string> {
   return {

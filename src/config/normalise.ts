@@ -120,7 +120,7 @@ function routingOf({ routing }: ConfigFile): Settings["routing"] {
   };
 }
 
-function serviceOf({ server, expose }: ConfigFile, nofile: number): Settings["service"] {
+function serviceOf({ server, expose, cors }: ConfigFile, nofile: number): Settings["service"] {
   return {
     bodyBytesMax: server.body_limit,
     audioBytesMax: server.audio_limit,
@@ -137,6 +137,7 @@ function serviceOf({ server, expose }: ConfigFile, nofile: number): Settings["se
     exposeChannels: expose === "all",
     wrongKeysMax: server.wrong_keys,
     connectionsPerAddressMax: server.connections_per_address,
+    corsOrigins: cors === undefined ? null : new Set(cors.origins),
     lingerMs: server.linger,
     drainMs: server.drain,
   };

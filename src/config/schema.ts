@@ -26,6 +26,7 @@ import {
   name,
   operationList,
   orAuto,
+  origin,
   orOff,
   perModel,
   plainHeaderName,
@@ -277,6 +278,15 @@ export const fileSchema = z.strictObject({
     "What each replica grants while shared limits cannot be reached: its share of a limit, everything, or nothing. Budgets are always enforced.",
   ),
   expose: defaulted(choice(["all", "none"]), "all", "`none` hides `x-sluice-channel` and `x-sluice-attempts` from clients."),
+  cors: optionalGroup(
+    {
+      origins: required(
+        list(origin(), 1000),
+        'The origins of web pages that may call the gateway, as browsers send them, such as `https://app.example.com`; `"*"` allows any. A page needs a key like any other client, and whoever can read the page can read its key.',
+      ),
+    },
+    "Which web pages may read responses (CORS). Without it, browsers let none.",
+  ),
   allow_private: defaulted(flag(), false, "Whether channels that are added through the admin API may have private addresses."),
   keys: groups(keyShape, "The client keys. If there are none, the first start creates one and prints it."),
   channels: groups(channelShape, "The upstreams that serve calls."),

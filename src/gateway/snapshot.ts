@@ -48,6 +48,8 @@ export interface ServiceSettings {
   readonly connectionsPerAddressMax: number | null;
   /** Show `x-sluice-channel` and `x-sluice-attempts`. */
   readonly exposeChannels: boolean;
+  /** The origins of web pages that may read responses; `*`: any; null: none. */
+  readonly corsOrigins: ReadonlySet<string> | null;
   /** After SIGTERM: how long new requests are accepted, and how long running streams may continue. */
   readonly lingerMs: number;
   readonly drainMs: number;

@@ -9,6 +9,7 @@ import type { AuthFailures } from "./auth-failures.ts";
 import { authenticate, type KeyRing } from "./authenticate.ts";
 import { handleCall, type Endpoint } from "./call.ts";
 import { Connections } from "../net/server/connections.ts";
+import { allowOrigin } from "./cors.ts";
 import { errorResponse } from "./errors.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
@@ -78,6 +79,11 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const receiptId = ids.next(wallMs);
   const head = new ResponseHead(givenRequestId(request.header("x-request-id")) ?? ids.name());
 
+  const { snapshot, ring } = options.current();
+  const { corsOrigins } = snapshot.service;
+  const preflight = corsOrigins === null ? null : allowOrigin(request, head, corsOrigins);
+  if (preflight !== null) return preflight;
+
   const path = pathOf(request.target);
   const route = routeOf(path);
   if (route === null) {
@@ -93,7 +99,6 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
     head.type = "text/plain";
     return { status: 200, head, body: "ok\n" };
   }
-  const { snapshot, ring } = options.current();
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
   const endpoint = endpoints.get(route.name) ?? null;

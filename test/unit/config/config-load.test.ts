@@ -175,6 +175,7 @@ describe("defaults", () => {
         exposeChannels: true,
         wrongKeysMax: 30,
         connectionsPerAddressMax: null,
+        corsOrigins: null,
         lingerMs: 5000,
         drainMs: 120_000,
       },
