@@ -12,13 +12,15 @@ import { unknownModel } from "./request-errors.ts";
 import { boundTo } from "../routing/eligible.ts";
 
 /** Lists the models that the calling key may use, and no others. */
-export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead, messagesQuery: string | null): HttpResponse {
-  if (messagesQuery !== null) return listForMessages(snapshot, key, head, messagesQuery);
+export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead, errors: ErrorFormat, query: string): HttpResponse {
+  if (errors === messagesSurface) return listForMessages(snapshot, key, head, query);
   const data = [...snapshot.routes].flatMap(([model, route]) => {
     const usable = usableBy(key, route);
     return usable === null ? [] : [entry(snapshot, key, model, usable)];
   });
-  return jsonAnswer({ object: "list", data }, head);
+  // A client that sends its version reads a catalogue of its own form. Without one it fails; with an empty one it uses what it knows.
+  const catalogue = new URLSearchParams(query).has("client_version") ? { models: [] } : undefined;
+  return jsonAnswer({ object: "list", data, ...catalogue }, head);
 }
 
 /** The models that the key may use for an operation, as far as is known what they are for. */

@@ -23,6 +23,8 @@ export function encodingMistake(request: { header(name: string): string | null }
   return encoding === null || encoding === "identity" ? null : encodedBody;
 }
 
+export const noUpgrade = requestError(426, "upgrade_required", "This path is served over HTTP only: send the request as POST.");
+
 export const internalError = failure("internal", "a bug");
 
 /** The request could not be parsed. */

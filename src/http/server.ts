@@ -15,7 +15,7 @@ import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts"
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import { chat, countTokens, messages, passthrough, responses, speech } from "./json-endpoints.ts";
 import { listModels, showModel } from "./models.ts";
-import { internalError, keyInUrl, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
+import { internalError, keyInUrl, noUpgrade, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
 import { statusFor } from "../net/server/request-parser.ts";
 import { pathOf, queryOf, routeOf, type HttpRoute } from "./routes.ts";
@@ -90,6 +90,11 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
     options.unknownRoutes.note(request, path, head.requestId);
     return errorResponse(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path), head);
   }
+  // A client that would rather have a WebSocket goes on over HTTP after this status, and after no other.
+  if (route.name === "responses" && request.method === "GET" && /^websocket$/i.test(request.header("upgrade") ?? "")) {
+    head.add("upgrade", "HTTP/1.1");
+    return errorResponse(noUpgrade, head);
+  }
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
     head.add("allow", route.method);
     return errorResponse(wrongMethod(request.method, path), head);
@@ -146,7 +151,7 @@ async function answer(
   else if (route.name === "count_tokens") request.respond(await countTokens(context));
   else if (route.name === "audio_models") request.respond(listAudioModels(snapshot, key, head));
   else if (route.name === "audio_voices") request.respond(listVoices(snapshot, key, head, queryOf(request.target)));
-  else request.respond(listModels(snapshot, key, head, errors === messagesSurface ? queryOf(request.target) : null));
+  else request.respond(listModels(snapshot, key, head, errors, queryOf(request.target)));
   return null;
 }
 

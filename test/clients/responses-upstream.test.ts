@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
+import { rawRequest, type RawResponse } from "../support/client.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import {
   customCall,
@@ -144,6 +145,20 @@ describe("a client of the Responses API, over a channel that speaks it", () => {
     upstream.next(() => new Response("oops", { status: 500 }));
     expect((await openai.responses.create({ model: "shared", input: "x" })).status).toBe("completed");
   });
+});
+
+test("a client that asks for a WebSocket is told to go on over HTTP, and one that offers HTTP/2 is served", async () => {
+  const upgrade = (method: string, protocol: string): Promise<RawResponse> =>
+    rawRequest(gateway.url, {
+      method,
+      path: "/v1/responses",
+      headers: { Authorization: `Bearer ${key}`, Connection: "Upgrade", Upgrade: protocol, "Content-Type": "application/json" },
+      ...(method === "POST" ? { body: JSON.stringify({ model: "asked", input: "hello" }) } : undefined),
+    });
+  const refused = await upgrade("GET", "websocket");
+  expect([refused.status, refused.header("upgrade")]).toEqual([426, "HTTP/1.1"]);
+  expect(refused.json()).toMatchObject({ error: { code: "upgrade_required" } });
+  expect((await upgrade("POST", "h2c")).status).toBe(200);
 });
 
 describe("a client of the Messages API, over a channel that speaks Responses", () => {

@@ -50,6 +50,11 @@ async function idsFor(key: string): Promise<readonly string[]> {
   return list.data.map(({ id }) => id);
 }
 
+test("a client that sends its version gets an empty catalogue of its own form besides the list", async () => {
+  const list = (await get("/v1/models?client_version=0.166.0")).json() as Readonly<Record<string, unknown>>;
+  expect(list).toEqual({ ...((await get("/v1/models")).json() as object), models: [] });
+});
+
 describe("GET /v1/models", () => {
   test("lists each model once, named, listed or discovered, in the format of the OpenAI API", async () => {
     const response = await get("/v1/models");
