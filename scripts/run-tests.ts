@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
-import { processorTimes, readingEveryMs, stolenShareMax, worstStolenShare, type ProcessorTimes } from "./test-machine.ts";
+import { idleShare, processorTimes, readingEveryMs, stolenShareMax, worstStolenShare, type ProcessorTimes } from "./test-machine.ts";
 import { needsOf, type Need } from "./test-needs.ts";
 import { readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
 
@@ -14,6 +14,8 @@ import { readReport, summarise, type FileReport, type FileRun } from "./test-rep
  * 1. Files that share the machine run first, one more than there are processors, so that none is idle while one of them waits.
  * 2. Files that need it quiet come next. They mostly wait, so three run at a time on two processors.
  * 3. Files that need it alone come last, one after the other.
+ *
+ * In the first two steps, one or two files more run as long as they leave a third of the processors idle.
  *
  * Given files and folders, it runs those. Otherwise it runs all of test/ except the slow files; with --slow only the slow files, and
  * with --all both, the slow ones last.
@@ -67,6 +69,13 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   });
 }
 
+/** How many files more may run at a time, while the others leave so much of the processors idle for so many seconds. */
+const spareLanes = 2;
+const idleShareMin = 1 / 3;
+const idleReadings = 3;
+/** How many readings there were when a spare lane last took a file. */
+let spareBeganAt = 0;
+
 /** One a second while files run, for all of them. */
 const readings: (ProcessorTimes | null)[] = [];
 setInterval(() => readings.push(processorTimes()), readingEveryMs).unref();
@@ -117,18 +126,39 @@ async function runUsual(files: readonly string[]): Promise<void> {
   await runInLanes(alone, 1);
 }
 
-/** The lanes take files from both ends and from the middle, so that neighbours, which use the same things, seldom meet. */
+/**
+ * The lanes take files from both ends and from the middle, so that neighbours, which use the same things, seldom meet. The spare
+ * ones among them only take one while the machine has little to do.
+ */
 async function runInLanes(files: readonly string[], lanes: number, withinMinutes = minutes): Promise<void> {
   const queue = [...files];
   const shown = lanes === 1 || files.length === 1;
-  const lane = async (next: () => string | undefined): Promise<void> => {
-    for (let file = next(); file !== undefined; file = next()) {
+  const lane = async (next: () => string | undefined, isSpare: boolean): Promise<void> => {
+    for (;;) {
+      if (isSpare && !(await machineIsIdle(() => queue.length > 0))) return;
+      const file = next();
+      if (file === undefined) return;
       if (timeIsUp(withinMinutes)) leftOut.push(file);
       else firstRuns.push(await run(file, shown));
     }
   };
-  const places = [() => queue.shift(), () => queue.pop(), () => queue.splice(queue.length >> 1, 1)[0]];
-  await Promise.all(Array.from({ length: lanes }, (_, at) => lane(places[at % places.length]!)));
+  const ends = [() => queue.shift(), () => queue.pop(), () => queue.splice(queue.length >> 1, 1)[0]];
+  const spare = lanes === 1 ? 0 : spareLanes;
+  await Promise.all(Array.from({ length: lanes + spare }, (_, at) => lane(ends[at % ends.length]!, at >= lanes)));
+}
+
+/** Waits until a third of the processors had nothing to do for some seconds, and no other file was begun for that reason. */
+async function machineIsIdle(isWanted: () => boolean): Promise<boolean> {
+  while (isWanted()) {
+    const [before, after] = [readings.at(-1 - idleReadings), readings.at(-1)];
+    const isSettled = readings.length - spareBeganAt > idleReadings;
+    if (isSettled && idleShare(before ?? null, after ?? null) > idleShareMin) {
+      spareBeganAt = readings.length;
+      return true;
+    }
+    await Bun.sleep(readingEveryMs);
+  }
+  return false;
 }
 
 function timeIsUp(withinMinutes = minutes): boolean {

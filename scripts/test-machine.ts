@@ -3,6 +3,8 @@ import { readFileSync } from "node:fs";
 /** What all processors of the machine have done since it started, in ticks. */
 export interface ProcessorTimes {
   readonly total: number;
+  /** With nothing to do, or waiting for a disk. */
+  readonly idle: number;
   /** Taken by the host of a virtual machine while somebody here wanted to run. */
   readonly stolen: number;
 }
@@ -20,7 +22,7 @@ export function processorTimes(read: () => string = () => readFileSync("/proc/st
     const figures = /^cpu +(.*)$/m.exec(read())?.[1]?.split(" ") ?? [];
     const ticks = figures.slice(0, 8).map(Number);
     if (ticks.length < 8) return null;
-    return { total: ticks.reduce((sum, count) => sum + count, 0), stolen: ticks[7]! };
+    return { total: ticks.reduce((sum, count) => sum + count, 0), idle: ticks[3]! + ticks[4]!, stolen: ticks[7]! };
   } catch {
     return null;
   }
@@ -28,9 +30,18 @@ export function processorTimes(read: () => string = () => readFileSync("/proc/st
 
 /** The share of all processors' time, idle time included, that the host took between two readings. */
 export function stolenShare(before: ProcessorTimes | null, after: ProcessorTimes | null): number {
+  return shareOf("stolen", before, after);
+}
+
+/** The share of all processors' time in which they had nothing to do. None where nobody knows. */
+export function idleShare(before: ProcessorTimes | null, after: ProcessorTimes | null): number {
+  return shareOf("idle", before, after);
+}
+
+function shareOf(what: "idle" | "stolen", before: ProcessorTimes | null, after: ProcessorTimes | null): number {
   if (before === null || after === null) return 0;
   const total = after.total - before.total;
-  return total <= 0 ? 0 : Math.max(0, after.stolen - before.stolen) / total;
+  return total <= 0 ? 0 : Math.max(0, after[what] - before[what]) / total;
 }
 
 /**

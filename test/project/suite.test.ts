@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { processorTimes, stolenShare, worstStolenShare } from "../../scripts/test-machine.ts";
+import { idleShare, processorTimes, stolenShare, worstStolenShare } from "../../scripts/test-machine.ts";
 import { needsOf, type Need } from "../../scripts/test-needs.ts";
 import { readReport, summarise, type FileReport, type FileRun, type Suite } from "../../scripts/test-report.ts";
 import { slownessOf } from "../support/slowed.ts";
@@ -90,7 +90,13 @@ const whole: Suite = { leftOut: [], seconds: 62.4 };
 test("what the host takes is read from /proc/stat, as a share of the time between two readings", () => {
   const at = (user: number, idle: number, steal: number): string => `cpu  ${user} 0 0 ${idle} 0 0 0 ${steal} 7 7\ncpu0 1 1 1\n`;
   const before = processorTimes(() => at(100, 200, 50));
-  expect(before).toEqual({ total: 350, stolen: 50 });
+  expect(before).toEqual({ total: 350, idle: 200, stolen: 50 });
+  expect(
+    idleShare(
+      before,
+      processorTimes(() => at(160, 230, 60)),
+    ),
+  ).toBe(0.3);
   expect(
     stolenShare(
       before,
@@ -112,8 +118,8 @@ describe("the worst share that the host took", () => {
   /** A reading after each second of a machine with two processors, of which the host took some ticks. */
   const after = (...taken: readonly number[]) =>
     taken.reduce(
-      (all, ticks) => [...all, { total: all.at(-1)!.total + 200, stolen: all.at(-1)!.stolen + ticks }],
-      [{ total: 0, stolen: 0 }],
+      (all, ticks) => [...all, { total: all.at(-1)!.total + 200, idle: 0, stolen: all.at(-1)!.stolen + ticks }],
+      [{ total: 0, idle: 0, stolen: 0 }],
     );
 
   test("is that of any five seconds, however long the file ran before and after", () => {
