@@ -45,6 +45,21 @@ switch (invocation.command) {
   case "store":
     await store(invocation.config ?? environmentFile(), invocation.request);
     break;
+  case "import": {
+    // Imported here because no other command needs it.
+    const { runImport } = await import("./cli/import/command.ts");
+    process.exitCode = await runImport(invocation.request, {
+      readText: async (file) => {
+        const text = await readFileText(file);
+        return typeof text === "string" ? { text } : { problem: renderProblem(file, text) };
+      },
+      problemsOf: async (text, env) => {
+        const loaded = await loadConfig({ path: null, text, env, nofile: openFilesMax() });
+        return loaded.ok ? [] : loaded.problems.map((problem) => renderProblem(null, problem));
+      },
+    });
+    break;
+  }
   case "start":
     await start(invocation.config ?? environmentFile(), invocation);
     break;

@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from "commander";
 import { addAccounts } from "./accounts/arguments.ts";
 import { addAudit } from "./audit/arguments.ts";
 import { addBackup } from "./backup/arguments.ts";
+import { addImport, type ImportRequest } from "./import/arguments.ts";
 import type { StoreRequest } from "./command-registry.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
@@ -13,6 +14,7 @@ export type Invocation =
   | { readonly command: "check"; readonly file: string | null; readonly json: boolean }
   | { readonly command: "models"; readonly config: string | null; readonly request: ModelsRequest }
   | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest }
+  | { readonly command: "import"; readonly request: ImportRequest }
   | { readonly command: "help"; readonly text: string }
   | { readonly command: "version"; readonly text: string }
   | { readonly command: "usage-error"; readonly text: string; readonly exitCode: typeof usageExitCode };
@@ -123,6 +125,10 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     invocation = { command: "store", config: config ?? null, request };
   };
   for (const add of [addKeys, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, onRequest });
+
+  addImport(program, (request) => {
+    invocation = { command: "import", request };
+  });
 
   if (args.length === 0) return { command: "help", text: program.helpInformation() + programExamples };
   try {

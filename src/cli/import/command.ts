@@ -1,0 +1,93 @@
+import { writeFile } from "node:fs/promises";
+import { parseDocument, stringify } from "yaml";
+import { configExitCode } from "../process/start-problem.ts";
+import type { ImportRequest, ImportSource } from "./arguments.ts";
+import type { ImportedConfiguration } from "./imported.ts";
+import { importLitellm } from "./litellm.ts";
+import { importOneApi } from "./one-api.ts";
+import { importPortkey } from "./portkey.ts";
+
+const importers: Readonly<Record<ImportSource, (document: unknown) => ImportedConfiguration>> = {
+  litellm: importLitellm,
+  portkey: importPortkey,
+  "one-api": importOneApi,
+};
+
+/** What the command needs of the configuration. */
+export interface ImportContext {
+  /** The text of a file, or what is wrong with it. */
+  readonly readText: (file: string) => Promise<{ readonly text: string } | { readonly problem: string }>;
+  /** What is wrong with a configuration, if its variables have these values. */
+  readonly problemsOf: (text: string, env: Readonly<Record<string, string>>) => Promise<readonly string[]>;
+}
+
+/** Carries out `sluice import …` and returns the exit code. The result goes to standard output or a file, notes to standard error. */
+export async function runImport({ from, file, output }: ImportRequest, context: ImportContext): Promise<number> {
+  const read = await context.readText(file);
+  if ("problem" in read) {
+    console.error(read.problem);
+    return configExitCode;
+  }
+  const document = parsed(read.text);
+  if (document instanceof Error) {
+    console.error(`${file}: it is neither YAML nor JSON: ${document.message.split("\n")[0] ?? ""}`);
+    return configExitCode;
+  }
+  const imported = importers[from](document);
+  const result = `${heading(from)}${stringify(imported.settings, { lineWidth: 0 })}`;
+  if (output === null) process.stdout.write(result);
+  else if (!(await written(output, result))) return 1;
+  // What is still wrong once the variables are set, such as a channel without an address.
+  const env = Object.fromEntries(imported.variables.map(({ name }) => [name, "0123456789abcdef"]));
+  report(imported, await context.problemsOf(result, env), output);
+  return 0;
+}
+
+/** A file may have thousands of anchors that unfold into millions of values; the library refuses that. */
+function parsed(text: string): unknown {
+  try {
+    const document = parseDocument(text, { merge: true });
+    return document.errors[0] ?? (document.toJS({ maxAliasCount: 100 }) as unknown);
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+function heading(from: ImportSource): string {
+  return `# Made by: sluice import ${from}. docs/configuration.md lists every setting.\n`;
+}
+
+/** A file that exists is never overwritten: it may be the configuration in use. */
+async function written(output: string, text: string): Promise<boolean> {
+  try {
+    await writeFile(output, text, { flag: "wx" });
+    return true;
+  } catch (error) {
+    const code = (error as { readonly code?: string }).code;
+    console.error(
+      code === "EEXIST"
+        ? `${output} exists already: remove it, or name another file`
+        : `${output} could not be written (${code ?? "unknown reason"})`,
+    );
+    return false;
+  }
+}
+
+function report({ variables, notes, settings }: ImportedConfiguration, problems: readonly string[], output: string | null): void {
+  const { channels } = settings;
+  const count = Array.isArray(channels) ? channels.length : 0;
+  const lines = [
+    `${count} ${count === 1 ? "channel was" : "channels were"} carried over${output === null ? "" : ` to ${output}`}.`,
+    ...section(
+      "Set these variables:",
+      variables.map(({ name, meaning }) => `${name}: ${meaning}`),
+    ),
+    ...section("Not carried over, or different:", notes),
+    ...section("Fix these before the file can be used:", problems),
+  ];
+  console.error(lines.join("\n"));
+}
+
+function section(title: string, lines: readonly string[]): readonly string[] {
+  return lines.length === 0 ? [] : ["", title, ...lines.map((line) => `  ${line.replaceAll("\n", "\n  ")}`)];
+}
