@@ -283,6 +283,12 @@ export const presets: readonly Preset[] = [
       "models are the ids of models or inference profiles, such as `eu.amazon.nova-pro-v1:0`; " +
       "with a Bedrock API key instead of access keys, add `auth: key`",
   }),
+  hosted("cohere", "https://api.cohere.com", "COHERE_API_KEY", {
+    dialect: "cohere",
+    paths: { ...defaultPaths, chatPath: "/v2/chat" },
+    modelsPath: "/v1/models?endpoint=chat&page_size=1000",
+    environment: { key: ["COHERE_API_KEY", "CO_API_KEY"], address: [], addressPath: "", region: [] },
+  }),
   hosted("deepgram", "https://api.deepgram.com/v1", "DEEPGRAM_API_KEY", {
     dialect: "deepgram",
     paths: { ...defaultPaths, transcriptionPath: "/listen" },
