@@ -22,8 +22,6 @@ export const converseDialect = "bedrock-converse";
 export interface ConverseOptions {
   readonly maxOutputTokens: number | null;
   readonly family: ModelFamily;
-  /** The provider's value in one that the gateway sealed; null if it is not ours. */
-  readonly unseal: (data: string) => ProviderValue | null;
 }
 
 export interface ConverseBody {
@@ -219,8 +217,7 @@ class TurnEncoder {
 
   /** A value of this API's own, as it was. */
   private own(signature: ProviderValue | null): string | null {
-    const value = signature?.dialect === "sluice" ? this.options.unseal(signature.data) : signature;
-    return value?.dialect === converseDialect ? value.data : null;
+    return signature?.dialect === converseDialect ? signature.data : null;
   }
 }
 

@@ -4,6 +4,7 @@ import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Dialect, EncodedRequest, ExpectedStream, StreamReader, Target, UpstreamHead } from "../dialect.ts";
 import { modelFamilies, unknownFamily, type ModelFamily } from "../presets.ts";
+import { conversationFor } from "../target-conversation.ts";
 import { explainAws } from "./bedrock-errors.ts";
 import { readConverse } from "./converse-answer.ts";
 import { converseDialect, encodeConverse } from "./converse-body.ts";
@@ -17,14 +18,13 @@ export const bedrockConverse: Dialect = {
 };
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
-  const conversation = ask.toConversation(ask);
+  const conversation = conversationFor(ask, target);
   if (isFailure(conversation)) return conversation;
   const { maxOutputTokens, tools } = conversation;
   const clampedTo = target.ceiling !== null && maxOutputTokens !== null && maxOutputTokens > target.ceiling ? target.ceiling : null;
   const encoded = encodeConverse(conversation, {
     maxOutputTokens: clampedTo ?? maxOutputTokens,
     family: familyOf(target.model),
-    unseal: () => null,
   });
   if (isFailure(encoded)) return encoded;
   const { baseUrl, chatPath, query } = target.channel.address;

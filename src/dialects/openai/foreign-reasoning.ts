@@ -6,25 +6,27 @@ import { removals, type Splice } from "../../operations/splice.ts";
 /**
  * What must be cut out of a request before it goes to an upstream that speaks this API itself: what the gateway sealed for the client when
  * an upstream of another API answered, earlier in the same conversation. Many upstreams refuse fields that they do not know. The text of
- * that reasoning goes with it, unless the upstream takes the reasoning of others.
+ * that reasoning goes with it: no provider gets the reasoning of another. One that insists on some (`needsReasoning`) gets an empty one.
  */
-export function foreignReasoning({ body, members }: ChatRequest, takesReasoning: boolean): readonly Splice[] {
+export function foreignReasoning({ body, members }: ChatRequest, needsReasoning: boolean): readonly Splice[] {
   const messages = lastMember(members, "messages");
   if (messages?.kind !== "array" || !holdsSealed(body, messages)) return none;
   const cuts: Splice[] = [];
   for (const message of elementsOf(body, messages.start, messages.end)) {
-    if (message.kind === "object" && holdsSealed(body, message)) cuts.push(...messageCuts(body, message, takesReasoning));
+    if (message.kind === "object" && holdsSealed(body, message)) cuts.push(...messageCuts(body, message, needsReasoning));
   }
   return cuts;
 }
 
-function messageCuts(body: Uint8Array, message: JsonSpan, takesReasoning: boolean): readonly Splice[] {
+function messageCuts(body: Uint8Array, message: JsonSpan, needsReasoning: boolean): readonly Splice[] {
   const members = membersOf(body, message.start, message.end);
   const calls = lastMember(members, "tool_calls");
   const isSealed = (member: JsonMember): boolean => member.key === "reasoning_details" && holdsSealed(body, member);
-  const isForeign = !takesReasoning && members.some(isSealed);
+  const texts = members.some(isSealed) ? members.filter(({ key }) => key === "reasoning_content" || key === "reasoning") : [];
+  const emptied = needsReasoning ? texts.filter(({ key }) => key === "reasoning_content") : [];
   return [
-    ...memberCuts(members, (member) => isSealed(member) || (isForeign && member.key === "reasoning_content")),
+    ...memberCuts(members, (member) => isSealed(member) || (texts.includes(member) && !emptied.includes(member))),
+    ...emptied.map(({ start, end }) => ({ start, end, text: '""' })),
     ...(calls?.kind === "array" ? elementsOf(body, calls.start, calls.end) : []).flatMap((call) => callCuts(body, call)),
   ];
 }

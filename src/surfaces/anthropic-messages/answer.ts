@@ -51,8 +51,9 @@ function blocksOf(part: Part, index: number, context: AnswerContext): readonly s
       return part.text === "" && signature === "" ? [] : [thinkingBlock(part.text, signature)];
     }
     case "tool_call": {
-      const signed = part.signature === undefined ? [] : sealed(part, context);
-      return [...signed, toolUseBlock(callId(part.id, index, context), part.name, inputOf(part))];
+      const id = callId(part.id, index, context);
+      const signed = part.signature === undefined ? [] : sealed({ ...part, id }, context);
+      return [...signed, toolUseBlock(id, part.name, inputOf(part))];
     }
     // A model that is asked for text makes none of these.
     case "image":
