@@ -8,12 +8,14 @@ import { resourceRoutes } from "../src/admin/routes/routes.ts";
 import { clientKeyVariable } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
 import { fileSchema } from "../src/config/schema.ts";
+import { compatibilityPage, compatibilityRows } from "./compatibility/page.ts";
 import { dependenciesPage } from "./dependencies.ts";
 import { mapPage } from "./map.ts";
 
 /**
  * Writes docs/configuration.md from the schema and the presets, the table of routes in docs/admin.md from the routes,
- * docs/dependencies.md from the locks and what scripts/dependencies.ts says of them, and docs/map.md from the imports.
+ * docs/dependencies.md from the locks and what scripts/dependencies.ts says of them, docs/map.md from the imports, and
+ * docs/compatibility.md from playing every surface over every dialect.
  * Tests fail when the pages are not what this makes.
  */
 
@@ -21,6 +23,7 @@ const page = new URL("../docs/configuration.md", import.meta.url);
 const adminPage = new URL("../docs/admin.md", import.meta.url);
 const dependencyPage = new URL("../docs/dependencies.md", import.meta.url);
 const foldersPage = new URL("../docs/map.md", import.meta.url);
+const matrixPage = new URL("../docs/compatibility.md", import.meta.url);
 const example = new URL("../examples/sluice.yaml", import.meta.url);
 
 export async function configurationPage(): Promise<string> {
@@ -176,4 +179,5 @@ if (import.meta.main) {
   await Bun.write(adminPage, withRoutes(await Bun.file(adminPage).text()));
   await Bun.write(dependencyPage, dependenciesPage());
   await Bun.write(foldersPage, mapPage());
+  await Bun.write(matrixPage, compatibilityPage(await compatibilityRows()));
 }
