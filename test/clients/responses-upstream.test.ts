@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
+import { createOpenAI } from "@ai-sdk/openai";
+import { generateText, stepCountIs, streamText, tool } from "ai";
 import OpenAI from "openai";
+import { z } from "zod";
 import { rawRequest, type RawResponse } from "../support/client.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import {
@@ -145,6 +148,26 @@ describe("a client of the Responses API, over a channel that speaks it", () => {
     upstream.next(() => new Response("oops", { status: 500 }));
     expect((await openai.responses.create({ model: "shared", input: "x" })).status).toBe("completed");
   });
+});
+
+test.each([true, false])("the default of the AI SDK works over it, in a tool loop with reasoning (streamed: %p)", async (stream) => {
+  const model = createOpenAI({ apiKey: key, baseURL: `${gateway.url}/v1` })("asked");
+  const weather = tool({ description: "The weather.", inputSchema: z.object({ town: z.string() }), execute: () => "sunny" });
+  const call = {
+    model,
+    prompt: "Weather?",
+    tools: { weather },
+    stopWhen: stepCountIs(2),
+    providerOptions: { openai: { store: false, include: ["reasoning.encrypted_content"] } },
+  };
+  upstream.next(answering(rich));
+  const text = stream ? await streamText(call).text : (await generateText(call)).text;
+  expect(text).toBe("Hello, you.");
+  expect(upstream.bodies).toHaveLength(2);
+  expect(upstream.bodies[1]?.["input"]).toContainEqual(
+    expect.objectContaining({ type: "reasoning", encrypted_content: "enc-of-the-upstream" }),
+  );
+  expect(upstream.bodies[1]?.["input"]).toContainEqual(expect.objectContaining({ type: "function_call_output", call_id: "call_1" }));
 });
 
 test("a client that asks for a WebSocket is told to go on over HTTP, and one that offers HTTP/2 is served", async () => {

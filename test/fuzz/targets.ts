@@ -5,6 +5,7 @@ import { httpResponseTarget } from "./http-response.ts";
 import { jsonTarget } from "./json.ts";
 import { messagesTarget } from "./messages.ts";
 import { multipartTarget } from "./multipart.ts";
+import { responsesTarget } from "./responses.ts";
 import type { FuzzTarget } from "./target.ts";
 
 /** Everything that reads bytes of others. `npm test` tries each for a moment, `npm run fuzz` for as long as it is told. */
@@ -12,6 +13,7 @@ export const fuzzTargets: readonly FuzzTarget[] = [
   jsonTarget,
   chatTarget,
   messagesTarget,
+  responsesTarget,
   httpRequestTarget,
   httpResponseTarget,
   multipartTarget,
