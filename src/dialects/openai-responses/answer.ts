@@ -1,11 +1,10 @@
-import type { ChatAnswer } from "../../operations/conversation/answer-parts.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { sniffsAsEvents } from "../readers/event-reader.ts";
 import { parseUntrusted } from "../untrusted.ts";
-import { finishOf, responseAnswer, usageOf, type DeclaredTools } from "./items.ts";
+import { finishOf, responseAnswer, saidIn, usageOf, type DeclaredTools } from "./items.ts";
 
 /**
  * Reads a response with status 200. Truncated JSON, an error or a response that is not finished is a failure of the channel, which can be
@@ -19,14 +18,15 @@ export function readResponse(body: Uint8Array, tools: DeclaredTools | null): Who
   if (!isJsonObject(response)) return failure("bad_response", "the answer is JSON, but not an object");
   const trouble = troubleIn(response);
   if (trouble !== null) return trouble;
-  const answer: ChatAnswer | null = tools === null ? null : responseAnswer(response, tools);
+  const usage = usageOf(response);
   return {
     kind: "whole",
     body,
     type: "application/json",
-    usage: usageOf(response),
+    usage,
     finish: finishOf(response).reason,
-    ...(answer === null ? undefined : { answer }),
+    ...(usage?.completionTokens == null ? { said: saidIn(response) } : undefined),
+    ...(tools === null ? undefined : { answer: responseAnswer(response, tools) }),
   };
 }
 

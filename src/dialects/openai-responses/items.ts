@@ -75,6 +75,7 @@ export function partsOf(item: JsonObject, tools: DeclaredTools): readonly Part[]
 
 /** The reasoning that an item shows: all of it, or a summary in one or more pieces. */
 export function thoughtOf(item: JsonObject): { readonly text: string; readonly summary: boolean } {
+  if (item["type"] !== "reasoning") return { text: "", summary: false };
   const content = listOf(item["content"]).map((part) => textOf(part["text"]));
   if (content.length > 0) return { text: content.join(betweenPieces), summary: false };
   const summary = listOf(item["summary"]).map((part) => textOf(part["text"]));
@@ -100,6 +101,21 @@ export function argumentsOf(item: JsonObject): string {
 
 export function itemsOf(response: JsonObject): readonly JsonObject[] {
   return listOf(response["output"]);
+}
+
+/** All output of a response as one text: what it says, thinks and calls. */
+export function saidIn(response: JsonObject): string {
+  return itemsOf(response)
+    .flatMap((item) => [wordsOf(item), thoughtOf(item).text, ...(isCall(item) ? [textOf(item["name"]), argumentsOf(item)] : [])])
+    .join("");
+}
+
+/** The words of a message; empty for another item. */
+export function wordsOf(item: JsonObject): string {
+  if (item["type"] !== "message") return "";
+  return listOf(item["content"])
+    .map((part) => textOf(part["text"]) || textOf(part["refusal"]))
+    .join("");
 }
 
 /** Why the response ended, in the words of the chat API. */

@@ -6,7 +6,7 @@ import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
 import { troubleIn } from "./answer.ts";
-import { argumentsOf, finishOf, isCall, textOf, thoughtOf, usageOf, type DeclaredTools } from "./items.ts";
+import { argumentsOf, finishOf, isCall, textOf, thoughtOf, usageOf, wordsOf, type DeclaredTools } from "./items.ts";
 import { EventParts } from "./stream-parts.ts";
 
 /**
@@ -155,11 +155,6 @@ const deltas: ReadonlyMap<string, Output> = new Map<string, Output>([
 function begun(item: JsonObject): Heard {
   const { type } = item;
   return type === "message" || type === "reasoning" ? unheard : { output: "tool_call", text: "", unsaid: textOf(item["name"]) };
-}
-
-function wordsOf(item: JsonObject): string {
-  const content = Array.isArray(item["content"]) ? (item["content"] as readonly unknown[]) : [];
-  return content.map((part) => (isJsonObject(part) ? textOf(part["text"]) || textOf(part["refusal"]) : "")).join("");
 }
 
 function placeOf(value: JsonObject): number {

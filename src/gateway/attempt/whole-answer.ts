@@ -36,8 +36,9 @@ const errorBytesMax = 64 * 1024;
 const answerBytesMax = 16 * 1024 * 1024;
 
 /** Estimates the tokens of a whole answer whose upstream did not report them. Zero if it did, or if nothing can be estimated. */
-export function outputEstimate({ body, type, usage }: WholeAnswer): number {
+export function outputEstimate({ body, type, usage, said }: WholeAnswer): number {
   if (usage?.completionTokens != null || !type.startsWith("application/json")) return 0;
+  if (said !== undefined) return estimateTokens(said);
   const answer = parseUntrusted(decoder.decode(body), body);
   return textsIn((answer as { readonly choices?: unknown } | null | undefined)?.choices).reduce(
     (sum, text) => sum + estimateTokens(text),

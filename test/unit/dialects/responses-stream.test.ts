@@ -344,6 +344,12 @@ describe("a response that is not streamed", () => {
     expect(read(value)).toMatchObject({ kind });
   });
 
+  test("tells its output as a text where the upstream reports no usage, so that it can be estimated", () => {
+    const items = [reasoning("enc", "Hm. "), message("Yes. "), functionCall("a", "look ", '{"at":1}')];
+    expect(read(response(items, { usage: null }))).toMatchObject({ usage: null, said: 'Hm. Yes. look {"at":1}' });
+    expect(read(response(items))).not.toHaveProperty("said");
+  });
+
   test("is a failure when it ends at any byte before its last", () => {
     const body = new TextEncoder().encode(JSON.stringify(response([message("Hello")])));
     for (let length = 0; length < body.length; length += 1)
