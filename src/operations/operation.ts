@@ -16,6 +16,8 @@ export interface OperationSpec {
   readonly unit: "tokens" | "audioSeconds" | "characters" | "calls";
   /** The figures that only the upstream knows. A receipt without one of them is an estimate. */
   readonly reportedUsage: readonly ("promptTokens" | "completionTokens" | "audioSeconds")[];
+  /** The longest answer that is not streamed, in bytes. */
+  readonly answerBytesMax: number;
   /** Its request carries a file. It is sent from the disk, and counts as an upload when the gateway is short of memory. */
   readonly uploads: boolean;
   /**
@@ -35,8 +37,13 @@ export interface OperationSpec {
   readonly audioOutput: boolean | "maybe";
 }
 
+const usualAnswerBytes = 16 * 1024 * 1024;
+/** A full batch of embeddings, or several large images. */
+const largeAnswerBytes = 64 * 1024 * 1024;
+
 /** A plain request and one answer, without audio. */
 const passedWhole = {
+  answerBytesMax: usualAnswerBytes,
   uploads: false,
   startsEarly: false,
   earlyHeaders: false,
@@ -51,6 +58,7 @@ export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
     displayName: "chat completions",
     unit: "tokens",
     reportedUsage: ["promptTokens", "completionTokens"],
+    answerBytesMax: usualAnswerBytes,
     uploads: false,
     startsEarly: true,
     earlyHeaders: true,
@@ -63,6 +71,7 @@ export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
     displayName: "transcriptions",
     unit: "audioSeconds",
     reportedUsage: ["audioSeconds"],
+    answerBytesMax: usualAnswerBytes,
     uploads: true,
     startsEarly: false,
     earlyHeaders: true,
@@ -76,6 +85,7 @@ export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
     unit: "characters",
     // The gateway counts the characters of the text itself.
     reportedUsage: [],
+    answerBytesMax: usualAnswerBytes,
     uploads: false,
     startsEarly: true,
     earlyHeaders: false,
@@ -89,6 +99,7 @@ export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
     unit: "tokens",
     reportedUsage: ["promptTokens"],
     ...passedWhole,
+    answerBytesMax: largeAnswerBytes,
   },
   completion: {
     displayName: "completions",
@@ -111,6 +122,7 @@ export const operationSpecs: { readonly [O in Operation]: OperationSpec } = {
     unit: "calls",
     reportedUsage: [],
     ...passedWhole,
+    answerBytesMax: largeAnswerBytes,
     earlyHeaders: true,
   },
   rerank: {

@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startChaos } from "../support/chaos.ts";
+import { operations } from "../../src/operations/operation.ts";
 import { eventually } from "../support/eventually.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 
@@ -69,6 +70,13 @@ describe("of a running gateway, the admin API", () => {
       ["sound", "taken", 2],
     ]);
     expect((await ask("/requests/req_nobody")).status).toBe(404);
+  });
+
+  test.each(operations)("explains a call for %s", async (operation) => {
+    const { status, json } = await ask("/explain", { model, operation, prompt_tokens: 500 });
+    expect([status, json["outcome"], json["refusals"]]).toEqual([200, "serve", []]);
+    const narrow = await ask("/explain", { model, operation, key: "file:narrow" });
+    expect(JSON.stringify(narrow.json["refusals"]).includes("operation_not_allowed")).toBe(operation !== "speech");
   });
 
   test("shows what would be done with a call now, or why it would be refused", async () => {

@@ -131,7 +131,7 @@ describe("completions, with the official client", () => {
     const saved = await client.completions.create({ ...ask, stream: true }).withResponse();
     expect([await textOf(saved.data), saved.response.headers.get("x-sluice-channel")]).toEqual(["Once upon", "second"]);
     first.next(() => events(chunks.slice(0, 2)));
-    const broken = await client.completions.create({ ...ask, stream: true }).withResponse();
+    const broken = await client.completions.create({ ...ask, model: "another", stream: true }).withResponse();
     expect(await failureOf(textOf(broken.data))).toMatchObject({ code: "upstream_stream_interrupted" });
     expect(await receipts.of(requestIdOf(broken.response))).toMatchObject({ state: "interrupted", partial: true });
   });

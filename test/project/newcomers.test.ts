@@ -119,6 +119,16 @@ describe("a list of models", () => {
     ["gpt-4o-mini-tts", "speech"],
     ["canopylabs/orpheus-v1-english", "speech"],
     ["llama-3.3-70b-versatile", "chat"],
+    ["text-embedding-3-small", "embedding"],
+    ["nomic-embed-text", "embedding"],
+    ["BAAI/bge-m3", "embedding"],
+    ["BAAI/bge-reranker-v2-m3", "rerank"],
+    ["omni-moderation-latest", "moderation"],
+    ["gpt-image-1", "image"],
+    ["dall-e-3", "image"],
+    ["black-forest-labs/FLUX.1-schnell", "image"],
+    ["gpt-3.5-turbo-instruct", "completion"],
+    ["meta-llama/Llama-3.3-70B-Instruct-Turbo", "chat"],
   ] as const)("says of %s of a known provider that it is for %s", (model, operation) => {
     expect(operationsNamed(model, operations, true)).toEqual([operation]);
   });

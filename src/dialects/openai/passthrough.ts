@@ -1,7 +1,8 @@
 import type { Address } from "../../channels/channel.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import { elementsOf, type JsonLimits, jsonLimits, type JsonMember, lastMember, scanJson, valueOf } from "../../operations/json.ts";
+import { type JsonMember, lastMember, scanJson } from "../../operations/json.ts";
+import { countElements, skimObject } from "../../operations/json-skim.ts";
 import { present } from "../../operations/mistakes.ts";
 import type { PassthroughOperation } from "../../operations/operation.ts";
 import type { PassthroughRequest } from "../../operations/passthrough/passthrough-request.ts";
@@ -10,6 +11,7 @@ import { splice, type Splice } from "../../operations/splice.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import type { Codec, EncodedRequest, EventDecoder, ExpectedAnswer, ExpectedWhole, Target } from "../dialect.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
+import { parseUntrusted } from "../untrusted.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { readAnswer as readCompletion } from "./answer.ts";
 import { ImageStream } from "./image-stream.ts";
@@ -72,8 +74,7 @@ const readers: { readonly [O in PassthroughOperation]: ExpectedWhole["read"] } =
   embedding: (body) => readList(body, "data", inputUsage),
   completion: (body) => readCompletion(body),
   moderation: (body) => readList(body, "results", inputUsage),
-  image: (body) =>
-    readList(body, "data", (usage, images) => imageUsage(usage, elementsOf(body, images.start, images.end).length), jsonLimits),
+  image: (body) => readList(body, "data", (usage, images) => imageUsage(usage, countElements(body, images))),
   rerank: (body) => readList(body, "results", inputUsage),
 };
 
@@ -82,25 +83,33 @@ const readers: { readonly [O in PassthroughOperation]: ExpectedWhole["read"] } =
  * which can be retried elsewhere. A valid answer keeps its bytes, and is never parsed as a whole: a batch of embeddings has millions of
  * numbers.
  */
-function readList(
-  body: Uint8Array,
-  list: string,
-  usageOf: (reported: unknown, list: JsonMember) => MeteredUsage,
-  limits: JsonLimits = depthOnly,
-): WholeAnswer | Failure {
+function readList(body: Uint8Array, list: string, usageOf: (reported: unknown, list: JsonMember) => MeteredUsage): WholeAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
-  const document = scanJson(body, limits);
-  if (!document.ok) return failure("bad_response", `the answer cannot be read as JSON: ${document.message}`);
-  if (document.kind !== "object") return failure("bad_response", "the answer is JSON, but not an object");
-  const field = (key: string): JsonMember | undefined => present(lastMember(document.members, key));
+  const members = body.length > scannedBytesMax ? skimObject(body) : scannedObject(body);
+  if (members === null) return failure("bad_response", "the answer is not a complete JSON object");
+  const field = (key: string): JsonMember | undefined => present(lastMember(members, key));
   const error = field("error");
-  if (error !== undefined) return explainInBand(valueOf(body, error));
+  if (error !== undefined) return explainInBand(parseUntrusted(textOf(body, error), body, error.start, error.end));
   const results = field(list);
   if (results?.kind !== "array") return failure("bad_response", `the answer has no ${list}`);
   if (results.empty) return failure("bad_response", `the answer's ${list} are empty`);
   const reported = field("usage");
-  const usage = usageOf(reported === undefined ? null : valueOf(body, reported), results);
+  const usage = usageOf(
+    reported === undefined ? null : (parseUntrusted(textOf(body, reported), body, reported.start, reported.end) ?? null),
+    results,
+  );
   return { kind: "whole", body, type: "application/json", usage, finish: null };
 }
 
-const depthOnly: JsonLimits = { depthMax: 64, membersMax: Infinity, tokensMax: Infinity };
+function scannedObject(body: Uint8Array): readonly JsonMember[] | null {
+  const document = scanJson(body);
+  return document.ok && document.kind === "object" ? document.members : null;
+}
+
+function textOf(body: Uint8Array, { start, end }: JsonMember): string {
+  return decoder.decode(body.subarray(start, end));
+}
+
+const decoder = new TextDecoder();
+/** A longer answer is only skimmed, so that it does not hold up other calls. */
+const scannedBytesMax = 256 * 1024;

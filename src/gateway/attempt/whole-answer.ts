@@ -9,9 +9,10 @@ import type { Reply } from "../ports.ts";
 export async function readWhole(
   reply: Reply,
   read: ExpectedWhole["read"],
+  bytesMax: number,
   progress: { bytesArrived(): void },
 ): Promise<WholeAnswer | Failure> {
-  const body = await reply.bytes(answerBytesMax, progress);
+  const body = await reply.bytes(bytesMax, progress);
   return isFailure(body) ? afterHead(body) : read(body, reply);
 }
 
@@ -33,7 +34,6 @@ function afterHead(cause: Failure): Failure {
 }
 
 const errorBytesMax = 64 * 1024;
-const answerBytesMax = 16 * 1024 * 1024;
 
 /** Estimates the tokens of a whole answer whose upstream did not report them. Zero if it did, or if nothing can be estimated. */
 export function outputEstimate({ body, type, usage, said }: WholeAnswer): number {
