@@ -1,7 +1,20 @@
 import type { Conversation, SurfaceName } from "../conversation/conversation.ts";
 import { failure, isFailure, type Failure } from "../failure.ts";
-import { misspelled, bodyMistake, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
-import { elementsOf, type JsonMember, lastMember, membersOf, scanJson, type JsonSpan, valueOf } from "../json.ts";
+import { type JsonMember, type JsonSpan, valueOf } from "../json.ts";
+import { wrongType } from "../mistakes.ts";
+import {
+  asksForStream,
+  asksForUsage,
+  bytesPerToken,
+  field,
+  listed,
+  readDocument,
+  requiredList,
+  stopsExcess,
+  streamMistake,
+  toolsExcess,
+  toolType,
+} from "../request-fields.ts";
 
 /**
  * A chat request: the bytes that the client sent, and the few facts that the gateway needs. Everything else in the body is passed on
@@ -36,31 +49,14 @@ export interface ChatRequest {
 
 /** Reads a chat request, or returns the mistake that the client has to fix. Unknown fields are passed on. */
 export function readChatRequest(body: Uint8Array, toConversation: ChatRequest["toConversation"] = untranslatable): ChatRequest | Failure {
-  const document = scanJson(body);
-  const unreadable = bodyMistake(document);
-  if (unreadable !== null || !document.ok) return unreadable!;
-  const { members } = document;
-  const unknown = misspelled(members, decidedOn);
-  if (unknown !== null) return unknown;
-
-  const model = field(members, "model");
-  if (model === undefined) return missing("model");
-  if (model.kind !== "string") return wrongType("model", "a string");
-  const modelName = valueOf(body, model) as string;
-  const unnamable = modelMistake(modelName);
-  if (unnamable !== null) return unnamable;
-
-  const messages = field(members, "messages");
-  if (messages === undefined) return missing("messages");
-  if (messages.kind !== "array") return wrongType("messages", "an array");
-  if (messages.empty) return mistake("'messages' must contain at least one message.", "empty_array", "messages");
-
-  const stream = field(members, "stream");
-  if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");
-
+  const read = readDocument(body, decidedOn);
+  if (isFailure(read)) return read;
+  const { document, members, model } = read;
+  const messages = requiredList(members, "messages", "message");
+  if (isFailure(messages)) return messages;
   const tools = listed(body, field(members, "tools"));
-  const excess = tooMany("tools", tools.length, toolsMax) ?? excessOf(body, members);
-  if (excess !== null) return excess;
+  const wrong = streamMistake(members) ?? toolsExcess("tools", tools) ?? excessOf(body, members);
+  if (wrong !== null) return wrong;
   const hostedTools = actUpstream(body, tools) || field(members, "web_search_options") !== undefined;
   const asked = countedIn(body, members);
   if (isFailure(asked)) return asked;
@@ -72,9 +68,9 @@ export function readChatRequest(body: Uint8Array, toConversation: ChatRequest["t
     body,
     document,
     members,
-    model: modelName,
-    stream: stream?.kind === "true",
-    wantsUsage: wantsUsage(body, field(members, "stream_options")),
+    model,
+    stream: asksForStream(members),
+    wantsUsage: asksForUsage(body, members),
     maxTokens: larger(asked.max_tokens, asked.n_predict),
     maxCompletionTokens: asked.max_completion_tokens,
     choices,
@@ -83,12 +79,6 @@ export function readChatRequest(body: Uint8Array, toConversation: ChatRequest["t
     plainText: choices === 1 && !hostedTools && !members.some(isShaping),
     promptTokensEstimate: Math.ceil((messages.end - messages.start) / bytesPerToken),
   };
-}
-
-const bytesPerToken = 4;
-
-function field(members: readonly JsonMember[], key: string): JsonMember | undefined {
-  return present(lastMember(members, key));
 }
 
 /** Fields that make the answer something other than plain text. */
@@ -154,17 +144,6 @@ function larger(a: number | null, b: number | null): number | null {
   return b === null ? a : Math.max(a, b);
 }
 
-function wantsUsage(body: Uint8Array, options: JsonMember | undefined): boolean {
-  if (options?.kind !== "object") return false;
-  return lastMember(membersOf(body, options.start, options.end), "include_usage")?.kind === "true";
-}
-
-function listed(body: Uint8Array, member: JsonMember | undefined): readonly JsonSpan[] {
-  return member?.kind === "array" ? elementsOf(body, member.start, member.end) : nothing;
-}
-
-const nothing: readonly JsonSpan[] = [];
-
 function actUpstream(body: Uint8Array, tools: readonly JsonSpan[]): boolean {
   for (const tool of tools) if (actsUpstream(body, tool)) return true;
   return false;
@@ -172,40 +151,22 @@ function actUpstream(body: Uint8Array, tools: readonly JsonSpan[]): boolean {
 
 /** Functions and custom tools run at the client; every other type of tool runs at the upstream. */
 function actsUpstream(body: Uint8Array, tool: JsonSpan): boolean {
-  if (tool.kind !== "object") return false;
-  const type = lastMember(membersOf(body, tool.start, tool.end), "type");
-  const name = type?.kind === "string" ? valueOf(body, type) : "function";
-  return name !== "function" && name !== "custom";
+  const type = toolType(body, tool) ?? "function";
+  return type !== "function" && type !== "custom";
 }
 
-/** Rejects lists that cost an upstream far more than the client. Most members are too short to need a check. */
 function excessOf(body: Uint8Array, members: readonly JsonMember[]): Failure | null {
   for (const member of members) {
-    const bytes = member.end - member.start;
-    if (bytes <= harmlessBytes) continue;
-    if (member.key === "functions") {
-      const excess = tooMany("functions", listed(body, member).length, toolsMax);
-      if (excess !== null) return excess;
-    } else if (member.key === "stop") {
-      if (bytes > stopBytesMax) return mistake(`'stop' is longer than ${stopBytesMax / 1024} KiB.`, "string_above_max_length", "stop");
-      const excess = tooMany("stop", listed(body, member).length, stopsMax);
-      if (excess !== null) return excess;
-    }
+    const excess =
+      member.key === "functions"
+        ? toolsExcess("functions", listed(body, member))
+        : member.key === "stop"
+          ? stopsExcess(body, member)
+          : null;
+    if (excess !== null) return excess;
   }
   return null;
 }
-
-function tooMany(param: string, count: number, max: number): Failure | null {
-  return count <= max ? null : mistake(`'${param}' has ${count} elements, and may have ${max}.`, "array_above_max_length", param);
-}
-
-/** An upstream searches for each of them at every token. The OpenAI API allows 4, others some dozens. */
-const stopsMax = 256;
-const stopBytesMax = 64 * 1024;
-/** The OpenAI API allows 128; clients of many services send more. */
-const toolsMax = 1024;
-/** A shorter list cannot have too many elements: each takes at least one byte and a comma or a bracket. */
-const harmlessBytes = 2 * stopsMax;
 
 function untranslatable(): Failure {
   return failure("unsupported", "requests of this API are not translated");

@@ -1,7 +1,8 @@
 import { isTokenBound } from "../chat/chat-request.ts";
 import { isFailure, type Failure } from "../failure.ts";
-import { elementsOf, type JsonLimits, jsonLimits, type JsonMember, lastMember, membersOf, pastSpace, scanJson, valueOf } from "../json.ts";
-import { misspelled, bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
+import { elementsOf, type JsonLimits, jsonLimits, type JsonMember, lastMember, pastSpace, valueOf } from "../json.ts";
+import { empty, missing, mistake, wrongType } from "../mistakes.ts";
+import { asksForStream, asksForUsage, bytesPerToken, field, readDocument, streamMistake } from "../request-fields.ts";
 import type { PassthroughOperation } from "../operation.ts";
 
 /**
@@ -30,18 +31,11 @@ export interface PassthroughRequest {
 /** Reads a request, or returns the mistake that the client has to fix. Unknown fields are passed on. */
 export function readPassthroughRequest(operation: PassthroughOperation, body: Uint8Array): PassthroughRequest | Failure {
   const fields = fieldsOf[operation];
-  const document = scanJson(body, fields.limits);
-  const unreadable = bodyMistake(document);
-  if (unreadable !== null || !document.ok) return unreadable!;
-  const { members } = document;
-  const unknown = misspelled(members, fields.read);
-  if (unknown !== null) return unknown;
-  const model = modelIn(body, members, fields.usualModel);
-  if (isFailure(model)) return model;
-  const wrong = inputMistake(members, fields.inputs);
+  const read = readDocument(body, fields.read, fields.usualModel, fields.limits);
+  if (isFailure(read)) return read;
+  const { document, members, model } = read;
+  const wrong = inputMistake(members, fields.inputs) ?? (fields.streams ? streamMistake(members) : null);
   if (wrong !== null) return wrong;
-  const stream = fields.streams ? present(lastMember(members, "stream")) : undefined;
-  if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");
   const counted = countedIn(body, members, fields.counted);
   if (isFailure(counted)) return counted;
   const prompts = operation === "completion" ? promptCount(body, lastMember(members, "prompt")) : 1;
@@ -51,9 +45,9 @@ export function readPassthroughRequest(operation: PassthroughOperation, body: Ui
     body,
     document,
     members,
-    model: model.name,
-    stream: stream?.kind === "true",
-    wantsUsage: fields.streams && wantsUsage(body, present(lastMember(members, "stream_options"))),
+    model,
+    stream: fields.streams && asksForStream(members),
+    wantsUsage: fields.streams && asksForUsage(body, members),
     choices: counted.choices * prompts,
     maxTokens: counted.maxTokens,
     promptTokensEstimate,
@@ -139,17 +133,9 @@ const fieldsOf: { readonly [O in PassthroughOperation]: RequestFields } = {
   },
 };
 
-function modelIn(body: Uint8Array, members: readonly JsonMember[], usual: string | null): { readonly name: string } | Failure {
-  const member = present(lastMember(members, "model"));
-  if (member === undefined) return usual === null ? missing("model") : { name: usual };
-  if (member.kind !== "string") return wrongType("model", "a string");
-  const name = valueOf(body, member) as string;
-  return modelMistake(name) ?? { name };
-}
-
 function inputMistake(members: readonly JsonMember[], inputs: readonly InputField[]): Failure | null {
   for (const { name, kinds, expected, optional } of inputs) {
-    const member = present(lastMember(members, name));
+    const member = field(members, name);
     if (member === undefined && optional === true) continue;
     if (member === undefined) return missing(name);
     if (!kinds.includes(member.kind)) return wrongType(name, expected);
@@ -193,11 +179,6 @@ function promptCount(body: Uint8Array, prompt: JsonMember | undefined): number {
   return elementsOf(body, prompt.start, prompt.end).length;
 }
 
-function wantsUsage(body: Uint8Array, options: JsonMember | undefined): boolean {
-  if (options?.kind !== "object") return false;
-  return lastMember(membersOf(body, options.start, options.end), "include_usage")?.kind === "true";
-}
-
 /** Every duplicate counts, because some upstreams use the first of two fields with the same name. */
 function inputTokens(body: Uint8Array, members: readonly JsonMember[], inputs: readonly InputField[]): number {
   let sum = 0;
@@ -229,6 +210,5 @@ function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
 
-const bytesPerToken = 4;
 const comma = 0x2c;
 const bracket = 0x5b;

@@ -1,8 +1,9 @@
 import { audioFormats, type AudioFormat } from "../../media/audio.ts";
 import { characterCount } from "./sentences.ts";
 import { isFailure, type Failure } from "../failure.ts";
-import { misspelled, bodyMistake, empty, missing, mistake, modelMistake, present, wrongType } from "../mistakes.ts";
-import { type JsonMember, lastMember, membersOf, scanJson, valueOf } from "../json.ts";
+import { empty, missing, mistake, wrongType } from "../mistakes.ts";
+import { type JsonMember, lastMember, membersOf, valueOf } from "../json.ts";
+import { field as fieldOf, readDocument } from "../request-fields.ts";
 
 /** A speech request: the bytes that the client sent, and the few facts that the gateway needs. */
 export interface SpeechRequest {
@@ -28,18 +29,10 @@ export interface SpeechLimits {
 
 /** Reads a speech request, or returns the mistake that the client has to fix. Unknown fields are passed on. */
 export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): SpeechRequest | Failure {
-  const document = scanJson(body);
-  const unreadable = bodyMistake(document);
-  if (unreadable !== null || !document.ok) return unreadable!;
-  const { members } = document;
-  const unknown = misspelled(members, decidedOn);
-  if (unknown !== null) return unknown;
-  const field = (key: string): JsonMember | undefined => present(lastMember(members, key));
-
-  const model = filled(body, field("model"), "model");
-  if (isFailure(model)) return model;
-  const unnamable = modelMistake(model.text);
-  if (unnamable !== null) return unnamable;
+  const read = readDocument(body, decidedOn);
+  if (isFailure(read)) return read;
+  const { document, members, model } = read;
+  const field = (key: string): JsonMember | undefined => fieldOf(members, key);
 
   const input = filled(body, field("input"), "input");
   if (isFailure(input)) return input;
@@ -63,7 +56,7 @@ export function readSpeechRequest(body: Uint8Array, limits: SpeechLimits): Speec
     body,
     document,
     members,
-    model: model.text,
+    model,
     input: input.text,
     characters,
     voice: voice.name,

@@ -1,5 +1,5 @@
-import { lastMember, type JsonMember } from "../../operations/json.ts";
-import { present } from "../../operations/mistakes.ts";
+import type { JsonMember } from "../../operations/json.ts";
+import { bytesPerToken, field } from "../../operations/request-fields.ts";
 
 /**
  * Roughly how many tokens the prompt of a request has. Clients see it: it is the first count of a stream, and the answer to a request to
@@ -9,7 +9,7 @@ export function promptTokens(body: Uint8Array, members: readonly JsonMember[]): 
   let bytes = 0;
   let tokens = 0;
   for (const key of promptFields) {
-    const member = present(lastMember(members, key));
+    const member = field(members, key);
     if (member === undefined) continue;
     bytes += member.end - member.start;
     if (key !== "messages") continue;
@@ -21,7 +21,6 @@ export function promptTokens(body: Uint8Array, members: readonly JsonMember[]): 
 }
 
 const promptFields = ["system", "tools", "messages"] as const;
-const bytesPerToken = 4;
 
 interface Media {
   readonly bytes: number;

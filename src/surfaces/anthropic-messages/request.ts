@@ -1,7 +1,20 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
-import { elementsOf, lastMember, membersOf, scanJson, valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
-import { bodyMistake, misspelled, missing, mistake, modelMistake, present, wrongType } from "../../operations/mistakes.ts";
+import { valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
+import { missing, wrongType } from "../../operations/mistakes.ts";
+import {
+  asksForStream,
+  field,
+  inner,
+  largestInteger,
+  listed,
+  readDocument,
+  requiredList,
+  stopsExcess,
+  streamMistake,
+  toolsExcess,
+  toolType,
+} from "../../operations/request-fields.ts";
 import { messagesConversation } from "./conversation.ts";
 import { promptTokens } from "./prompt-tokens.ts";
 import { runsAtClient } from "./tool-types.ts";
@@ -12,12 +25,12 @@ export function readMessagesRequest(body: Uint8Array): ChatRequest | Failure {
   if (isFailure(prompt)) return prompt;
   const { members, tools } = prompt;
 
-  const maxTokens = maxTokensIn(body, members);
-  if (typeof maxTokens !== "number") return maxTokens;
-  const stream = field(members, "stream");
-  if (stream !== undefined && stream.kind !== "true" && stream.kind !== "false") return wrongType("stream", "a boolean");
-  const excess = stopsExcess(body, field(members, "stop_sequences"));
-  if (excess !== null) return excess;
+  // Zero asks for no answer: it only fills the prompt cache.
+  const maxTokens = largestInteger(body, members, "max_tokens", 0);
+  if (isFailure(maxTokens)) return maxTokens;
+  if (maxTokens.value === null) return missing("max_tokens");
+  const wrong = streamMistake(members) ?? stopsMistake(body, field(members, "stop_sequences"));
+  if (wrong !== null) return wrong;
 
   const hostedTools = tools.some((tool) => actsUpstream(body, tool)) || isFilled(field(members, "mcp_servers"));
   return {
@@ -28,9 +41,9 @@ export function readMessagesRequest(body: Uint8Array): ChatRequest | Failure {
     document: prompt.document,
     members,
     model: prompt.model,
-    stream: stream?.kind === "true",
+    stream: asksForStream(members),
     wantsUsage: true,
-    maxTokens,
+    maxTokens: maxTokens.value,
     maxCompletionTokens: null,
     choices: 1,
     hostedTools,
@@ -50,30 +63,17 @@ export interface PromptFacts {
 }
 
 export function readPrompt(body: Uint8Array): PromptFacts | Failure {
-  const document = scanJson(body);
-  const unreadable = bodyMistake(document);
-  if (unreadable !== null || !document.ok) return unreadable!;
-  const { members } = document;
-  const unknown = misspelled(members, decidedOn);
-  if (unknown !== null) return unknown;
-
-  const model = field(members, "model");
-  if (model === undefined) return missing("model");
-  if (model.kind !== "string") return wrongType("model", "a string");
-  const modelName = valueOf(body, model) as string;
-  const unnamable = modelMistake(modelName);
-  if (unnamable !== null) return unnamable;
-
-  const messages = field(members, "messages");
-  if (messages === undefined) return missing("messages");
-  if (messages.kind !== "array") return wrongType("messages", "an array");
-  if (messages.empty) return mistake("'messages' must hold at least one message.", "empty_array", "messages");
-
+  const read = readDocument(body, decidedOn);
+  if (isFailure(read)) return read;
+  const { document, members, model } = read;
+  const messages = requiredList(members, "messages", "message");
+  if (isFailure(messages)) return messages;
   const toolList = field(members, "tools");
   if (toolList !== undefined && toolList.kind !== "array") return wrongType("tools", "an array");
-  const tools = toolList === undefined ? [] : elementsOf(body, toolList.start, toolList.end);
-  if (tools.length > toolsMax) return tooMany("tools", tools.length, toolsMax);
-  return { document, members, model: modelName, tools, tokensEstimate: promptTokens(body, members) };
+  const tools = listed(body, toolList);
+  const excess = toolsExcess("tools", tools);
+  if (excess !== null) return excess;
+  return { document, members, model, tools, tokensEstimate: promptTokens(body, members) };
 }
 
 /** What the gateway reads of a request. */
@@ -82,29 +82,9 @@ const decidedOn: ReadonlySet<string> = new Set([
   ...["thinking", "output_config", "output_format", "mcp_servers"],
 ]);
 
-function field(members: readonly JsonMember[], key: string): JsonMember | undefined {
-  return present(lastMember(members, key));
-}
-
-/** Limits and budgets count it. Where it is repeated an upstream may read either, and the largest counts. */
-function maxTokensIn(body: Uint8Array, members: readonly JsonMember[]): number | Failure {
-  let largest: number | null = null;
-  for (const member of members) {
-    if (member.key !== "max_tokens" || member.kind === "null") continue;
-    if (member.kind !== "number") return wrongType("max_tokens", "an integer");
-    const value = valueOf(body, member) as number;
-    if (!Number.isInteger(value)) return wrongType("max_tokens", "an integer");
-    // Zero asks for no answer: it only fills the prompt cache.
-    if (value < 0) return mistake("'max_tokens' must not be negative.", "integer_below_min_value", "max_tokens");
-    largest = Math.max(largest ?? 0, value);
-  }
-  return largest ?? missing("max_tokens");
-}
-
 function actsUpstream(body: Uint8Array, tool: JsonSpan): boolean {
-  if (tool.kind !== "object") return false;
-  const type = lastMember(membersOf(body, tool.start, tool.end), "type");
-  return type?.kind === "string" && !runsAtClient(valueOf(body, type) as string);
+  const type = toolType(body, tool);
+  return type !== null && !runsAtClient(type);
 }
 
 function isFilled(member: JsonMember | undefined): boolean {
@@ -122,25 +102,7 @@ function asksForFormat(body: Uint8Array, members: readonly JsonMember[]): boolea
   return field(members, "output_format") !== undefined || inner(body, field(members, "output_config"), "format") !== undefined;
 }
 
-function inner(body: Uint8Array, member: JsonMember | undefined, key: string): JsonMember | undefined {
-  return member?.kind === "object" ? field(membersOf(body, member.start, member.end), key) : undefined;
-}
-
-function stopsExcess(body: Uint8Array, stops: JsonMember | undefined): Failure | null {
+function stopsMistake(body: Uint8Array, stops: JsonMember | undefined): Failure | null {
   if (stops === undefined) return null;
-  if (stops.kind !== "array") return wrongType("stop_sequences", "an array");
-  if (stops.end - stops.start > stopBytesMax) {
-    return mistake(`'stop_sequences' is longer than ${stopBytesMax / 1024} KiB.`, "string_above_max_length", "stop_sequences");
-  }
-  const count = elementsOf(body, stops.start, stops.end).length;
-  return count <= stopsMax ? null : tooMany("stop_sequences", count, stopsMax);
+  return stops.kind === "array" ? stopsExcess(body, stops) : wrongType("stop_sequences", "an array");
 }
-
-function tooMany(param: string, count: number, max: number): Failure {
-  return mistake(`'${param}' has ${count} elements, and may have ${max}.`, "array_above_max_length", param);
-}
-
-/** The same bounds as for chat completions: an upstream looks for every stop sequence at every token. */
-const stopsMax = 256;
-const stopBytesMax = 64 * 1024;
-const toolsMax = 1024;

@@ -232,7 +232,7 @@ describe("tools", () => {
     ],
     [
       { type: "custom", custom: { name: "c", format: { type: "grammar", grammar: { syntax: "lark", definition: "start: /a/" } } } },
-      { name: "c", description: null, parameters: null, strict: null, custom: { format: "start: /a/" } },
+      { name: "c", description: null, parameters: null, strict: null, custom: { format: "start: /a/", syntax: "lark" } },
     ],
   ])("%j", (declared, expected) => {
     expect(conversationOf(requestWith({ tools: [declared] })).tools).toEqual([expected]);
