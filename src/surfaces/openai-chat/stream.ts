@@ -83,6 +83,11 @@ export class ChunkWriter implements AnswerWriter {
   }
 
   private add(part: StreamPart): void {
+    // It may come before the answer begins, and is written at its end.
+    if (part.kind === "usage") {
+      this.usage = part.usage;
+      return;
+    }
     // Another channel that goes on with the answer begins anew; the client's answer has begun.
     this.begin(part.kind === "start" ? part : null);
     if (!goingOn.has(part.kind)) this.open = null;
@@ -101,9 +106,6 @@ export class ChunkWriter implements AnswerWriter {
         return this.addCall(part);
       case "tool_arguments":
         return this.addArguments(part.index, part.text);
-      case "usage":
-        this.usage = part.usage;
-        return;
       case "finish":
         this.finish = part.finish;
         return this.closeCalls();

@@ -218,7 +218,7 @@ describe("a stream", () => {
 
   test("that goes on with an answer of which the client has the beginning keeps its identity, and does not repeat the role", () => {
     const resumed: StreamPart = { kind: "start", id: "chatcmpl-first", model: "m1", createdSeconds: 7, resumes: true };
-    const chunks = chunksOf(streamOf([resumed, text("b"), finish]));
+    const chunks = chunksOf(streamOf([{ kind: "usage", usage }, resumed, text("b"), finish]));
     expect(chunks[0]).toMatchObject({ id: "chatcmpl-first", created: 7, model: "m1", choices: [{ delta: { content: "b" } }] });
     expect(JSON.stringify(chunks)).not.toContain("role");
   });
