@@ -79,18 +79,17 @@ export function setEvery({ body, document, members }: Scanned, key: string, text
  */
 export function removals<S extends { readonly start: number; readonly end: number }>(
   elements: readonly S[],
-  isKept: (element: S) => boolean,
+  kept: readonly S[],
 ): readonly Splice[] {
+  const keeps = new Set(kept);
   const cuts: Splice[] = [];
-  const first = elements.findIndex(isKept);
+  const first = elements.findIndex((element) => keeps.has(element));
   const [begin, last] = [elements[0], elements.at(-1)];
   if (begin === undefined || last === undefined) return cuts;
   if (first === -1) return [{ start: begin.start, end: last.end, text: "" }];
-  let before: S | null = null;
   for (const [at, element] of elements.entries()) {
     if (at === first && at > 0) cuts.push({ start: begin.start, end: element.start, text: "" });
-    if (at > first && before !== null && !isKept(element)) cuts.push({ start: before.end, end: element.end, text: "" });
-    before = element;
+    if (at > first && !keeps.has(element)) cuts.push({ start: elements[at - 1]!.end, end: element.end, text: "" });
   }
   return cuts;
 }

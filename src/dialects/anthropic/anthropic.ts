@@ -4,13 +4,13 @@ import type { Conversation, Tool } from "../../operations/conversation/conversat
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { lastMember, membersOf, valueOf, type JsonMember } from "../../operations/json.ts";
-import { setMember, splice, type Splice } from "../../operations/splice.ts";
+import { removals, setMember, splice, type Splice } from "../../operations/splice.ts";
 import type { Dialect, EncodedRequest, ErrorResponse, ExpectedStream, StreamReader, Target, UpstreamHead } from "../dialect.ts";
 import { explain } from "../errors/explain.ts";
 import { messagesApi } from "../presets.ts";
 import { conversationFor } from "../target-conversation.ts";
 import { readMessage } from "./answer.ts";
-import { foreignThinking, removals } from "./foreign-thinking.ts";
+import { foreignThinking } from "./foreign-thinking.ts";
 import { messagesUrl, ownHost, withoutVersion, type AnthropicHost } from "./hosts.ts";
 import { encodeMessages } from "./messages-body.ts";
 import { MessagesStream } from "./stream.ts";

@@ -1,7 +1,7 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import { sealedPrefix } from "../../operations/conversation/conversation.ts";
 import { elementsOf, lastMember, membersOf, valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
-import type { Splice } from "../../operations/splice.ts";
+import { removals, type Splice } from "../../operations/splice.ts";
 
 /**
  * What must be cut out of a request before it goes to an upstream that speaks this API itself: thinking that no such upstream has signed.
@@ -52,19 +52,4 @@ function isForeignValue(value: string | null): boolean {
 
 function textOf(body: Uint8Array, member: JsonMember | undefined): string | null {
   return member?.kind === "string" ? (valueOf(body, member) as string) : null;
-}
-
-/** Cuts elements out of a list of which some are kept, each with the comma that becomes superfluous. */
-export function removals<S extends { readonly start: number; readonly end: number }>(
-  elements: readonly S[],
-  kept: readonly S[],
-): readonly Splice[] {
-  const keeps = new Set(kept);
-  const first = elements.findIndex((element) => keeps.has(element));
-  const cuts: Splice[] = [];
-  if (first > 0) cuts.push({ start: elements[0]!.start, end: elements[first]!.start, text: "" });
-  for (let at = first + 1; at < elements.length; at++) {
-    if (!keeps.has(elements[at]!)) cuts.push({ start: elements[at - 1]!.end, end: elements[at]!.end, text: "" });
-  }
-  return cuts;
 }

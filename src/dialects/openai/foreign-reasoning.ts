@@ -38,8 +38,11 @@ function callCuts(body: Uint8Array, call: JsonSpan): readonly Splice[] {
 
 function memberCuts(members: readonly JsonMember[], isCut: (member: JsonMember) => boolean): readonly Splice[] {
   if (!members.some(isCut)) return none;
-  const spans = members.map((member) => ({ start: member.keyStart, end: member.end, member }));
-  return removals(spans, ({ member }) => !isCut(member));
+  const spans = members.map((member) => ({ start: member.keyStart, end: member.end, isKept: !isCut(member) }));
+  return removals(
+    spans,
+    spans.filter(({ isKept }) => isKept),
+  );
 }
 
 /** Most requests hold none, and a search for a word is all that they cost. */
