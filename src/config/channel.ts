@@ -295,8 +295,7 @@ function upstreamKeys(
   // Without a key, tokens are those of this machine.
   const needsKey = authKind === "aws" || (authKind === "key" && preset?.needsKey === true);
   if (!needsKey) return { secrets, findings: [] };
-  const variables = (preset?.environment.keyParts ?? []).filter(({ optional }) => !optional).map(({ variable }) => variable);
-  const names = variables.length > 0 && authKind === "aws" ? variables : [preset?.environment.key[0] ?? "NAME"];
+  const names = authKind === "aws" ? ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] : [preset?.environment.key[0] ?? "NAME"];
   const example = names.map((variable) => `\${${variable}}`).join(":");
   return {
     secrets,

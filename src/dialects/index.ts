@@ -1,7 +1,9 @@
 import type { Dialect } from "./dialect.ts";
 import { anthropic, anthropicOn } from "./anthropic/anthropic.ts";
-import { vertexHost } from "./anthropic/hosts.ts";
+import { bedrockHost, vertexHost } from "./anthropic/hosts.ts";
+import { explainAws } from "./bedrock/bedrock-errors.ts";
 import { bedrockConverse } from "./bedrock/converse.ts";
+import { invokedEvents } from "./bedrock/invoked-events.ts";
 import { cohere } from "./cohere/cohere.ts";
 import { deepgram } from "./deepgram/deepgram.ts";
 import { elevenlabs } from "./elevenlabs/elevenlabs.ts";
@@ -14,6 +16,7 @@ const all: readonly Dialect[] = [
   openaiResponses,
   anthropic,
   anthropicOn(vertexHost),
+  anthropicOn(bedrockHost(invokedEvents, explainAws)),
   bedrockConverse,
   cohere,
   gemini,

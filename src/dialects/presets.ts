@@ -11,6 +11,8 @@ export interface Preset {
   readonly dialect: string;
   /** May contain `{resource}` or `{region}`, which the channel then has to set. */
   readonly baseUrl: string;
+  /** The address of single regions, where it is another one; absent if there is none. */
+  readonly regions?: Readonly<Record<string, string>>;
   readonly paths: Paths;
   /** Null if the provider has no list of models: the channel then has to name them. */
   readonly modelsPath: string | null;
@@ -166,6 +168,19 @@ const awsKeyParts: NonNullable<PresetEnvironment["keyParts"]> = [
   { variable: "AWS_SESSION_TOKEN", optional: true },
 ];
 
+/** Its variables are those of another preset too, which adds the channel. */
+const noEnvironment: PresetEnvironment = { key: [], address: [], addressPath: "", region: [] };
+/** Places that are not regions have hosts of their own. */
+const vertexRegions: NonNullable<Preset["regions"]> = {
+  global: vertexUrl("aiplatform.googleapis.com", "global"),
+  us: vertexUrl("aiplatform.us.rep.googleapis.com", "us"),
+  eu: vertexUrl("aiplatform.eu.rep.googleapis.com", "eu"),
+};
+
+function vertexUrl(host: string, location: string): string {
+  return `https://${host}/v1/projects/{resource}/locations/${location}`;
+}
+
 export const presets: readonly Preset[] = [
   hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", {
     operations: [...withAudio, "embedding", "completion", "moderation", "image"],
@@ -283,6 +298,34 @@ export const presets: readonly Preset[] = [
       "models are the ids of models or inference profiles, such as `eu.amazon.nova-pro-v1:0`; " +
       "with a Bedrock API key instead of access keys, add `auth: key`",
   }),
+  hosted("bedrock-anthropic", "https://bedrock-runtime.{region}.amazonaws.com", "", {
+    dialect: "anthropic-bedrock",
+    paths: { ...defaultPaths, chatPath: "/model/{model}/invoke" },
+    forwardHeaders: messagesApi.forwardHeaders,
+    auth: "aws",
+    modelsPath: null,
+    environment: noEnvironment,
+    remark: "the Messages API on Bedrock; models are ids of models or inference profiles",
+  }),
+  hosted("vertex", vertexUrl("{region}-aiplatform.googleapis.com", "{region}"), "", {
+    dialect: "gemini",
+    paths: { ...defaultPaths, chatPath: "/publishers/google/models/{model}:generateContent" },
+    regions: vertexRegions,
+    auth: "google",
+    modelsPath: null,
+    environment: noEnvironment,
+    remark: "`resource` is the project; without a key, the service account of this machine is used",
+  }),
+  hosted("vertex-anthropic", vertexUrl("{region}-aiplatform.googleapis.com", "{region}"), "", {
+    dialect: "anthropic-vertex",
+    paths: { ...defaultPaths, chatPath: "/publishers/anthropic/models/{model}:rawPredict" },
+    forwardHeaders: messagesApi.forwardHeaders,
+    regions: vertexRegions,
+    auth: "google",
+    modelsPath: null,
+    environment: noEnvironment,
+    remark: "the Messages API on Vertex AI; `resource` is the project, and without a key, the service account of this machine is used",
+  }),
   hosted("cohere", "https://api.cohere.com", "COHERE_API_KEY", {
     dialect: "cohere",
     paths: { ...defaultPaths, chatPath: "/v2/chat" },
@@ -361,9 +404,10 @@ export function presetAddress(preset: Preset, options: PresetOptions): Omit<Addr
   const dated = options.apiVersion === null ? null : preset.dated;
   const missing = options.baseUrl === null ? optionsOf(preset).find((option) => options[option] === null) : undefined;
   if (missing !== undefined) return { missing };
-  const template = options.baseUrl ?? dated?.baseUrl ?? preset.baseUrl;
+  const regional = Object.hasOwn(preset.regions ?? {}, options.region ?? "") ? preset.regions?.[options.region ?? ""] : undefined;
+  const template = options.baseUrl ?? dated?.baseUrl ?? regional ?? preset.baseUrl;
   return {
-    baseUrl: template.replace("{resource}", options.resource ?? "").replace("{region}", options.region ?? ""),
+    baseUrl: template.replaceAll("{resource}", options.resource ?? "").replaceAll("{region}", options.region ?? ""),
     ...(dated?.paths ?? preset.paths),
     modelsPath: dated === null ? preset.modelsPath : null,
     query: dated === null ? "" : `?api-version=${encodeURIComponent(options.apiVersion ?? "")}`,

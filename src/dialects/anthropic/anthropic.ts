@@ -26,7 +26,7 @@ export function anthropicOn(host: AnthropicHost): Dialect {
     chat: {
       encode: (ask, target) =>
         ask.surface === "anthropic-messages" ? spliced(ask, target, host) : translated(ask, conversationFor(ask, target), target, host),
-      explain: explainMessages,
+      explain: host.explain ?? explainMessages,
     },
     defaults: { ...addressing, chatPath: paths.chatPath },
     models: {

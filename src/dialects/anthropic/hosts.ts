@@ -1,5 +1,6 @@
 import type { Address } from "../../channels/channel.ts";
-import type { EventDecoder, StreamReader } from "../dialect.ts";
+import type { Failure } from "../../operations/failure.ts";
+import type { ErrorResponse, EventDecoder, StreamReader } from "../dialect.ts";
 import { EventReader } from "../readers/event-reader.ts";
 
 /**
@@ -27,6 +28,8 @@ export interface AnthropicHost {
   readonly systemInside: boolean;
   /** Reads the framing of a stream. */
   readonly reader: (decoder: EventDecoder) => StreamReader;
+  /** Explains an error response, where errors are those of the host; absent where they are those of the API. */
+  readonly explain?: (response: ErrorResponse) => Failure;
 }
 
 function events(decoder: EventDecoder): StreamReader {
@@ -57,8 +60,8 @@ export const vertexHost: AnthropicHost = {
   schemas: false,
 };
 
-/** Its streams have a framing of their own: whoever serves them gives the reader. */
-export function bedrockHost(reader: AnthropicHost["reader"]): AnthropicHost {
+/** Its streams have a framing of their own, and so have its errors: whoever knows them gives the readers. */
+export function bedrockHost(reader: AnthropicHost["reader"], explain?: AnthropicHost["explain"]): AnthropicHost {
   return {
     ...ownHost,
     dialect: "anthropic-bedrock",
@@ -71,6 +74,7 @@ export function bedrockHost(reader: AnthropicHost["reader"]): AnthropicHost {
     parallelChoice: false,
     systemInside: false,
     reader,
+    ...(explain === undefined ? undefined : { explain }),
   };
 }
 

@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import Anthropic from "@anthropic-ai/sdk";
+import { generateKeyPairSync } from "node:crypto";
+import OpenAI from "openai";
+import { isSigned } from "../support/aws-signature.ts";
+import { awsEvent } from "../support/event-stream.ts";
+import { startGateway, type Gateway } from "../support/gateway.ts";
+
+setDefaultTimeout(60_000);
+
+const key = "client-key-0123456789abcdef";
+const keys = { accessKeyId: "AKIDTEST", secretAccessKey: "secret/key+0123456789", sessionToken: null, region: "eu-central-1" };
+const account = {
+  client_email: "robot@project.example",
+  private_key: generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ type: "pkcs8", format: "pem" }),
+};
+type Body = Readonly<Record<string, unknown>>;
+const asked: { path: string; beta: string | null; body: Body }[] = [];
+let server: ReturnType<typeof Bun.serve>;
+let gateway: Gateway;
+let anthropic: Anthropic;
+let openai: OpenAI;
+
+beforeAll(async () => {
+  server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: respond });
+  const base = `http://127.0.0.1:${server.port}`;
+  gateway = await startGateway({
+    config: {
+      keys: [{ name: "client", key }],
+      channels: [
+        {
+          name: "bedrock",
+          provider: "bedrock-anthropic",
+          base_url: base,
+          region: keys.region,
+          api_key: `${keys.accessKeyId}:${keys.secretAccessKey}`,
+          models: { bedrock: "eu.anthropic.claude-x-v1:0" },
+        },
+        {
+          name: "vertex",
+          provider: "vertex-anthropic",
+          base_url: `${base}/v1/projects/p/locations/global`,
+          token_url: `${base}/token`,
+          api_key: Buffer.from(JSON.stringify(account)).toString("base64"),
+          models: { vertex: "claude-x@20260101" },
+        },
+      ],
+    },
+  });
+  anthropic = new Anthropic({ apiKey: key, authToken: null, baseURL: gateway.url, maxRetries: 0 });
+  openai = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+});
+
+afterAll(async () => {
+  await gateway.stop();
+  await server.stop(true);
+});
+
+beforeEach(() => {
+  asked.length = 0;
+});
+
+async function respond(request: Request): Promise<Response> {
+  const { pathname } = new URL(request.url);
+  const bytes = new Uint8Array(await request.arrayBuffer());
+  if (pathname === "/token") return Response.json({ access_token: "issued-token", expires_in: 3600 });
+  const isBedrock = pathname.startsWith("/model/");
+  const isProven = isBedrock ? isSigned(request, bytes, keys) : request.headers.get("authorization") === "Bearer issued-token";
+  if (!isProven) return Response.json({ message: "not proven" }, { status: 403 });
+  asked.push({ path: pathname, beta: request.headers.get("anthropic-beta"), body: JSON.parse(new TextDecoder().decode(bytes)) as Body });
+  if (pathname.endsWith("/invoke") || pathname.endsWith(":rawPredict")) return Response.json(message);
+  if (!isBedrock) return new Response(sse, { headers: { "content-type": "text/event-stream" } });
+  return new Response(frames, { headers: { "content-type": "application/vnd.amazon.eventstream" } });
+}
+
+const usage = { input_tokens: 3, output_tokens: 2, cache_read_input_tokens: 4 };
+const thinking = { type: "thinking", thinking: "hm", signature: "c2lnbmF0dXJl" };
+const text = { type: "text", text: "Hello wörld" };
+const message = {
+  ...{ id: "msg_1", type: "message", role: "assistant", model: "claude-x", stop_reason: "end_turn", stop_sequence: null },
+  content: [thinking, text],
+  usage,
+};
+const events = [
+  { type: "message_start", message: { ...message, content: [], stop_reason: null } },
+  { type: "content_block_start", index: 0, content_block: { type: "thinking", thinking: "", signature: "" } },
+  { type: "content_block_delta", index: 0, delta: { type: "thinking_delta", thinking: "hm" } },
+  { type: "content_block_delta", index: 0, delta: { type: "signature_delta", signature: "c2lnbmF0dXJl" } },
+  { type: "content_block_stop", index: 0 },
+  { type: "content_block_start", index: 1, content_block: { type: "text", text: "" } },
+  { type: "content_block_delta", index: 1, delta: { type: "text_delta", text: "Hello wörld" } },
+  { type: "content_block_stop", index: 1 },
+  { type: "message_delta", delta: { stop_reason: "end_turn", stop_sequence: null }, usage: { output_tokens: 2 } },
+  { type: "message_stop" },
+];
+const sse = events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join("");
+const frames = new Uint8Array(
+  Buffer.concat(events.map((event) => awsEvent("chunk", { bytes: Buffer.from(JSON.stringify(event)).toString("base64") }))),
+);
+
+const hosts = [
+  {
+    model: "bedrock",
+    whole: "/model/eu.anthropic.claude-x-v1%3A0/invoke",
+    streamed: "/model/eu.anthropic.claude-x-v1%3A0/invoke-with-response-stream",
+    version: "bedrock-2023-05-31",
+  },
+  {
+    model: "vertex",
+    whole: "/v1/projects/p/locations/global/publishers/anthropic/models/claude-x%4020260101:rawPredict",
+    streamed: "/v1/projects/p/locations/global/publishers/anthropic/models/claude-x%4020260101:streamRawPredict",
+    version: "vertex-2023-10-16",
+  },
+];
+const question: Anthropic.MessageParam = { role: "user", content: "Hi." };
+
+describe.each(hosts)("the Messages API on $model", ({ model, whole, streamed, version }) => {
+  test("gets the client's own body, with the model in the path", async () => {
+    const answer = await anthropic.messages.create({ model, max_tokens: 100, messages: [question], metadata: { user_id: "u" } });
+    expect(answer.content).toMatchObject([thinking, text]);
+    expect(asked).toMatchObject([{ path: whole }]);
+    expect(asked[0]?.body).toEqual({ anthropic_version: version, max_tokens: 100, messages: [question], metadata: { user_id: "u" } });
+  });
+
+  test("streams, and gets its reasoning back as it was", async () => {
+    const first = await anthropic.messages.stream({ model, max_tokens: 100, messages: [question] }).finalMessage();
+    expect(first.content).toMatchObject([thinking, text]);
+    expect(first.usage).toMatchObject({ input_tokens: 3, cache_read_input_tokens: 4, output_tokens: 2 });
+    const messages = [question, { role: "assistant" as const, content: first.content }, question];
+    await anthropic.messages.stream({ model, max_tokens: 100, messages }).finalMessage();
+    expect(asked.map(({ path }) => path)).toEqual([streamed, streamed]);
+    expect(asked[1]?.body["messages"]).toMatchObject([{}, { content: [thinking, text] }, {}]);
+    expect(asked[1]?.body["stream"]).toBeUndefined();
+  });
+
+  test("serves chat completions", async () => {
+    const stream = openai.chat.completions.stream({ model, max_tokens: 100, messages: [{ role: "user", content: "Hi." }] });
+    const completion = await stream.finalChatCompletion();
+    expect(completion.choices[0]).toMatchObject({ message: { content: "Hello wörld" }, finish_reason: "stop" });
+    expect(asked[0]).toMatchObject({ path: streamed, body: { anthropic_version: version, max_tokens: 100 } });
+    expect(asked[0]?.body["model"]).toBeUndefined();
+  });
+});
+
+test("betas stand in the body on one, and in a header on the other", async () => {
+  for (const { model } of hosts) {
+    await anthropic.messages.create({ model, max_tokens: 100, messages: [question] }, { headers: { "anthropic-beta": "one,two" } });
+  }
+  expect(asked.map(({ beta, body }) => [beta, body["anthropic_beta"]])).toEqual([
+    [null, ["one", "two"]],
+    ["one,two", undefined],
+  ]);
+});
