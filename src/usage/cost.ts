@@ -30,8 +30,9 @@ export function costNanos(rates: PriceRates | null, metered: MeteredUsage | null
 }
 
 /** Whether a model is billed by tokens, not only by seconds or characters. */
-export function isByTokens({ input, cachedInput, cacheWrite, output, reasoning, audioInput, audioOutput }: PriceRates): boolean {
-  return (input ?? output ?? cachedInput ?? cacheWrite ?? reasoning ?? audioInput ?? audioOutput) !== undefined;
+export function isByTokens(rates: PriceRates): boolean {
+  const { input, cachedInput, cacheWrite, cacheWriteHour, output, reasoning, audioInput, audioOutput } = rates;
+  return (input ?? output ?? cachedInput ?? cacheWrite ?? cacheWriteHour ?? reasoning ?? audioInput ?? audioOutput) !== undefined;
 }
 
 const unknown: Cost = { nanos: null, estimated: false };
@@ -80,15 +81,18 @@ function addInput(bill: Bill, rates: PriceRates, isLong: boolean, prompt: number
   const input = (isLong ? rates.longInput : undefined) ?? rates.input;
   const cachedInput = (isLong ? rates.longCachedInput : undefined) ?? rates.cachedInput ?? input;
   const cacheWrite = (isLong ? rates.longCacheWrite : undefined) ?? rates.cacheWrite ?? input;
+  const cacheWriteHour = (isLong ? rates.longCacheWriteHour : undefined) ?? rates.cacheWriteHour ?? cacheWrite;
   const audioInput = rates.audioInput ?? input;
-  if (prompt === null) return input === 0 && cachedInput === 0 && cacheWrite === 0 && audioInput === 0;
+  if (prompt === null) return input === 0 && cachedInput === 0 && cacheWrite === 0 && cacheWriteHour === 0 && audioInput === 0;
   const audio = Math.min(countOf(metered?.audioInputTokens) ?? 0, prompt);
   const cached = Math.min(countOf(metered?.cachedTokens) ?? 0, prompt - audio);
   const written = Math.min(countOf(metered?.cacheWriteTokens) ?? 0, prompt - audio - cached);
+  const writtenHour = Math.min(countOf(metered?.cacheWriteHourTokens) ?? 0, written);
   return (
     addPart(bill, input, prompt - audio - cached - written) &&
     addPart(bill, cachedInput, cached) &&
-    addPart(bill, cacheWrite, written) &&
+    addPart(bill, cacheWrite, written - writtenHour) &&
+    addPart(bill, cacheWriteHour, writtenHour) &&
     addPart(bill, audioInput, audio)
   );
 }

@@ -19,14 +19,19 @@ export function highestRates(rates: PriceRates, request: CallRequest): PriceRate
 const cache = new WeakMap<PriceRates, PriceRates[]>();
 
 function computeHighest(rates: PriceRates, audioIn: boolean, audioOut: boolean): PriceRates {
-  const { input, cachedInput, cacheWrite, output, reasoning, longInput, longCachedInput, longCacheWrite, longOutput } = rates;
+  const { input, cachedInput, cacheWrite, cacheWriteHour, output, reasoning, longInput, longOutput } = rates;
+  const longParts = [
+    rates.longCachedInput ?? cachedInput,
+    rates.longCacheWrite ?? cacheWrite,
+    rates.longCacheWriteHour ?? cacheWriteHour ?? rates.longCacheWrite,
+  ];
   const audioInput = audioIn ? rates.audioInput : undefined;
   const audioOutput = audioOut ? rates.audioOutput : undefined;
   return {
     ...rates,
-    ...rate("input", highest(input, cachedInput, cacheWrite, audioInput)),
+    ...rate("input", highest(input, cachedInput, cacheWrite, cacheWriteHour, audioInput)),
     ...rate("output", highest(output, reasoning, audioOutput)),
-    ...rate("longInput", highest(longInput ?? input, longCachedInput ?? cachedInput, longCacheWrite ?? cacheWrite, audioInput)),
+    ...rate("longInput", highest(longInput ?? input, ...longParts, audioInput)),
     ...rate("longOutput", highest(longOutput ?? output, reasoning, audioOutput)),
   };
 }

@@ -8,6 +8,7 @@ const rateOfField = {
   input: "input",
   cached_input: "cachedInput",
   cache_write: "cacheWrite",
+  cache_write_hour: "cacheWriteHour",
   output: "output",
   reasoning: "reasoning",
   audio_input: "audioInput",
@@ -20,6 +21,7 @@ const rateOfField = {
   long_input: "longInput",
   long_cached_input: "longCachedInput",
   long_cache_write: "longCacheWrite",
+  long_cache_write_hour: "longCacheWriteHour",
   long_output: "longOutput",
 } as const satisfies Record<string, keyof PriceRates>;
 

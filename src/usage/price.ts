@@ -25,6 +25,8 @@ export interface PriceRates {
   readonly cachedInput?: number;
   /** Of the prompt tokens that were put into a cache; absent: as `input`. */
   readonly cacheWrite?: number;
+  /** Of those that stay there for an hour; absent: as `cacheWrite`. */
+  readonly cacheWriteHour?: number;
   readonly output?: number;
   /** Of the completion tokens that were reasoning; absent: as `output`. */
   readonly reasoning?: number;
@@ -37,6 +39,7 @@ export interface PriceRates {
   readonly longInput?: number;
   readonly longCachedInput?: number;
   readonly longCacheWrite?: number;
+  readonly longCacheWriteHour?: number;
   readonly longOutput?: number;
   /** Per million characters of text to be spoken. */
   readonly characters?: number;

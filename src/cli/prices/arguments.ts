@@ -24,6 +24,7 @@ const rateMeanings: { readonly [W in PriceField]: string } = {
   input: `${perMillion} prompt tokens`,
   cached_input: `${perMillion} prompt tokens read from a cache (default: as input)`,
   cache_write: `${perMillion} prompt tokens written to a cache (default: as input)`,
+  cache_write_hour: `${perMillion} prompt tokens written to a cache for an hour (default: as cache_write)`,
   output: `${perMillion} completion tokens`,
   reasoning: `${perMillion} reasoning tokens (default: as output)`,
   audio_input: `${perMillion} audio tokens of prompts (default: as input)`,
@@ -36,6 +37,7 @@ const rateMeanings: { readonly [W in PriceField]: string } = {
   long_input: `${perMillion} prompt tokens of a long prompt`,
   long_cached_input: `${perMillion} tokens of a long prompt read from a cache`,
   long_cache_write: `${perMillion} tokens of a long prompt written to a cache`,
+  long_cache_write_hour: `${perMillion} tokens of a long prompt written to a cache for an hour`,
   long_output: `${perMillion} completion tokens for a long prompt`,
 };
 

@@ -35,6 +35,15 @@ describe("the cost of tokens", () => {
     expect(nanos(rates, figures)).toBe(900 * 2000 + 100 * 500);
   });
 
+  test("counts those put there for an hour as a part of them, at their own rate or else as any other", () => {
+    const figures = { promptTokens: 1000, cacheWriteTokens: 300, cacheWriteHourTokens: 100, completionTokens: 0 };
+    expect(nanos({ ...rates, cacheWrite: 3 * dollar, cacheWriteHour: 4 * dollar }, figures)).toBe(700 * 2000 + 200 * 3000 + 100 * 4000);
+    expect(nanos({ ...rates, cacheWrite: 3 * dollar }, figures)).toBe(700 * 2000 + 300 * 3000);
+    const long = { ...rates, longAboveTokens: 500, longInput: 4 * dollar, longCacheWrite: 5 * dollar, longCacheWriteHour: 8 * dollar };
+    expect(nanos(long, figures)).toBe(700 * 4000 + 200 * 5000 + 100 * 8000);
+    expect(nanos({ ...rates, cacheWriteHour: 4 * dollar }, { ...figures, cacheWriteHourTokens: 9999 })).toBe(700 * 2000 + 300 * 4000);
+  });
+
   test("counts reasoning as a part of the completion, at its own rate or else as any other", () => {
     const figures = { promptTokens: 0, completionTokens: 1000, reasoningTokens: 900 };
     expect(nanos(rates, figures)).toBe(1000 * 8000);
@@ -170,6 +179,7 @@ describe("whatever is reported", () => {
     input: rate,
     cachedInput: rate,
     cacheWrite: rate,
+    cacheWriteHour: rate,
     output: rate,
     reasoning: rate,
     audioInput: rate,
@@ -185,6 +195,7 @@ describe("whatever is reported", () => {
       cachedTokens: size,
       reasoningTokens: size,
       cacheWriteTokens: size,
+      cacheWriteHourTokens: size,
       audioInputTokens: size,
       audioOutputTokens: size,
       audioSeconds: fc.integer({ min: 0, max: 100_000 }),
