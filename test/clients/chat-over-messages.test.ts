@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { HumanMessage, ToolMessage, type AIMessageChunk } from "@langchain/core/messages";
+import { tool as langchainTool } from "@langchain/core/tools";
+import { ChatOpenAI } from "@langchain/openai";
+import { generateText, stepCountIs, streamText, tool, type LanguageModel } from "ai";
 import OpenAI, { APIConnectionError, APIError, BadRequestError, InternalServerError } from "openai";
+import { z } from "zod";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import {
   messageEvents,
@@ -246,5 +253,66 @@ describe("over a channel of the Messages API and one of its own", () => {
     await client.chat.completions.create({ model: "back", messages: history });
     expect(JSON.stringify(native.bodies[0])).not.toContain("sluice-v1.");
     expect(native.bodies[0]).toMatchObject({ messages: [{}, { tool_calls: [{ id: "toolu_0" }] }, { tool_call_id: "toolu_0" }] });
+  });
+});
+
+describe("other clients of the chat API, over a channel that speaks the Messages API", () => {
+  const providers: Readonly<Record<string, (baseURL: string) => LanguageModel>> = {
+    "@ai-sdk/openai-compatible": (baseURL) => createOpenAICompatible({ name: "sluice", apiKey: key, baseURL, includeUsage: true })("asked"),
+    "@ai-sdk/openai": (baseURL) => createOpenAI({ apiKey: key, baseURL }).chat("asked"),
+  };
+
+  test.each(Object.entries(providers))("%s calls a tool and goes on to an answer, streamed and whole", async (name, provide) => {
+    for (const stream of [false, true]) {
+      const towns: string[] = [];
+      claude.next(answering(thinkingTurn(0)));
+      const execute = async ({ town }: { town: string }): Promise<string> => {
+        towns.push(town);
+        return "sunny";
+      };
+      const options = {
+        model: provide(`${gateway.url}/v1`),
+        prompt: "Weather?",
+        tools: { weather: tool({ inputSchema: z.object({ town: z.string() }), execute }) },
+        stopWhen: stepCountIs(3),
+      };
+      const errors: unknown[] = [];
+      const result = stream ? streamText({ ...options, onError: ({ error }) => void errors.push(error) }) : await generateText(options);
+      expect(await result.text).toBe("Hello, you.");
+      expect(await result.finishReason).toBe("stop");
+      expect(errors).toEqual([]);
+      expect(towns).toEqual(["town 0"]);
+      const [first] = await result.steps;
+      expect(first?.finishReason).toBe("tool-calls");
+      if (name.endsWith("compatible")) expect(first?.reasoningText).toBe("Thought 0.");
+      expect(first?.usage).toMatchObject({ inputTokens: 60, outputTokens: 12 });
+      expect(claude.bodies.at(-1)).toMatchObject({
+        messages: [{ role: "user" }, { role: "assistant" }, { role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_0" }] }],
+      });
+    }
+  });
+
+  test("LangChain calls a tool and goes on to an answer, streamed and whole", async () => {
+    const declared = langchainTool(() => "sunny", { name: "weather", description: "d", schema: z.object({ town: z.string() }) });
+    const chat = new ChatOpenAI({ model: "asked", apiKey: key, maxRetries: 0, configuration: { baseURL: `${gateway.url}/v1` } });
+    const model = chat.bindTools([declared]);
+    const gathered = async (chunks: AsyncIterable<AIMessageChunk>): Promise<AIMessageChunk> => {
+      let whole: AIMessageChunk | null = null;
+      for await (const chunk of chunks) whole = whole === null ? chunk : whole.concat(chunk);
+      if (whole === null) throw new Error("the stream was empty");
+      return whole;
+    };
+    for (const stream of [false, true]) {
+      claude.next(answering(thinkingTurn(0)));
+      const asked = [new HumanMessage("Weather?")];
+      const called = stream ? await gathered(await model.stream(asked)) : await model.invoke(asked);
+      expect(called.tool_calls).toMatchObject([{ id: "toolu_0", name: "weather", args: { town: "town 0" } }]);
+      expect(called.usage_metadata).toMatchObject({ input_tokens: 60, output_tokens: 12, input_token_details: { cache_read: 30 } });
+      const result = new ToolMessage({ content: "sunny", tool_call_id: "toolu_0" });
+      const answered = stream
+        ? await gathered(await model.stream([...asked, called, result]))
+        : await model.invoke([...asked, called, result]);
+      expect(answered.text).toBe("Hello, you.");
+    }
   });
 });
