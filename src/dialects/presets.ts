@@ -328,7 +328,8 @@ export const presets: readonly Preset[] = [
   }),
   hosted("cohere", "https://api.cohere.com", "COHERE_API_KEY", {
     dialect: "cohere",
-    paths: { ...defaultPaths, chatPath: "/v2/chat" },
+    operations: ["chat", "rerank"],
+    paths: { ...defaultPaths, chatPath: "/v2/chat", passthroughPaths: { ...defaultPaths.passthroughPaths, rerank: "/v2/rerank" } },
     modelsPath: "/v1/models?endpoint=chat&page_size=1000",
     environment: { key: ["COHERE_API_KEY", "CO_API_KEY"], address: [], addressPath: "", region: [] },
   }),

@@ -2,18 +2,25 @@ import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import type { Tool } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import type { PassthroughRequest } from "../../operations/passthrough/passthrough-request.ts";
+import { inputUsage } from "../../operations/passthrough/passthrough-usage.ts";
+import { splice, type Splice } from "../../operations/splice.ts";
 import type { Dialect, EncodedRequest, ErrorResponse, ExpectedStream, StreamReader, Target, UpstreamHead } from "../dialect.ts";
 import { errorBody } from "../errors/error-body.ts";
 import { explain } from "../errors/explain.ts";
+import { readList } from "../passthrough/list-answer.ts";
+import { passthroughHead } from "../passthrough/passthrough-request-head.ts";
+import { renameModel } from "../passthrough/request-splices.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { conversationFor } from "../target-conversation.ts";
 import { CohereStream, readCohere } from "./cohere-answer.ts";
 import { encodeCohere } from "./cohere-body.ts";
 
-/** The second chat API of Cohere. Every request is translated. */
+/** The second API of Cohere. Every chat is translated; rerankings have the form that others took from here. */
 export const cohere: Dialect = {
   name: "cohere",
   chat: { encode: encodeChat, explain: explainCohere },
+  rerank: { encode: encodeRerank, explain: explainCohere },
   models: {
     path: (address) => address.modelsPath,
     read: readModels,
@@ -45,6 +52,18 @@ function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure 
     clampedTo,
     voice: null,
     dropped: encoded.dropped,
+  };
+}
+
+function encodeRerank(ask: PassthroughRequest, target: Target): EncodedRequest {
+  const splices: Splice[] = [];
+  renameModel(ask, target.model, splices);
+  return {
+    request: { ...passthroughHead(ask, target), body: splice(ask.body, splices) },
+    // It is billed by the search, and reports no tokens.
+    answer: { kind: "whole", read: (body) => readList(body, "results", inputUsage) },
+    clampedTo: null,
+    voice: null,
   };
 }
 

@@ -16,7 +16,7 @@ import { speaksResponses } from "../openai-responses/models.ts";
 import { foreignReasoning } from "./foreign-reasoning.ts";
 import { listedModels } from "./listed-models.ts";
 import { openaiPassthrough } from "./passthrough.ts";
-import { clampTokens, meterStream, renameModel } from "./request-splices.ts";
+import { clampTokens, meterStream, renameModel } from "../passthrough/request-splices.ts";
 import { openaiSpeech } from "./speech.ts";
 import { OpenAiStream } from "./stream.ts";
 import { openaiTranscription } from "./transcription.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { EncodedRequest, Emissions, StreamReader, Target } from "../../../src/dialects/dialect.ts";
 import { openaiPassthrough } from "../../../src/dialects/openai/passthrough.ts";
-import { defaultPaths } from "../../../src/dialects/presets.ts";
+import { cohere } from "../../../src/dialects/cohere/cohere.ts";
+import { defaultPaths, presetNamed } from "../../../src/dialects/presets.ts";
 import type { Emission, WholeAnswer } from "../../../src/operations/emission.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
 import type { PassthroughOperation } from "../../../src/operations/operation.ts";
@@ -140,6 +141,20 @@ describe("the usage of other answers", () => {
     ],
   ] as const)("to %s is %j", (operation, body, usage) => {
     expect(answer(operation, body)).toMatchObject({ usage });
+  });
+});
+
+test("a reranking goes to the provider that the form comes from as it is", () => {
+  const cohereChannel = channel("c", { address: { ...channel("c").address, ...presetNamed("cohere")!.paths } });
+  const ask = readPassthroughRequest("rerank", Buffer.from(requests.rerank));
+  if (isFailure(ask)) throw new Error(ask.publicMessage);
+  const made = cohere.rerank!.encode(ask, targetOf({ channel: cohereChannel, model: "rerank-v3.5" }));
+  if (isFailure(made) || made.answer.kind !== "whole") throw new Error("a whole answer is expected");
+  expect(made.request.url).toBe("https://c.test/v1/v2/rerank");
+  expect(sent(made)).toBe(requests.rerank.replace('"m"', '"rerank-v3.5"'));
+  const body = '{"results":[{"index":0,"relevance_score":0.9}],"id":"x","meta":{"billed_units":{"search_units":1}}}';
+  expect(made.answer.read(Buffer.from(body), { status: 200, header: () => null })).toMatchObject({
+    usage: { promptTokens: null, completionTokens: 0 },
   });
 });
 
