@@ -351,19 +351,17 @@ describe("a format that the channel lacks", () => {
 
   stage.rows(
     "is cut off with its source, or taken over before it has begun",
-    audioFormats.flatMap((format) =>
-      (["mp3", "flac"] as const)
-        .filter((from) => from !== format)
-        .flatMap((from) =>
-          [0, 1, 12].map((kilobytes) => ({
-            label: `${from} to ${format}, ${kilobytes} KiB`,
-            format,
-            kilobytes,
-            from,
-            group: { channels: { timeouts: { first_content: "20s" }, capabilities: { speech_formats: [from] } } },
-          })),
-        ),
-    ),
+    // Each from one other: that any becomes any is proven above, and for the transcoder itself.
+    audioFormats.flatMap((format, at) => {
+      const from = format === "flac" || (format !== "mp3" && at % 2 === 0) ? ("mp3" as const) : ("flac" as const);
+      return [0, 1, 12].map((kilobytes) => ({
+        label: `${from} to ${format}, ${kilobytes} KiB`,
+        format,
+        kilobytes,
+        from,
+        group: { channels: { timeouts: { first_content: "20s" }, capabilities: { speech_formats: [from] } } },
+      }));
+    }),
     async (row, { format, kilobytes, from }) => {
       row.a.behaviour = `fault:${deathOf(kilobytes)}@${kilobytes}`;
       const reply = await speak(row, { format, timeoutMs: 30_000 });
