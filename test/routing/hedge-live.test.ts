@@ -53,7 +53,7 @@ describe.each([true, false])("F74: a slow call (stream %p)", (stream) => {
     const [loser] = rig.upstream.a.ledger.ofCall(reply.call ?? "");
     const [winner] = rig.upstream.b.ledger.ofCall(reply.call ?? "");
     await eventually("the loser is ended", () => loser?.endedBy === "client_closed");
-    expect(loser!.closedAt! - winner!.at).toBeLessThan(250);
+    expect(loser!.closedAt! - winner!.at).toBeLessThan(slowed(250));
     expect(await rig.accessLine(reply.requestId)).toMatchObject({
       state: "complete",
       channel: "b",
@@ -107,7 +107,7 @@ test("a client that leaves takes both with it", async () => {
   call.abort();
   for (const { ledger } of own.upstreams) {
     await eventually("it is ended", () => ledger.chats[0]?.endedBy === "client_closed");
-    expect(ledger.chats[0]!.closedAt! - abortedAt).toBeLessThan(250);
+    expect(ledger.chats[0]!.closedAt! - abortedAt).toBeLessThan(slowed(250));
   }
   await own.check({ abortedAt });
 });

@@ -4,6 +4,7 @@ import { estimateTokens } from "../../src/usage/token-estimate.ts";
 import type { ChatReply } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { setUp, type Rig } from "../support/rig.ts";
+import { slowed } from "../support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -353,7 +354,7 @@ describe("it is tried once", () => {
     call.abort();
     const attempt = rig.upstream.fluent.ledger.chats.at(-1)!;
     await eventually("it is ended", () => attempt.endedBy === "client_closed");
-    expect(attempt.closedAt! - abortedAt).toBeLessThan(250);
+    expect(attempt.closedAt! - abortedAt).toBeLessThan(slowed(250));
     const { requestId } = await call.reply;
     expect(await rig.accessLine(requestId)).toMatchObject({
       state: "abandoned",

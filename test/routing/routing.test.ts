@@ -548,7 +548,7 @@ describe("a channel that is full", () => {
     const waiting = await Promise.all(Array.from({ length: 5 }, () => rig.open({ model: waited.model })));
     const left = await rig.open({ model: waited.model }, { headers: { "x-request-id": "left-without-a-place" } });
     // Long enough for all of them to find it full. Whoever has not is served all the same.
-    await Bun.sleep(300);
+    await Bun.sleep(Math.min(slowed(300), 1_000));
     expect(waited.member("a").ledger.chats.length).toBe(2);
     left.abort();
     expect(await rig.accessLine("left-without-a-place")).toMatchObject({ state: "abandoned", attempts: 0 });

@@ -51,6 +51,11 @@ async function cool(model: Model, coolMs: number): Promise<ChatCall> {
   return call;
 }
 
+/** After this long, a call has been read and waits, also on a slow machine; and its channel does not serve again yet. */
+function whileWaitingMs(): number {
+  return Math.min(slowed(200), 1_500);
+}
+
 async function timed(call: Promise<ChatReply>): Promise<readonly [ChatReply, number]> {
   const fromMs = performance.now();
   return [await call, performance.now() - fromMs];
@@ -100,10 +105,10 @@ describe.concurrent("with routing.wait, while every channel cools down", () => {
   });
 
   test("a client that leaves leaves the queue: nobody is asked for it, and its receipt says so", async () => {
-    await cool("left", 1_500);
+    await cool("left", 2_500);
     const call = await rig.open({ model: "left" }, { headers: { "x-request-id": "left-while-waiting" } });
     const behind = rig.chat({ model: "left" });
-    await Bun.sleep(200);
+    await Bun.sleep(whileWaitingMs());
     call.abort();
     expect(await rig.accessLine("left-while-waiting")).toMatchObject({ state: "abandoned", attempts: 0 });
     expect((await behind).status).toBe(200);
@@ -115,7 +120,7 @@ describe.concurrent("with routing.wait, while every channel cools down", () => {
     await cool("revoked", 3_500);
     const { id, token } = await keys.make();
     const waiting = rig.chat({ model: "revoked" }, { key: token });
-    await Bun.sleep(200);
+    await Bun.sleep(whileWaitingMs());
     await keys.revoke(id);
     const [reply, tookMs] = await timed(waiting);
     expect(reply).toMatchObject({ status: 401, error: { code: "key_revoked" } });

@@ -20,6 +20,7 @@ import type { ReceiptOpening, Receipt } from "../../src/usage/receipt.ts";
 import { engines, freshDataDir, freshPostgresUrl, postgresServer } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { sampleOpening, sampleReceipt } from "../support/journal-receipts.ts";
+import { slowed } from "../support/slowed.ts";
 
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
@@ -510,6 +511,6 @@ describe.each(engines)("the thread on $name", (engine) => {
     }
     await drain.idle();
     // Writing two thousand receipts to a store takes far longer than this.
-    expect(longest.sort((one, other) => one - other)[10]!).toBeLessThan(10);
+    expect(longest.sort((one, other) => one - other)[10]!).toBeLessThan(slowed(10));
   });
 });

@@ -5,6 +5,7 @@ import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat, openChat, RawConnection, rawRequest, RawResponse, sseEvents, type ChatOptions } from "../support/client.ts";
 import { faults } from "../support/faults.ts";
 import { refusedUrl } from "../support/refused-port.ts";
+import { slowed } from "../support/slowed.ts";
 import { makeCertificates } from "../support/tls.ts";
 
 let chaos: Chaos;
@@ -207,7 +208,7 @@ describe("a client that leaves", () => {
       call.abort();
       await chaos.ledger.settled();
       expect(lastAttempt().endedBy).toBe("client_closed");
-      expect((lastAttempt().closedAt ?? 0) - leftAt).toBeLessThan(50);
+      expect((lastAttempt().closedAt ?? 0) - leftAt).toBeLessThan(slowed(50));
       expect((await call.reply).response.aborted).toBe(true);
     },
   );
