@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { startGateway, type Gateway } from "../support/gateway.ts";
+import { SigningUpstream } from "../support/signing-upstream.ts";
 import { ThinkingUpstream } from "../support/thinking-upstream.ts";
 
 setDefaultTimeout(60_000);
@@ -19,6 +20,7 @@ const turns = 5;
 
 let first: ThinkingUpstream;
 let second: ThinkingUpstream;
+let signing: SigningUpstream;
 let directory: string;
 let gateways: Gateway[];
 
@@ -29,13 +31,15 @@ const config = () => ({
   ],
   channels: [
     { name: "first", base_url: first.url, api_key: "sk-up", models: ["m", "failing"], tier: 1 },
-    { name: "second", base_url: second.url, api_key: "sk-up", models: ["failing"], tier: 2 },
+    { name: "second", base_url: second.url, api_key: "sk-up", models: ["failing", "moving"], tier: 2 },
+    { name: "signing", provider: "anthropic", base_url: signing.url, api_key: "sk-up", models: ["claude-sonnet-5", "moving"], tier: 1 },
   ],
 });
 
 beforeAll(async () => {
   first = new ThinkingUpstream("first");
   second = new ThinkingUpstream("second");
+  signing = new SigningUpstream();
   directory = mkdtempSync(join(tmpdir(), "sluice-loops-"));
   gateways = [await startGateway({ config: config(), directory }), await startGateway({ config: config(), directory })];
 });
@@ -45,6 +49,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
   await first.close();
   await second.close();
+  await signing.close();
 });
 
 /** Each turn has another gateway, and from the third on the first of them is a new process. */
@@ -81,10 +86,15 @@ async function messagesLoop(
   return messages;
 }
 
-async function responsesLoop(model: string, streamed: boolean): Promise<OpenAI.Responses.ResponseInputItem[]> {
+async function responsesLoop(
+  model: string,
+  streamed: boolean,
+  beforeTurn: (turn: number) => void = () => {},
+): Promise<OpenAI.Responses.ResponseInputItem[]> {
   const input: OpenAI.Responses.ResponseInputItem[] = [{ role: "user", content: "Look around." }];
   const tools: OpenAI.Responses.Tool[] = [{ type: "function", name: "look", parameters: { type: "object" }, strict: false }];
   for (let turn = 1; turn <= turns; turn++) {
+    beforeTurn(turn);
     const { url } = await gatewayOf(turn);
     const client = new OpenAI({ apiKey: clientKey, baseURL: `${url}/v1`, maxRetries: 0 });
     const ask: OpenAI.Responses.ResponseCreateParamsNonStreaming = {
@@ -101,6 +111,28 @@ async function responsesLoop(model: string, streamed: boolean): Promise<OpenAI.R
     for (const call_id of calls) input.push({ type: "function_call_output", call_id, output: `seen ${turn}` });
   }
   return input;
+}
+
+async function chatLoop(
+  model: string,
+  streamed: boolean,
+  beforeTurn: (turn: number) => void = () => {},
+): Promise<OpenAI.ChatCompletionMessageParam[]> {
+  const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "Look around." }];
+  const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "look", parameters: { type: "object" } } }];
+  for (let turn = 1; turn <= turns; turn++) {
+    beforeTurn(turn);
+    const { url } = await gatewayOf(turn);
+    const client = new OpenAI({ apiKey: clientKey, baseURL: `${url}/v1`, maxRetries: 0 });
+    const ask = { model, messages, tools, reasoning_effort: "high", max_completion_tokens: 20_000 } as const;
+    const answer = streamed ? await client.chat.completions.stream(ask).finalChatCompletion() : await client.chat.completions.create(ask);
+    const { message } = answer.choices[0]!;
+    messages.push(message);
+    const calls = message.tool_calls ?? [];
+    expect(calls.length).toBe(turn < turns ? 1 : 0);
+    for (const { id } of calls) messages.push({ role: "tool", tool_call_id: id, content: `seen ${turn}` });
+  }
+  return messages;
 }
 
 describe("reasoning survives a loop of tools, over a restart and two gateways", () => {
@@ -125,6 +157,31 @@ describe("reasoning survives a loop of tools, over a restart and two gateways", 
   });
 });
 
+describe("signed reasoning survives a loop of tools, over a restart and two gateways", () => {
+  test.each([false, true])("for the Messages client over its own API, as it is (streamed: %p)", async (streamed) => {
+    signing.forget();
+    expect(JSON.stringify(await messagesLoop("claude-sonnet-5", streamed))).not.toContain("sluice-v1.");
+    expect(signing.complaints).toEqual([]);
+    expect(signing.bodies).toHaveLength(turns);
+  });
+
+  test.each([false, true])("for the Responses client over the Messages API (streamed: %p)", async (streamed) => {
+    signing.forget();
+    const items = await responsesLoop("claude-sonnet-5", streamed);
+    expect(signing.complaints).toEqual([]);
+    expect(signing.bodies).toHaveLength(turns);
+    expect(JSON.stringify(items).match(/"encrypted_content":"sluice-v1\./g)).toHaveLength(turns);
+  });
+
+  test.each([false, true])("for the chat client over the Messages API (streamed: %p)", async (streamed) => {
+    signing.forget();
+    const messages = await chatLoop("claude-sonnet-5", streamed);
+    expect(signing.complaints).toEqual([]);
+    expect(signing.bodies).toHaveLength(turns);
+    expect(JSON.stringify(messages)).toContain("sluice-v1.");
+  });
+});
+
 describe("reasoning that was sealed", () => {
   test("is not sent to another provider after a failover, and the loop goes on", async () => {
     first.forget();
@@ -135,6 +192,21 @@ describe("reasoning that was sealed", () => {
     expect(second.complaints).toEqual([]);
     expect(second.bodies.join("")).not.toContain("first thinks");
     expect(second.bodies.join("")).not.toContain("sluice-v1.");
+  });
+
+  test.each([
+    ["chat", chatLoop],
+    ["Responses", responsesLoop],
+  ] as const)("by a provider with another API is not sent to one that speaks chat completions either: %s", async (_, loop) => {
+    signing.forget();
+    second.forget();
+    // Of a stream whose bytes pass, the chat client keeps only the last piece of a thought.
+    await loop("moving", loop === responsesLoop, (turn) => (signing.broken = turn >= 3));
+    signing.broken = false;
+    expect(signing.complaints).toEqual([]);
+    expect(second.complaints).toEqual([]);
+    expect(second.received).toBe(3);
+    for (const foreign of ["In turn", "signed==", "sluice-v1."]) expect(second.bodies.join("")).not.toContain(foreign);
   });
 
   test.each<[string, (signature: string) => string]>([
