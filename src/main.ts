@@ -1,9 +1,11 @@
-import { readFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
 import { operatorTokenProblem } from "./admin/login/operator-token.ts";
 import type { App, AppOptions } from "./app/app.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
 import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
+import type { ChannelsRequest } from "./cli/channels/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
 import type { StoreRequest } from "./cli/command-registry.ts";
 import { holdHangup, type EarlyHangup } from "./cli/process/early-hangup.ts";
@@ -18,7 +20,7 @@ import { providerVariables, settingsFromEnvironment } from "./config/environment
 import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/command.ts";
-import { listenOverrides, overridden } from "./config/overrides.ts";
+import { channelTestSettings, listenOverrides, overridden } from "./config/overrides.ts";
 import { loadConfig, renderProblem, type Loaded, type Settings } from "./config/load.ts";
 import { nearest } from "./config/findings/nearest.ts";
 import { StorageError } from "./gateway/storage.ts";
@@ -44,6 +46,9 @@ switch (invocation.command) {
     break;
   case "store":
     await store(invocation.config ?? environmentFile(), invocation.request);
+    break;
+  case "channels":
+    await channels(invocation.config ?? environmentFile(), invocation.request);
     break;
   case "import": {
     // Imported here because no other command needs it.
@@ -116,6 +121,44 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
   // Imported here because no other command needs it.
   const { runModels } = await import("./cli/models/models.ts");
   process.exitCode = await runModels(request, { dataDir: result.settings.dataDir, env: process.env, nearest });
+}
+
+async function channels(file: string | null, request: ChannelsRequest): Promise<void> {
+  const result = await read(file);
+  if (!result.ok) {
+    for (const problem of result.problems) console.error(renderProblem(file, problem));
+    process.exitCode = configExitCode;
+    return;
+  }
+  const { settings } = result;
+  // Imported here because no other command needs it.
+  const { runChannels } = await import("./cli/channels/command.ts");
+  const exitCode = await runChannels(request, {
+    names: settings.channels.map(({ name }) => name),
+    nearest,
+    start: async (name) => {
+      const dataDir = mkdtempSync(join(tmpdir(), "sluice-channels-test-"));
+      const token = `channels-test-${crypto.randomUUID()}`;
+      const app = await openApp(channelTestSettings(settings, name, token, dataDir), {
+        log: new Log((bytes) => bytes.length, "error"),
+        engineEnvironment: engineEnvironment(process.env),
+        masterKey: null,
+        adminToken: null,
+        version: manifest.version,
+        workers: 1,
+        // It neither greets nor opens the admin API.
+        isLeader: false,
+      });
+      const url = await app.start({ configFile: file, variables: providerVariables });
+      const stop = async (): Promise<void> => {
+        await app.stop(false);
+        rmSync(dataDir, { recursive: true, force: true });
+      };
+      return { url, key: token, nowMs: () => performance.now(), stop };
+    },
+  });
+  // A gateway that was stopped still has timers.
+  process.exit(exitCode);
 }
 
 async function store(file: string | null, request: StoreRequest): Promise<void> {

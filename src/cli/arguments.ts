@@ -3,6 +3,7 @@ import { addAccounts } from "./accounts/arguments.ts";
 import { addAudit } from "./audit/arguments.ts";
 import { addBackup } from "./backup/arguments.ts";
 import { addImport, type ImportRequest } from "./import/arguments.ts";
+import { addChannels, type ChannelsRequest } from "./channels/arguments.ts";
 import type { StoreRequest } from "./command-registry.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
@@ -15,6 +16,7 @@ export type Invocation =
   | { readonly command: "models"; readonly config: string | null; readonly request: ModelsRequest }
   | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest }
   | { readonly command: "import"; readonly request: ImportRequest }
+  | { readonly command: "channels"; readonly config: string | null; readonly request: ChannelsRequest }
   | { readonly command: "help"; readonly text: string }
   | { readonly command: "version"; readonly text: string }
   | { readonly command: "usage-error"; readonly text: string; readonly exitCode: typeof usageExitCode };
@@ -126,6 +128,9 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   };
   for (const add of [addKeys, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, onRequest });
 
+  addChannels(program, (config, request) => {
+    invocation = { command: "channels", config, request };
+  });
   addImport(program, (request) => {
     invocation = { command: "import", request };
   });

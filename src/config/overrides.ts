@@ -1,3 +1,4 @@
+import { readKey } from "./key.ts";
 import { parseListen, portBehind, portMax, type Listen } from "./listen.ts";
 import type { Settings } from "./settings.ts";
 
@@ -41,3 +42,18 @@ export function overridden(settings: Settings, { listen, admin }: ListenOverride
 }
 
 const adminPort = 4401;
+
+/** The settings of a gateway that has one channel, a key for the test and no data of its own. */
+export function channelTestSettings(settings: Settings, channel: string, token: string, dataDir: string): Settings {
+  const { key } = readKey({ name: "channels-test", key: token, long_audio: "off", long_input: "off" }, ["keys", 0], 0);
+  return {
+    ...settings,
+    listen: { host: "127.0.0.1", port: 0 },
+    admin: null,
+    store: "sqlite",
+    state: "memory",
+    dataDir,
+    channels: settings.channels.filter(({ name }) => name === channel),
+    keys: [key],
+  };
+}

@@ -1,0 +1,45 @@
+import { Option, type Command } from "commander";
+import { type Operation, operationSpecs } from "../../operations/operation.ts";
+import { configOption, jsonOption } from "../command-registry.ts";
+
+/** A command on the channels of the configuration. */
+export interface ChannelsRequest {
+  readonly act: "test";
+  readonly name: string;
+  /** As clients name it; null: the first model of each operation. */
+  readonly model: string | null;
+  /** Null: all but those that are expensive. */
+  readonly operations: readonly Operation[] | null;
+  readonly json: boolean;
+}
+
+export function addChannels(program: Command, onRequest: (config: string | null, request: ChannelsRequest) => void): void {
+  const channels = program.command("channels").description("try the channels of the configuration").addHelpText("after", channelsExamples);
+  channels
+    .command("test")
+    .description("make one small real call for each operation of a channel, and report how it went")
+    .argument("<name>", "the name of the channel")
+    .option("-m, --model <model>", "the model to ask for (default: the first of each operation)")
+    .addOption(
+      new Option("-o, --operations <operations...>", "the operations to try (default: all but images, which cost the most)").choices(
+        Object.keys(operationSpecs),
+      ),
+    )
+    .option(...jsonOption)
+    .option(...configOption)
+    .addHelpText("after", channelsExamples)
+    .action((name: string, options: { model?: string; operations?: Operation[]; json?: boolean; config?: string }) => {
+      const { model = null, operations = null, json = false, config = null } = options;
+      onRequest(config, { act: "test", name, model, operations, json });
+    });
+}
+
+const channelsExamples = `
+Examples:
+  sluice channels test main                               every operation of the channel
+  sluice channels test main --model fast --operations chat
+  sluice channels test main --operations image            images are tried only if they are named
+
+The calls are real and cost a little. They are made by this command itself: the gateway does not have to run, and neither
+limits nor receipts of a running one are touched. Channels of the store are tested through the admin API.
+`;
