@@ -21,7 +21,7 @@ import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/command.ts";
 import { channelTestSettings, listenOverrides, overridden } from "./config/overrides.ts";
-import { loadConfig, renderProblem, type Loaded, type Settings } from "./config/load.ts";
+import { loadConfig, readSecretFile, renderProblem, type Loaded, type Settings } from "./config/load.ts";
 import { nearest } from "./config/findings/nearest.ts";
 import { StorageError } from "./gateway/storage.ts";
 import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
@@ -90,7 +90,7 @@ function environmentFile(): string | null {
 async function read(file: string | null): Promise<Loaded> {
   const nofile = openFilesMax();
   const models = await localModels();
-  if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models });
+  if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models, readSecretFile });
   const text = await readFileText(file);
   if (typeof text !== "string") return { ok: false, problems: [text] };
   return loadConfig({ path: file, text, env: process.env, nofile, localModels: models });

@@ -1,5 +1,6 @@
 import { optionsOf, presets, type Preset, type PresetEnvironment } from "../dialects/presets.ts";
 import type { LocalModel } from "../channels/channel.ts";
+import type { ReadSecretFile } from "./channel.ts";
 import type { Environment } from "./interpolate.ts";
 import { defaultDataDir } from "./schema.ts";
 import { normalise } from "./normalise.ts";
@@ -30,7 +31,9 @@ export const localVariable = "SLUICE_EMBEDDED";
 
 /** The variables that add a channel if they are set. */
 export const providerVariables: readonly string[] = presets.flatMap(({ environment, needsKey }) =>
-  needsKey ? [...environment.key, ...(environment.keyParts ?? []).slice(0, 1).map(({ variable }) => variable)] : environment.address,
+  needsKey
+    ? [...environment.key, ...(environment.keyParts ?? []).slice(0, 1).map(({ variable }) => variable), ...(environment.keyFile ?? [])]
+    : environment.address,
 );
 
 /**
@@ -42,12 +45,15 @@ export function settingsFromEnvironment({
   nofile,
   nowMs,
   localModels = () => [],
+  readSecretFile = () => null,
 }: {
   readonly env: Environment;
   readonly nofile: number;
   readonly nowMs?: number;
   /** The models that can run on this machine; none by default. */
   readonly localModels?: (dataDir: string) => readonly LocalModel[];
+  /** Reads a file with a key; none can be read by default. */
+  readonly readSecretFile?: ReadSecretFile;
 }): EnvironmentSettings {
   const dataDir = defaultDataDir;
   const entries: Record<string, unknown>[] = [];
@@ -73,7 +79,7 @@ export function settingsFromEnvironment({
   const clientKey = valueOf(env, clientKeyVariable);
   const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
   const document = { value: { channels: entries, keys }, lineOf: () => null };
-  const normalised = normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile: () => null, localModels });
+  const normalised = normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile, localModels });
   // There is no file with lines to name, so problems name the variable.
   const byVariable = (problem: Problem): Problem => ({ ...problem, path: variableAt(problem.path, found) });
   if (!normalised.ok) return { ok: false, problems: normalised.problems.map(byVariable), lookedFor: providerVariables };
@@ -94,16 +100,27 @@ type ProviderEntry =
 
 function providerEntry(preset: Preset, env: Environment): ProviderEntry {
   const { environment } = preset;
-  const key = firstSet(env, environment.key) ?? joinedKey(env, environment);
+  const own = firstSet(env, environment.key);
+  const joined = own === null ? joinedKey(env, environment) : null;
+  const file = own === null && joined === null ? firstSet(env, environment.keyFile ?? []) : null;
+  const key = own ?? joined ?? file;
+  const resource = firstSet(env, environment.resource ?? []);
   const address = firstSet(env, environment.address);
   const region = firstSet(env, environment.region);
   const trigger = preset.needsKey ? key : address;
   if (trigger === null) return null;
   const options = optionsOf(preset);
+  const lacksAddress = environment.address.length > 0 ? address === null : options.includes("resource") && resource === null;
+  const lacksRegion = options.includes("region") && region === null;
+  // These variables are set for other programs as well: alone, they do not mean that a channel is wanted.
+  if (own === null && key !== null && (lacksAddress || lacksRegion)) return null;
   if (environment.address.length > 0 && address === null) return { variable: trigger.name, lacks: environment.address };
   if (options.includes("region") && region === null) return { variable: trigger.name, lacks: environment.region };
   const entry: Record<string, unknown> = { name: preset.name, provider: preset.name };
-  if (key !== null) entry["api_key"] = key.value;
+  if (file !== null) entry["api_key_file"] = file.value;
+  else if (key !== null) entry["api_key"] = key.value;
+  if (joined !== null && environment.keyPartsAuth !== undefined) entry["auth"] = environment.keyPartsAuth;
+  if (resource !== null && address === null && options.includes("resource")) entry["resource"] = resource.value;
   if (region !== null && options.includes("region")) entry["region"] = region.value;
   if (address !== null) entry["base_url"] = baseUrlOf(address.value, preset);
   if (preset.modelsPath === null) entry["models"] = "*";

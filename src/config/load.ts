@@ -68,7 +68,7 @@ const emptyFile = {
 /** Far more than any key needs, so that a wrong path does not fill the memory. */
 const secretBytesMax = 64 * 1024;
 
-function readSecretFile(path: string): string | null {
+export function readSecretFile(path: string): string | null {
   try {
     const file = statSync(path);
     return file.isFile() && file.size <= secretBytesMax ? readFileSync(path, "utf8") : null;

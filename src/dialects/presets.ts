@@ -86,6 +86,11 @@ export interface PresetEnvironment {
   readonly region: readonly string[];
   /** Variables that together are its key, joined by colons. */
   readonly keyParts?: readonly { readonly variable: string; readonly optional: boolean }[];
+  /** How the channel authenticates with those, where it is not as usual. */
+  readonly keyPartsAuth?: AuthKind;
+  /** Variables with the path of a file that holds the key. */
+  readonly keyFile?: readonly string[];
+  readonly resource?: readonly string[];
 }
 
 /** What signatures and access tokens of the clouds are made for. */
@@ -133,20 +138,24 @@ export const withoutReasoning = /^(?:gpt-[34]|chatgpt-|gpt-\d+(?:\.\d+)?-chat)/;
 export interface ModelFamily {
   readonly mark: string;
   /** How reasoning is requested; null: it cannot be. */
-  readonly reasoning: "thinking" | "reasoning_effort" | "reasoning_config" | null;
+  readonly reasoning: "thinking" | "reasoning_effort" | "reasoning" | "reasoning_config" | null;
   /** It takes marks of what to cache. */
   readonly cachePoints: boolean;
   /** It takes `top_k` among its own fields. */
   readonly topK: boolean;
+  /** The settings that it refuses. */
+  readonly refuses: readonly ("temperature" | "top_p" | "stop")[];
 }
 
-export const modelFamilies: readonly ModelFamily[] = [
-  { mark: "anthropic.", reasoning: "thinking", cachePoints: true, topK: true },
-  { mark: "amazon.nova", reasoning: "reasoning_config", cachePoints: true, topK: false },
-  { mark: "openai.", reasoning: "reasoning_effort", cachePoints: false, topK: false },
-];
+export const unknownFamily: ModelFamily = { mark: "", reasoning: null, cachePoints: false, topK: false, refuses: [] };
 
-export const unknownFamily: ModelFamily = { mark: "", reasoning: null, cachePoints: false, topK: false };
+export const modelFamilies: readonly ModelFamily[] = [
+  { ...unknownFamily, mark: "anthropic.", reasoning: "thinking", cachePoints: true, topK: true },
+  { ...unknownFamily, mark: "amazon.nova-2", reasoning: "reasoning_config", cachePoints: true },
+  { ...unknownFamily, mark: "amazon.nova", cachePoints: true },
+  { ...unknownFamily, mark: "openai.gpt-oss", reasoning: "reasoning_effort", refuses: ["stop"] },
+  { ...unknownFamily, mark: "openai.", reasoning: "reasoning", refuses: ["temperature", "top_p", "stop"] },
+];
 
 /** How channels of the Messages API are addressed, wherever it is served. */
 export const messagesApi = {
@@ -228,6 +237,8 @@ export const presets: readonly Preset[] = [
     },
     environment: {
       key: ["AZURE_OPENAI_API_KEY"],
+      keyParts: ["AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"].map((variable) => ({ variable, optional: false })),
+      keyPartsAuth: "entra",
       address: ["AZURE_OPENAI_ENDPOINT"],
       addressPath: "/openai/v1",
       region: [],
@@ -313,7 +324,12 @@ export const presets: readonly Preset[] = [
     regions: vertexRegions,
     auth: "google",
     modelsPath: null,
-    environment: noEnvironment,
+    environment: {
+      ...noEnvironment,
+      keyFile: ["GOOGLE_APPLICATION_CREDENTIALS"],
+      resource: ["GOOGLE_CLOUD_PROJECT"],
+      region: ["GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"],
+    },
     remark: "`resource` is the project; without a key, the service account of this machine is used",
   }),
   hosted("vertex-anthropic", vertexUrl("{region}-aiplatform.googleapis.com", "{region}"), "", {

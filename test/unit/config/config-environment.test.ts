@@ -49,6 +49,55 @@ describe("without a file", () => {
     expect(ready({ GOOGLE_API_KEY: "second" }).found.map(({ variable }) => variable)).toEqual(["GOOGLE_API_KEY"]);
   });
 
+  test("keys of a cloud become a channel that signs, with the session of temporary ones", () => {
+    const keys = { AWS_ACCESS_KEY_ID: "AKID", AWS_SECRET_ACCESS_KEY: "secret", AWS_REGION: "eu-west-1" };
+    const { settings, found } = ready(keys);
+    expect(found).toEqual([{ channel: "bedrock-converse", variable: "AWS_ACCESS_KEY_ID" }]);
+    expect(settings.channels).toMatchObject([
+      { auth: { kind: "aws", region: "eu-west-1" }, address: { baseUrl: "https://bedrock-runtime.eu-west-1.amazonaws.com" } },
+    ]);
+    expect([...settings.secrets.values()]).toEqual(["AKID:secret:"]);
+    expect([...ready({ ...keys, AWS_SESSION_TOKEN: "session" }).settings.secrets.values()]).toEqual(["AKID:secret:session"]);
+  });
+
+  test("an application becomes a channel with tokens, and a key goes before it", () => {
+    const application = {
+      AZURE_TENANT_ID: "t",
+      AZURE_CLIENT_ID: "c",
+      AZURE_CLIENT_SECRET: "s",
+      AZURE_OPENAI_ENDPOINT: "https://r.example",
+    };
+    const { settings } = ready(application);
+    expect(settings.channels).toMatchObject([{ name: "azure-openai", auth: { kind: "entra" } }]);
+    expect([...settings.secrets.values()]).toEqual(["t:c:s"]);
+    const keyed = ready({ ...application, AZURE_OPENAI_API_KEY: "k" }).settings;
+    expect(keyed.channels[0]?.auth).toBeUndefined();
+    expect([...keyed.secrets.values()]).toEqual(["k"]);
+  });
+
+  test("the file of a service account becomes a channel of its project", () => {
+    const env = { GOOGLE_APPLICATION_CREDENTIALS: "/account.json", GOOGLE_CLOUD_PROJECT: "mine", GOOGLE_CLOUD_LOCATION: "global" };
+    const account = { client_email: "robot@project.example", private_key: "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n" };
+    const readSecretFile = (path: string): string | null => (path === "/account.json" ? JSON.stringify(account, null, 2) : null);
+    const result = settingsFromEnvironment({ env, nofile: 20_000, readSecretFile });
+    if (!result.ok) throw new Error(JSON.stringify(result.problems));
+    expect(result.settings.channels).toMatchObject([
+      {
+        name: "vertex",
+        auth: { kind: "google" },
+        address: { baseUrl: "https://aiplatform.googleapis.com/v1/projects/mine/locations/global" },
+      },
+    ]);
+  });
+
+  test("credentials of a cloud alone mean nothing: other programs use them too", () => {
+    const { settings, warnings } = ready({
+      ...{ AWS_ACCESS_KEY_ID: "AKID", AWS_SECRET_ACCESS_KEY: "secret", GOOGLE_APPLICATION_CREDENTIALS: "/account.json" },
+      ...{ AZURE_TENANT_ID: "t", AZURE_CLIENT_ID: "c", AZURE_CLIENT_SECRET: "s" },
+    });
+    expect([settings.channels, warnings]).toEqual([[], []]);
+  });
+
   test("a provider that needs a second variable gives no channel and says which is missing", () => {
     const { settings, warnings } = ready({ AZURE_OPENAI_API_KEY: "k", AWS_BEARER_TOKEN_BEDROCK: "k" });
     expect(settings.channels).toEqual([]);
