@@ -84,13 +84,22 @@ export function converseUsage(value: unknown): MeteredUsage | null {
   if (input === null && output === null) return null;
   const read = count(usage?.["cacheReadInputTokens"]);
   const written = count(usage?.["cacheWriteInputTokens"]);
+  const hour = writtenForAnHour(usage?.["cacheDetails"]);
   return {
     promptTokens: input === null ? null : input + (read ?? 0) + (written ?? 0),
     completionTokens: output,
     cachedTokens: read,
     reasoningTokens: null,
     ...(written === null ? undefined : { cacheWriteTokens: written }),
+    ...(written === null || hour === 0 ? undefined : { cacheWriteHourTokens: Math.min(hour, written) }),
   };
+}
+
+/** What is kept for an hour costs more than what is kept for five minutes. */
+function writtenForAnHour(details: unknown): number {
+  if (!Array.isArray(details)) return 0;
+  const kept = (details as readonly unknown[]).map(objectOf).filter((one) => /1h/i.test(textOf(one?.["ttl"])));
+  return kept.reduce((sum, one) => sum + (count(one?.["inputTokens"]) ?? 0), 0);
 }
 
 function count(value: unknown): number | null {

@@ -45,11 +45,16 @@ export function encodeConverse(conversation: Conversation, options: ConverseOpti
   if (isFailure(messages)) return messages;
   if (outputFormat?.kind === "json") system.push({ text: jsonInstruction });
 
+  const taken = <T>(name: ModelFamily["refuses"][number], value: T | null): T | null => {
+    if (value === null || !options.family.refuses.includes(name)) return value;
+    dropped.add(name);
+    return null;
+  };
   const inference = present({
     maxTokens: options.maxOutputTokens === null ? null : Math.max(1, options.maxOutputTokens),
-    temperature: sampling.temperature === null ? null : Math.min(1, sampling.temperature),
-    topP: sampling.topP,
-    stopSequences: nonEmpty(stop.filter((text) => text.trim() !== "")),
+    temperature: taken("temperature", sampling.temperature === null ? null : Math.min(1, sampling.temperature)),
+    topP: taken("top_p", sampling.topP),
+    stopSequences: taken("stop", nonEmpty(stop.filter((text) => text.trim() !== ""))),
   });
   if (sampling.temperature !== null && sampling.temperature > 1) dropped.add("temperature");
   const additional = { ...topK(sampling.topK, options.family, dropped), ...reasoningFields(conversation, options, dropped) };
@@ -280,10 +285,15 @@ function reasoningFields({ reasoning }: Conversation, { family, maxOutputTokens 
       return thinking(reasoning, maxOutputTokens);
     case "reasoning_effort":
       return { reasoning_effort: levelOf(reasoning) };
-    case "reasoning_config":
-      return effort === "none"
-        ? { reasoningConfig: { type: "disabled" } }
-        : { reasoningConfig: { type: "enabled", maxReasoningEffort: levelOf(reasoning) } };
+    case "reasoning":
+      return { reasoning: { effort: effort === "none" ? "none" : levelOf(reasoning) } };
+    case "reasoning_config": {
+      if (effort === "none") return { reasoningConfig: { type: "disabled" } };
+      const level = levelOf(reasoning);
+      // The highest level refuses a bound on the output, which costs the client more than the level.
+      const bounded = level === "high" && maxOutputTokens !== null ? "medium" : level;
+      return { reasoningConfig: { type: "enabled", maxReasoningEffort: bounded } };
+    }
     case null:
       // Not to reason is what such a model does anyway.
       if (effort !== "none") dropped.add("reasoning_effort");

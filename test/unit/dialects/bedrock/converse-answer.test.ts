@@ -54,6 +54,15 @@ describe("a whole Converse answer", () => {
     expect(finish).toBe("tool_calls");
   });
 
+  test("counts what is cached for an hour apart, as it costs more", () => {
+    const cacheDetails = [
+      { inputTokens: 5, ttl: "5m" },
+      { inputTokens: 15, ttl: "1h" },
+    ];
+    const { usage } = whole(answered([], { usage: { inputTokens: 1, outputTokens: 2, cacheWriteInputTokens: 20, cacheDetails } }));
+    expect(usage).toMatchObject({ promptTokens: 21, cacheWriteTokens: 20, cacheWriteHourTokens: 15 });
+  });
+
   test.each([
     ["end_turn", "stop"],
     ["stop_sequence", "stop"],
@@ -200,6 +209,14 @@ describe("a Converse stream", () => {
     const after = stream([start, text("a"), awsException(type, "no")]);
     expect(after.failure).toMatchObject({ kind: "interrupted" });
     expect(after.parts).toEqual([started, { kind: "text", text: "a" }]);
+  });
+
+  test("with an exception as the service was recorded to send it is a failure", () => {
+    const recorded =
+      "AAAA3QAAAGfHkZB6DTptZXNzYWdlLXR5cGUHAAlleGNlcHRpb24POmV4Y2VwdGlvbi10eXBlBwAZbW9kZWxTdHJlYW1FcnJvckV4Y2VwdGlvbg06Y29udGVudC10" +
+      "eXBlBwAQYXBwbGljYXRpb24vanNvbnsibWVzc2FnZSI6Ik1vZGVsIFN0cmVhbSBFcnJvciIsIm9yaWdpbmFsU3RhdHVzQ29kZSI6NTAwLCJvcmlnaW5hbE1lc3Nh" +
+      "Z2UiOiJUaGUgbW9kZWwgc3RyZWFtIGZhaWxlZC4ifVczQxM=";
+    expect(stream([Buffer.from(recorded, "base64")]).failure).toMatchObject({ kind: "overloaded" });
   });
 
   test("with an error of the transport is a failure", () => {

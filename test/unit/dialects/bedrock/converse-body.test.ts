@@ -211,6 +211,13 @@ describe("a conversation becomes a Converse request", () => {
     );
   });
 
+  test("without the settings that the model refuses, which are reported", () => {
+    const sampling = { ...emptyConversation.sampling, temperature: 0.5, topP: 0.9 };
+    const { body, dropped } = encoded({ turns: [hi], sampling, stop: ["END"] }, { maxOutputTokens: 10, family: familyOf("openai.m") });
+    expect(body["inferenceConfig"]).toEqual({ maxTokens: 10 });
+    expect([...dropped].toSorted()).toEqual(["stop", "temperature", "top_p"]);
+  });
+
   test("or is refused where log probabilities are asked for", () => {
     const sampling = { ...emptyConversation.sampling, topLogprobs: 2 };
     expect(encodeConverse({ ...emptyConversation, turns: [hi], sampling }, plain)).toMatchObject({
@@ -237,8 +244,13 @@ describe("a conversation becomes a Converse request", () => {
     ["us.anthropic.m", effort("low"), { thinking: { type: "adaptive" }, output_config: { effort: "low" } }],
     ["anthropic.m", effort("low", 2000), { thinking: { type: "enabled", budget_tokens: 2000 } }],
     ["anthropic.m", effort("low", 90_000), { thinking: { type: "enabled", budget_tokens: 7999 } }],
-    ["amazon.nova-2-lite", effort("max"), { reasoningConfig: { type: "enabled", maxReasoningEffort: "high" } }],
-    ["openai.m", effort("low"), { reasoning_effort: "low" }],
+    ["amazon.nova-2-lite", effort("low"), { reasoningConfig: { type: "enabled", maxReasoningEffort: "low" } }],
+    // With a bound on the output, the highest level is refused.
+    ["amazon.nova-2-lite", effort("max"), { reasoningConfig: { type: "enabled", maxReasoningEffort: "medium" } }],
+    ["amazon.nova-2-lite", effort("none"), { reasoningConfig: { type: "disabled" } }],
+    ["openai.gpt-oss-120b-1:0", effort("low"), { reasoning_effort: "low" }],
+    ["us.openai.m", effort("max"), { reasoning: { effort: "high" } }],
+    ["openai.m", effort("none"), { reasoning: { effort: "none" } }],
     ["meta.m", effort("none"), undefined],
   ] as const)("with reasoning as %s takes it for %j", (model, reasoning, expected) => {
     const { body, dropped } = encoded({ turns: [hi], reasoning }, { maxOutputTokens: 8000, family: familyOf(model) });
