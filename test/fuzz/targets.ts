@@ -5,6 +5,7 @@ import { httpResponseTarget } from "./http-response.ts";
 import { jsonTarget } from "./json.ts";
 import { messagesTarget } from "./messages.ts";
 import { multipartTarget } from "./multipart.ts";
+import { passthroughTarget } from "./passthrough.ts";
 import { responsesTarget } from "./responses.ts";
 import type { FuzzTarget } from "./target.ts";
 
@@ -13,6 +14,7 @@ export const fuzzTargets: readonly FuzzTarget[] = [
   jsonTarget,
   chatTarget,
   messagesTarget,
+  passthroughTarget,
   responsesTarget,
   httpRequestTarget,
   httpResponseTarget,

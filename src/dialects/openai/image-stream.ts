@@ -10,6 +10,7 @@ import { parseUntrusted } from "../untrusted.ts";
  * ends before its first complete image is cut off.
  */
 export class ImageStream implements EventDecoder {
+  readonly keepsNames = true;
   private completed = 0;
   private hasOutput = false;
   private ended = false;
@@ -23,7 +24,7 @@ export class ImageStream implements EventDecoder {
   read(event: SseEvent): readonly Emission[] | Failure {
     if (this.ended) return none;
     if (event.data.startsWith("[DONE]")) return this.end(event.frame);
-    const value = parseUntrusted(event.data, event.frame, "data: ".length, -2);
+    const value = parseUntrusted(event.data, event.frame, dataAt(event), -2);
     if (typeof value !== "object" || value === null) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
     const { type, error, usage } = value as ImageEvent;
     if ((error !== undefined && error !== null) || type === "error") return this.broken(explainInBand(error ?? value));
@@ -50,6 +51,13 @@ export class ImageStream implements EventDecoder {
     return this.hasOutput ? failure("interrupted", cause.detail, { status: cause.status, upstreamWords: cause.upstreamWords }) : cause;
   }
 }
+
+/** Where the data of an event begins in its frame. */
+function dataAt({ name, frame }: SseEvent): number {
+  return "data: ".length + (name === "" ? 0 : frame.indexOf(lineFeed) + 1);
+}
+
+const lineFeed = 0x0a;
 
 interface ImageEvent {
   readonly type?: unknown;

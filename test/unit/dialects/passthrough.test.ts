@@ -206,6 +206,14 @@ describe("images that are streamed", () => {
   const partial = 'data: {"type":"image_generation.partial_image","b64_json":"AA","partial_image_index":0}\n\n';
   const completed = 'data: {"type":"image_generation.completed","b64_json":"AAAA","usage":{"input_tokens":5,"output_tokens":9}}\n\n';
 
+  test("keep the names of their events, and are read the same with them, however large they are", () => {
+    const large = completed.replace("AAAA", "A".repeat(100_000));
+    const body = `event: image_generation.partial_image\n${partial}event: image_generation.completed\n${large}`;
+    const emissions = emitted(streamOf("image", streamedRequests.image), body);
+    expect(emissions.map((one) => ("frame" in one && one.frame !== null ? Buffer.from(one.frame).toString() : "")).join("")).toBe(body);
+    expect(emissions.map(({ kind }) => kind)).toEqual(["delta", "delta", "usage", "end"]);
+  });
+
   test("pass as they come, and are counted", () => {
     const emissions = emitted(streamOf("image", streamedRequests.image), partial + completed);
     expect(emissions).toMatchObject([
