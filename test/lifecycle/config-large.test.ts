@@ -1,4 +1,3 @@
-// Needs: alone. It makes promises about real time.
 import { describe, expect, test } from "bun:test";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,3 @@
-// Needs: alone. It makes promises about real time.
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { Follower } from "../../src/gateway/follower.ts";

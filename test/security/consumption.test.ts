@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for its own calls, which are few; a request may take a tenth of a second to be read.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { readChatRequest } from "../../src/operations/chat/chat-request.ts";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. It mostly waits for a disk, and a flush may take a second.
 import { afterAll, expect, test } from "bun:test";
 import fc from "fast-check";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
