@@ -343,6 +343,69 @@ describe("an upstream that breaks off", () => {
   });
 });
 
+describe("an answer in the Responses API that breaks off, where another channel has the same model", () => {
+  const text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all. The fox goes on.";
+  const items = [reasoning("enc-1", "Foxes."), message(text)];
+  let world: Gateway;
+
+  beforeAll(async () => {
+    const model = { api: "responses", models: ["m"] };
+    world = await startGateway({
+      config: {
+        keys: [{ name: "client", key }],
+        channels: [
+          { name: "first", base_url: upstream.url, ...model },
+          { name: "second", base_url: reserve.url, tier: 2, ...model },
+        ],
+      },
+    });
+  });
+
+  afterAll(async () => {
+    await world.kill();
+  });
+
+  const client = (): OpenAI => new OpenAI({ apiKey: key, baseURL: `${world.url}/v1`, maxRetries: 0 });
+  const events = responseEvents(items);
+  const count = (type: string, delta?: string): number =>
+    events.findIndex((event) => event.type === type && (delta ?? event["delta"]) === event["delta"]);
+
+  test("goes on there as the same response, with the reasoning of the first", async () => {
+    upstream.next(answering(items, {}, count("response.output_text.delta", " do") + 1));
+    reserve.next(answering([message(text)]));
+    const stream = client().responses.stream({ model: "m", input: "x" });
+    const types: string[] = [];
+    let last = -1;
+    let streamed = "";
+    for await (const event of stream) {
+      expect(event.sequence_number).toBe(last + 1);
+      last = event.sequence_number;
+      types.push(event.type);
+      if (event.type === "response.output_text.delta") streamed += event.delta;
+    }
+    const answer = await stream.finalResponse();
+    expect([streamed, answer.output_text]).toEqual([text, text]);
+    expect(answer).toMatchObject({ id: "resp_1", status: "completed" });
+    expect(answer.output).toMatchObject([
+      { id: "rs_1", encrypted_content: "enc-1" },
+      { id: "msg_1", type: "message" },
+    ]);
+    expect(types.filter((type) => type === "response.created" || type === "response.completed")).toEqual([
+      "response.created",
+      "response.completed",
+    ]);
+    expect(reserve.bodies).toHaveLength(1);
+  });
+
+  test("is told as a failure where an item is half told that another channel cannot complete", async () => {
+    upstream.next(answering(items, {}, count("response.reasoning_summary_text.delta") + 1));
+    const types: string[] = [];
+    for await (const event of client().responses.stream({ model: "m", input: "x" })) types.push(event.type);
+    expect(types.at(-1)).toBe("response.failed");
+    expect(reserve.bodies).toEqual([]);
+  });
+});
+
 describe("an upstream that refuses", () => {
   const errors = [
     [400, { message: "Invalid value: 'x'.", type: "invalid_request_error", param: "input", code: "invalid_value" }, 400],

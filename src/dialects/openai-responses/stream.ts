@@ -7,6 +7,7 @@ import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
 import { troubleIn } from "./answer.ts";
 import { argumentsOf, finishOf, isCall, textOf, thoughtOf, usageOf, wordsOf, type DeclaredTools } from "./items.ts";
+import { ItemProgress } from "./item-progress.ts";
 import { EventParts } from "./stream-parts.ts";
 
 /**
@@ -17,6 +18,8 @@ export class ResponsesStream implements EventDecoder {
   readonly keepsNames = true;
   /** The id of the response. */
   private id = "";
+  private sequence = -1;
+  private readonly progress = new ItemProgress();
   private hasOutput = false;
   private ended = false;
   /** The places in the output whose text was told by deltas: the whole item is not counted again. */
@@ -65,18 +68,20 @@ export class ResponsesStream implements EventDecoder {
     if (output !== null) this.hasOutput = true;
     const plain = { kind: "delta", frame, output, text, finishes: false } as const;
     const looked = unsaid === "" ? plain : { ...plain, unsaid };
-    if (this.parts === null) return [this.placed(looked, value)];
+    if (this.parts === null) return [this.placed(looked, type, value)];
     const parts = this.parts.read(type, value);
     return parts === null ? this.broken(tooManyItems) : [{ ...looked, frame: nothing, parts }];
   }
 
-  /** With the number of the event, for an error that may follow it. */
-  private placed<Delta extends object>(
-    delta: Delta,
-    { sequence_number: sequence, response }: JsonObject,
-  ): Delta & { readonly place?: StreamPlace } {
+  /** With the number of the event and what is complete, for an error or for another channel that may follow it. */
+  private placed<Delta extends object>(delta: Delta, type: string, value: JsonObject): Delta & { readonly place: StreamPlace } {
+    const { sequence_number: sequence, response } = value;
     if (isJsonObject(response)) this.id = textOf(response["id"]) || this.id;
-    return this.id === "" || typeof sequence !== "number" ? delta : { ...delta, place: { id: this.id, sequence } };
+    this.progress.read(type, value);
+    // Some upstreams number no events. Nobody can go on in the middle of a stream whose client counts on nothing.
+    const isKnown = this.id !== "" && typeof sequence === "number";
+    this.sequence = typeof sequence === "number" ? sequence : this.sequence + 1;
+    return { ...delta, place: { id: this.id, sequence: this.sequence, resume: isKnown ? this.progress.point : null } };
   }
 
   /** The last event carries the usage and says why the response ended. Its type decides, whatever the status in it. */

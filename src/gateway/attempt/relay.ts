@@ -59,8 +59,11 @@ export class Relay implements OutputSource {
 
   /** Whether another channel continues the stream. */
   private async goesOn(cause: Failure): Promise<boolean> {
-    const successor = this.rescue === null || this.ended ? null : await this.rescue.takeOver(cause);
+    const { rescue, nativePlace } = this;
+    if (rescue === null || this.ended || (nativePlace !== null && nativePlace.resume == null)) return false;
+    const successor = await rescue.takeOver(cause);
     if (successor === null) return false;
+    if (nativePlace !== null && successor.translated) this.writer().resume?.(nativePlace, rescue.text);
     // The call ended while the other channel was asked.
     if (this.ended) successor.abandon(failure("client_gone", "the call had ended before another channel went on with it"));
     this.stream = successor;

@@ -67,6 +67,11 @@ export class Rescue {
     return new JoinedStream(successor, identity, text);
   }
 
+  /** The words of the answer so far. */
+  get text(): string {
+    return this.said.text;
+  }
+
   /** A takeover is no longer possible or needed. */
   end(): void {
     if (this.succeed === null) return;

@@ -1,5 +1,6 @@
 import type { ChatRequest } from "../chat/chat-request.ts";
 import type { Failure } from "../failure.ts";
+import type { JsonObject } from "../json.ts";
 import type { ChatAnswer, StreamPart } from "./answer-parts.ts";
 import type { Part, SurfaceName } from "./conversation.ts";
 
@@ -39,6 +40,16 @@ export interface StreamPlace {
   readonly id: string;
   /** The number of the last event. */
   readonly sequence: number;
+  /** How a writer can go on from here with what another channel says; null where it cannot. */
+  readonly resume?: ResumePoint | null;
+}
+
+/** What a client has of an answer that consists of items, and that is passed to it as it comes. */
+export interface ResumePoint {
+  /** The items that are complete. */
+  readonly items: readonly JsonObject[];
+  /** The message whose text is being written, which is the next item; null between two items. */
+  readonly message: { readonly id: string } | null;
 }
 
 /** What an answer says beyond what the upstream said. */
@@ -65,6 +76,8 @@ export interface AnswerWriter {
   readonly type: string;
   /** What was written last; absent where events have no numbers. */
   readonly place?: StreamPlace | null;
+  /** Goes on with an answer that was not written here so far. `text`: what there is of the message that is being written. */
+  resume?(place: StreamPlace, text: string): void;
   /** The frames of the next parts, in order; empty where they say nothing that the client sees yet. */
   write(parts: readonly StreamPart[]): Uint8Array;
   /** The frames that end a stream that was complete. */

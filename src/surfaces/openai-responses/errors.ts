@@ -12,7 +12,7 @@ export function errorBody({ message, type, param, code }: SurfaceFailure): Uint8
 export function errorFrame(failure: SurfaceFailure, requestId: string, place: StreamPlace | null = null): Uint8Array {
   const response = {
     // The official client refuses the event of another response than the one that began.
-    id: place?.id ?? `resp_${requestId}`,
+    id: place?.id || `resp_${requestId}`,
     object: "response",
     created_at: 0,
     status: "failed",

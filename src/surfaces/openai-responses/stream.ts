@@ -45,10 +45,26 @@ export class ResponsesWriter implements AnswerWriter {
   private finish: Finish = { reason: "stop", stopSequence: null };
   private usage: MeteredUsage | null = null;
 
-  constructor(private readonly context: AnswerContext) {}
+  /** The id of the response. */
+  private id: string;
+
+  constructor(private readonly context: AnswerContext) {
+    this.id = responseId(context);
+  }
 
   get place(): StreamPlace | null {
-    return this.begun ? { id: responseId(this.context), sequence: this.sequence - 1 } : null;
+    return this.begun ? { id: this.id, sequence: this.sequence - 1 } : null;
+  }
+
+  resume({ id, sequence, resume }: StreamPlace, text: string): void {
+    if (this.begun || resume == null) return;
+    this.begun = true;
+    this.id = id;
+    this.sequence = sequence + 1;
+    this.output.push(...resume.items);
+    this.items = resume.items.length;
+    if (resume.message === null) return;
+    this.open = { kind: "text", id: resume.message.id, index: this.items++, text, call: null, signature: null };
   }
 
   write(parts: readonly StreamPart[]): Uint8Array {
@@ -64,7 +80,7 @@ export class ResponsesWriter implements AnswerWriter {
     this.closeCalls();
     this.ended = true;
     const { model, finish, usage } = this;
-    const response = responseObject(this.context, { model, output: this.output, finish, usage, status: null });
+    const response: Item = { ...responseObject(this.context, { model, output: this.output, finish, usage, status: null }), id: this.id };
     this.event(response["status"] === "incomplete" ? "response.incomplete" : "response.completed", { response });
     return this.takeFrames();
   }
@@ -189,7 +205,7 @@ export class ResponsesWriter implements AnswerWriter {
       ...text,
     });
     this.event("response.content_part.done", { ...placeOf(item), content_index: 0, part });
-    this.done(item.index, messageItem(this.context, item.index, "completed", [part]));
+    this.done(item.index, { ...messageItem(this.context, item.index, "completed", [part]), id: item.id });
   }
 
   private closeThought(item: OpenItem): void {

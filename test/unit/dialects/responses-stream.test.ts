@@ -273,6 +273,30 @@ test("shows all of the reasoning where an upstream does", () => {
   ]);
 });
 
+test("another channel can go on with a text, but not with an item that is half told or where events have no numbers", () => {
+  const events = responseEvents([reasoning("enc", "Hm."), message("Yes, it is.")]);
+  const placeAfter = (type: string, shown: typeof events): unknown => {
+    const at = shown.findIndex((event) => event["type"] === type) + 1;
+    const { emissions } = play([eventStream(shown.slice(0, at))], null);
+    const last = emissions.at(-1);
+    return last !== undefined && "place" in last ? last.place : null;
+  };
+  const done = [reasoning("enc", "Hm.")];
+  expect(placeAfter("response.created", events)).toEqual({ id: "resp_1", sequence: 0, resume: { items: [], message: null } });
+  expect(placeAfter("response.reasoning_summary_text.delta", events)).toMatchObject({ resume: null });
+  expect(placeAfter("response.output_item.done", events)).toMatchObject({ resume: { items: done, message: null } });
+  expect(placeAfter("response.output_text.delta", events)).toMatchObject({
+    id: "resp_1",
+    resume: { items: done, message: { id: "msg_1" } },
+  });
+  expect(placeAfter("response.output_text.done", events)).toMatchObject({ resume: null });
+  expect(placeAfter("response.content_part.done", events)).toMatchObject({ resume: null });
+  const unnumbered = events.map((event) => ({ ...event, sequence_number: undefined }));
+  expect(placeAfter("response.output_text.delta", unnumbered)).toEqual({ id: "resp_1", sequence: 9, resume: null });
+  const nameless = events.map((event) => ({ ...event, response: undefined }));
+  expect(placeAfter("response.output_text.delta", nameless)).toMatchObject({ id: "", resume: null });
+});
+
 test("a tool that runs at the upstream is output: what it does is not to be done twice", () => {
   const events = [
     { type: "response.created", response: response([]) },
