@@ -8,6 +8,7 @@ import { multipartTarget } from "./multipart.ts";
 import { passthroughTarget } from "./passthrough.ts";
 import { responsesTarget } from "./responses.ts";
 import type { FuzzTarget } from "./target.ts";
+import { upstreamStreamsTarget } from "./upstream-streams.ts";
 
 /** Everything that reads bytes of others. `npm test` tries each for a moment, `npm run fuzz` for as long as it is told. */
 export const fuzzTargets: readonly FuzzTarget[] = [
@@ -16,6 +17,7 @@ export const fuzzTargets: readonly FuzzTarget[] = [
   messagesTarget,
   passthroughTarget,
   responsesTarget,
+  upstreamStreamsTarget,
   httpRequestTarget,
   httpResponseTarget,
   multipartTarget,
