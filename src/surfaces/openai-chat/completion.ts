@@ -5,7 +5,7 @@ import type { AnswerContext } from "../../operations/conversation/surface.ts";
 import { lastMember, type JsonObject } from "../../operations/json.ts";
 import { present } from "../../operations/mistakes.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
-import { callExtra, reasoningDetails, sealedOf } from "./reasoning.ts";
+import { callExtra, reasoningDetails, sealedOf, type SealedThought } from "./reasoning.ts";
 
 /** The body of a complete answer. */
 export function completionBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
@@ -33,7 +33,6 @@ const encoder = new TextEncoder();
 
 function messageOf({ parts }: ChatAnswer, calls: readonly ToolCallPart[], context: AnswerContext): JsonObject {
   const thought = joinedText(parts, "reasoning");
-  const sealed = parts.map((part) => (isSigned(part) ? sealedOf(part, context) : "")).filter((data) => data !== "");
   const text = joinedText(parts, "text");
   const refusal = joinedText(parts, "refusal");
   return {
@@ -41,7 +40,7 @@ function messageOf({ parts }: ChatAnswer, calls: readonly ToolCallPart[], contex
     content: text === "" && (calls.length > 0 || refusal !== "") ? null : text,
     refusal: refusal === "" ? null : refusal,
     ...(thought === "" ? undefined : { reasoning_content: thought }),
-    ...reasoningDetails(sealed),
+    ...reasoningDetails(sealedIn(parts, context)),
     ...callsField(calls, context),
   };
 }
@@ -50,7 +49,20 @@ function joinedText(parts: ChatAnswer["parts"], kind: "text" | "refusal" | "reas
   return parts.map((part) => (part.kind === kind ? part.text : "")).join("");
 }
 
-/** The signature of a call has a place of its own. */
+/** Without the signatures of calls, which have a place of their own. */
+function sealedIn(parts: ChatAnswer["parts"], context: AnswerContext): readonly SealedThought[] {
+  const sealed: SealedThought[] = [];
+  let characters = 0;
+  let calls = 0;
+  for (const part of parts) {
+    if (part.kind === "text") characters += part.text.length;
+    if (part.kind === "tool_call") calls++;
+    const data = isSigned(part) ? sealedOf(part, context) : "";
+    if (data !== "") sealed.push({ data, characters, calls });
+  }
+  return sealed;
+}
+
 function isSigned(part: Part): boolean {
   return (part.kind === "reasoning" && part.signature !== null) || (part.kind === "text" && part.signature !== undefined);
 }

@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { FieldReader } from "../field-reader.ts";
 import type { Uncarried } from "../uncarried.ts";
 import { contentParts, spokenParts, type ContentPart } from "./content.ts";
-import { callSignature, reasoningParts } from "./reasoning.ts";
+import { callSignature, reasoningText, sealedThoughts, withSealed } from "./reasoning.ts";
 import { unsupported } from "./unsupported.ts";
 
 /**
@@ -61,7 +61,12 @@ export class MessageReader {
     const spoken = spokenParts(message, path, fields);
     const refusal = fields.optionalText(message["refusal"], `${path}.refusal`) ?? "";
     const isRefused = refusal !== "" && !spoken.some(({ kind }) => kind === "refusal");
-    const parts: Part[] = [...reasoningParts(message), ...spoken, ...(isRefused ? [{ kind: "refusal", text: refusal } as const] : [])];
+    const thought = reasoningText(message);
+    const parts: Part[] = [
+      ...(thought === null ? [] : [thought]),
+      ...spoken,
+      ...(isRefused ? [{ kind: "refusal", text: refusal } as const] : []),
+    ];
     this.reference(message, spoken.length > 0, path);
     for (const [number, value] of fields.optionalList(message["tool_calls"], `${path}.tool_calls`).entries()) {
       const place = `${path}.tool_calls.${number}`;
@@ -73,7 +78,7 @@ export class MessageReader {
     if (legacy !== null && !parts.some(({ kind }) => kind === "tool_call")) {
       parts.push(this.call({ function: legacy }, `call_${index}_0`, path));
     }
-    return parts;
+    return withSealed(parts, sealedThoughts(message));
   }
 
   /** An answer in audio is named by its id, and only the provider that gave it knows what was said. */

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../operations/json.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { JsonProgress } from "../json-progress.ts";
 import { callHead, completionId, finishReason, usageObject } from "./completion.ts";
-import { reasoningDetails, sealedOf } from "./reasoning.ts";
+import { reasoningDetails, sealedOf, type SealedThought } from "./reasoning.ts";
 
 /**
  * A call of the answer. The first one of the queue is on its way to the client; what the others are made of waits in them, because clients
@@ -41,7 +41,8 @@ export class ChunkWriter implements AnswerWriter {
   /** The thought or the text that is not closed yet: a signature that follows is sealed with it. */
   private open: { readonly kind: "text" | "reasoning"; text: string; readonly isSummary: boolean } | null = null;
   /** What is sealed of the answer. It is sent at once: the official client keeps only the last piece of a field that it does not know. */
-  private readonly sealed: string[] = [];
+  private readonly sealed: SealedThought[] = [];
+  private characters = 0;
   private finish: Finish = { reason: "stop", stopSequence: null };
   private usage: MeteredUsage | null = null;
 
@@ -132,6 +133,7 @@ export class ChunkWriter implements AnswerWriter {
 
   private addText(kind: "text" | "reasoning", text: string, isSummary: boolean): void {
     if (text === "") return;
+    if (kind === "text") this.characters += text.length;
     if (this.context.seal !== null) {
       if (this.open?.kind !== kind || this.open.isSummary !== isSummary) this.open = { kind, text: "", isSummary };
       this.open.text += text;
@@ -142,7 +144,7 @@ export class ChunkWriter implements AnswerWriter {
   private sign(part: Extract<StreamPart, { kind: "reasoning_signature" | "text_signature" }>): void {
     const data = sealedOf(this.signed(part), this.context);
     this.open = null;
-    if (data !== "") this.sealed.push(data);
+    if (data !== "") this.sealed.push({ data, characters: this.characters, calls: this.callCount });
   }
 
   private signed(part: Extract<StreamPart, { kind: "reasoning_signature" | "text_signature" }>): Part {

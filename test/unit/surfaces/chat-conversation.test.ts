@@ -18,6 +18,12 @@ const text = (text: string): object => ({ type: "text", text });
 const textPart = (text: string): Part => ({ kind: "text", text });
 const call = (id: string, name = "f", args = "{}"): object => ({ id, type: "function", function: { name, arguments: args } });
 const callPart = (id: string, name = "f", args = "{}"): Part => ({ kind: "tool_call", id, name, arguments: args });
+const sealedPart = (id: string): Part => ({
+  kind: "reasoning",
+  text: "",
+  signature: { dialect: "sluice", data: `sluice-v1.${id}` },
+  redacted: true,
+});
 const resultPart = (callId: string, ...content: readonly string[]): Part => ({
   kind: "tool_result",
   callId,
@@ -153,6 +159,19 @@ describe("an earlier answer", () => {
       ],
     ],
     [{ tool_calls: [{ ...call("1"), extra_content: { google: { thought_signature: "of another" } } }] }, [callPart("1")]],
+    [
+      {
+        content: "abcd",
+        tool_calls: [call("1"), call("2")],
+        reasoning_details: ["at-1-0", "at-2-0", "at-9-0", "at-4-1", "at-4-9", "nowhere"].map((id) => ({
+          ...{ type: "reasoning.encrypted", id, data: `sluice-v1.${id}` },
+        })),
+      },
+      [
+        ...[textPart("a"), sealedPart("at-1-0"), textPart("b"), sealedPart("at-2-0"), textPart("cd"), sealedPart("at-9-0")],
+        ...[callPart("1"), sealedPart("at-4-1"), callPart("2"), sealedPart("at-4-9"), sealedPart("nowhere")],
+      ],
+    ],
     [
       { tool_calls: [{ ...call("1"), extra_content: { google: { thought_signature: "sluice-v1.c" } } }] },
       [{ kind: "tool_call", id: "1", name: "f", arguments: "{}", signature: { dialect: "sluice", data: "sluice-v1.c" } }],

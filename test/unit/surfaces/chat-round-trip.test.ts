@@ -2,8 +2,11 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { encodeChatBody } from "../../../src/dialects/openai/chat-body.ts";
 import { usualQuirks } from "../../../src/dialects/presets.ts";
+import type { StreamPart } from "../../../src/operations/conversation/answer-parts.ts";
+import type { Part } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
-import { askOf, conversationOf } from "../../support/chat-surface.ts";
+import { askOf, chunksOf, contextOf, conversationOf, surface } from "../../support/chat-surface.ts";
+import { joinedBytes } from "../../support/messages.ts";
 import { anyText, numRuns } from "../../support/properties.ts";
 
 /**
@@ -201,3 +204,70 @@ test("whatever a client writes is a conversation or a failure, and nothing is th
     { numRuns: numRuns(1000) },
   );
 });
+
+/** An answer with thoughts between its texts and its calls, which come after them. */
+const answered: fc.Arbitrary<readonly Part[]> = fc
+  .tuple(fc.array(fc.option(words), { maxLength: 5 }), fc.array(fc.boolean(), { maxLength: 4 }))
+  .map(([texts, calls]) => {
+    const parts: Part[] = [];
+    const think = (): void => void parts.push({ kind: "reasoning", text: `t${parts.length}`, signature: { dialect: "other", data: "s" } });
+    for (const text of texts) {
+      if (text === null) think();
+      // Two texts in a row are one.
+      else if (parts.at(-1)?.kind !== "text") parts.push({ kind: "text", text });
+    }
+    for (const isCall of calls) {
+      if (isCall) parts.push({ kind: "tool_call", id: `c${parts.length}`, name: "f", arguments: "{}" });
+      else think();
+    }
+    return parts;
+  });
+
+test("what was sealed of an answer comes back at its place, whole and streamed", () => {
+  fc.assert(
+    fc.property(answered, (parts) => {
+      const sealed: Part[] = [];
+      const context = contextOf({}, { seal: (part) => `sluice-v1.${sealed.push(part) - 1}` });
+      const answer = {
+        id: null,
+        model: null,
+        createdSeconds: null,
+        parts,
+        finish: { reason: "stop", stopSequence: null },
+        usage: null,
+      } as const;
+      const whole = JSON.parse(new TextDecoder().decode(surface.whole(answer, context))) as { choices: { message: object }[] };
+      const writer = surface.writer(context);
+      const deltas = chunksOf(joinedBytes([writer.write(parts.flatMap(streamed)), writer.end()])).map(
+        (chunk) => (chunk["choices"] as { delta: Record<string, unknown> }[])[0]!.delta,
+      );
+      const { reasoning_details } = deltas.find((delta) => "reasoning_details" in delta) ?? {};
+      for (const message of [whole.choices[0]!.message, { ...whole.choices[0]!.message, reasoning_details }]) {
+        const messages = [{ role: "user", content: "x" }, message];
+        const returned = conversationOf({ model: "m", messages }).turns[1]?.parts ?? [];
+        const opened = returned.flatMap((part): readonly Part[] => {
+          if (part.kind !== "reasoning") return part.kind === "text" && part.text === "" ? [] : [part];
+          return part.signature === null ? [] : [sealed[Number(part.signature.data.slice("sluice-v1.".length))]!];
+        });
+        expect(opened).toEqual([...parts]);
+      }
+    }),
+    { numRuns: numRuns(300) },
+  );
+});
+
+function streamed(part: Part, index: number): readonly StreamPart[] {
+  switch (part.kind) {
+    case "text":
+      return [{ kind: "text", text: part.text }];
+    case "reasoning":
+      return [
+        { kind: "reasoning", text: part.text },
+        { kind: "reasoning_signature", signature: part.signature!, redacted: false },
+      ];
+    case "tool_call":
+      return [{ kind: "tool_call", index, id: part.id, name: part.name }];
+    default:
+      return [];
+  }
+}

@@ -168,8 +168,8 @@ describe("a stream", () => {
       { kind: "tool_call", index: 0, id: "", name: "f", signature },
       finish,
     ];
-    const encrypted = (number: number, index: number): object => ({
-      ...{ type: "reasoning.encrypted", data: `sluice-v1.${number}`, format: "sluice-v1", index },
+    const encrypted = (index: number, id: string): object => ({
+      ...{ type: "reasoning.encrypted", data: `sluice-v1.${index}`, id, format: "sluice-v1", index },
     });
     expect(outline(parts, context)).toEqual([
       ...[{ reasoning_content: "h" }, { reasoning_content: "m" }, { reasoning_content: "sum" }, { content: "a" }, { content: "b" }],
@@ -182,7 +182,7 @@ describe("a stream", () => {
         ],
       },
       continued(0, "{}"),
-      { reasoning_details: [0, 1, 2, 3].map((number) => encrypted(number, number)) },
+      { reasoning_details: [encrypted(0, "at-0-0"), encrypted(1, "at-0-0"), encrypted(2, "at-0-0"), encrypted(3, "at-2-0")] },
       "tool_calls",
     ]);
     expect(sealed).toEqual([
@@ -340,7 +340,7 @@ describe("a whole answer", () => {
       ],
       {
         ...{ role: "assistant", content: null, refusal: null, reasoning_content: "hm" },
-        reasoning_details: [{ type: "reasoning.encrypted", data: "sluice-v1.reasoning", format: "sluice-v1", index: 0 }],
+        reasoning_details: [{ type: "reasoning.encrypted", data: "sluice-v1.reasoning", id: "at-0-0", format: "sluice-v1", index: 0 }],
         tool_calls: [
           { id: "1", type: "function", function: { name: "f", arguments: "{}" } },
           {
