@@ -184,10 +184,13 @@ class JoinedStream implements EmissionSource {
     if (emission.kind !== "delta") return emission;
     const { kind, output, finishes } = emission;
     if (isNothing(this.text)) {
+      if (this.translated) {
+        const parts = anew(emission.parts ?? []);
+        return parts.length === 0 ? null : { ...emission, parts: this.begun(parts) };
+      }
       if (output === null) return null;
       const { lead } = this;
       if (output === "reasoning") this.lead = "";
-      if (this.translated) return { ...emission, parts: this.begun(withLead(emission.parts ?? [], lead)) };
       return { kind, output, finishes, text: emission.text, frame: adoptedAnew(emission.frame, identity, lead, finishes) };
     }
     // Reasoning about how to continue does not belong into the middle of a text.
@@ -202,10 +205,14 @@ class JoinedStream implements EmissionSource {
     return { kind, output, finishes, text, frame: adopted(emission.frame, identity, text, finishes) };
   }
 
-  /** The surface begins to write in the middle of an answer: it goes on under the identity of what the client already has. */
+  /**
+   * Another start separates what two streams thought: a signature covers the reasoning of its own stream and nothing before. Where the
+   * surface begins to write in the middle of an answer, it goes on under the identity of what the client already has.
+   */
   private begun(parts: readonly StreamPart[]): readonly StreamPart[] {
-    if (this.identity === null || this.hasBegun) return parts;
+    if (this.hasBegun) return parts;
     this.hasBegun = true;
+    if (this.identity === null) return [nameless, ...parts];
     const { id, model, created } = this.identity;
     const createdSeconds = typeof created === "number" ? created : null;
     return [{ kind: "start", id: textOrNull(id), model: textOrNull(model), createdSeconds, resumes: true }, ...parts];
@@ -224,18 +231,21 @@ function textOrNull(value: unknown): string | null {
 
 const unknownIdentity: StreamIdentity = { id: null, created: null, model: null };
 
-/** The parts of another stream for a client that has nothing of the answer yet but reasoning: more of it is another train of thought. */
-function withLead(parts: readonly StreamPart[], lead: string): readonly StreamPart[] {
-  return parts
-    .filter(({ kind }) => kind !== "start")
-    .map((part) => (part.kind === "reasoning" && lead !== "" ? { ...part, text: lead + part.text } : part));
+/** The parts of another stream for a client that has nothing of the answer yet but reasoning. */
+function anew(parts: readonly StreamPart[]): readonly StreamPart[] {
+  return parts.filter(({ kind }) => kind !== "start");
 }
+
+const nameless: StreamPart = { kind: "start", id: null, model: null, createdSeconds: null };
 
 /** The parts of another stream, of whose words the client gets only those that it does not have. */
 function withText(parts: readonly StreamPart[], text: string): readonly StreamPart[] {
-  const others = parts.filter(({ kind }) => kind !== "text" && kind !== "start");
+  const others = parts.filter(({ kind }) => !unjoined.has(kind));
   return text === "" ? others : [{ kind: "text", text }, ...others];
 }
+
+/** Reasoning about how to continue does not belong into the middle of a text, and no signature covers a text of two streams. */
+const unjoined: ReadonlySet<StreamPart["kind"]> = new Set(["start", "text", "reasoning", "reasoning_signature", "text_signature"]);
 
 /** White space alone cannot be continued. */
 export function isNothing(text: string): boolean {

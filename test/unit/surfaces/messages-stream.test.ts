@@ -230,6 +230,16 @@ describe("a stream", () => {
     );
   });
 
+  test("signs of two channels' thoughts only that of the one that signed", () => {
+    const seal = (part: Part): string => `sluice-v1.${"text" in part ? part.text : ""}`;
+    expect(outline([thought("broken"), start, thought("whole"), signed("gemini")], { seal })).toEqual(
+      framed(
+        ...[`0 ${thinkingStart}`, "0 thinking_delta broken", "0 stop"],
+        ...[`1 ${thinkingStart}`, "1 thinking_delta whole", "1 signature_delta sluice-v1.whole", "1 stop"],
+      ),
+    );
+  });
+
   test("ends with its reason and what it used in all", () => {
     const usage = { ...nothingCounted, promptTokens: 50, completionTokens: 20, cachedTokens: 30, reasoningTokens: 4, cacheWriteTokens: 5 };
     const end = (parts: readonly StreamPart[]): MessageEvent => eventsOf(streamOf(parts)).at(-2)!;
