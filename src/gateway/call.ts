@@ -1,6 +1,6 @@
 import type { Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
-import type { Surface } from "../operations/conversation/surface.ts";
+import type { AnswerFormat } from "../operations/conversation/surface.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Admission } from "./admission/limiter.ts";
@@ -21,7 +21,7 @@ export interface Call {
   readonly headers: { header(name: string): string | null };
   readonly cancellation: Cancellation;
   /** Writes the answer of an upstream that speaks another API than the client; null: every upstream speaks the API of the client. */
-  readonly surface: Surface | null;
+  readonly surface: AnswerFormat | null;
 }
 
 /**

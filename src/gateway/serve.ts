@@ -1,7 +1,7 @@
 import type { Candidate } from "../channels/channel.ts";
 import { contextTokensOf, retryCostOf, takesLong } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
-import type { AnswerContext, AnsweredRequest, AnswerWriter, Surface } from "../operations/conversation/surface.ts";
+import type { AnswerContext, AnsweredRequest, AnswerFormat, AnswerWriter } from "../operations/conversation/surface.ts";
 import { continued, repeated } from "../operations/chat/continuation.ts";
 import type { WholeAnswer } from "../operations/emission.ts";
 import { failure, isFailure, type Failure, obeyedWaitMaxMs } from "../operations/failure.ts";
@@ -583,7 +583,7 @@ function refusalOf({ kind, skipped }: PlanRefusal): Failure {
   return failure(barred ? "unauthorized" : kind, detail, kind === "saturated" ? channelSaturated : {});
 }
 
-function answeredRequest(surface: Surface, ask: ChatRequest): AnsweredRequest {
+function answeredRequest(surface: AnswerFormat, ask: ChatRequest): AnsweredRequest {
   const { model, promptTokensEstimate, maxCompletionTokens } = ask;
   return { model, promptTokensEstimate, maxCompletionTokens, echo: surface.echo?.(ask) ?? {} };
 }

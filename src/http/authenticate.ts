@@ -21,8 +21,8 @@ export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: nu
   return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, wallMs)) : admitted(opened, wallMs);
 }
 
-/** Clients of the Messages API and of the one with deployments send their key in a header of its own. */
-const keyHeaders = ["x-api-key", "api-key"];
+/** Clients of some APIs send their key in a header of its own. */
+const keyHeaders = ["x-api-key", "api-key", "x-goog-api-key"];
 
 /** A store that hangs must not hang the request. */
 async function inTime(asked: Promise<Opened>): Promise<Opened> {

@@ -6,7 +6,7 @@ import type { LiveCalls } from "../gateway/admission/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
-import type { Surface } from "../operations/conversation/surface.ts";
+import type { AnswerFormat } from "../operations/conversation/surface.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { mistake } from "../operations/mistakes.ts";
@@ -24,7 +24,7 @@ import { encodingMistake, forbiddenModel, forbiddenOperation, internalError, unk
 export interface Endpoint {
   readonly operation: Operation;
   /** How answers are written for its clients where the upstream speaks another API; null: every upstream speaks the API of this endpoint. */
-  readonly surface: Surface | null;
+  readonly surface: AnswerFormat | null;
   /** Its name in error messages. */
   readonly displayName: string;
   /** What is wrong with a request, as far as its headers show. */

@@ -1,7 +1,18 @@
 import type { Key } from "../keys/key.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import { chatSurface, countTokensBody, messagesSurface, readCountTokensRequest, responsesSurface } from "../surfaces/index.ts";
-import type { Surface } from "../operations/conversation/surface.ts";
+import {
+  chatSurface,
+  countTokensBody,
+  generateAnswers,
+  listedAnswers,
+  messagesSurface,
+  readCountTokensRequest,
+  readGenerateRequest,
+  readTokenCount,
+  responsesSurface,
+  tokenCountBody,
+} from "../surfaces/index.ts";
+import type { AnswerFormat, Surface } from "../operations/conversation/surface.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { type JsonLimits, jsonLimits, scanJson } from "../operations/json.ts";
 import { readPassthroughRequest } from "../operations/passthrough/passthrough-request.ts";
@@ -40,6 +51,32 @@ export const messages: Endpoint = surfaceEndpoint(messagesSurface);
 /** POST /v1/responses. */
 export const responses: Endpoint = surfaceEndpoint(responsesSurface);
 
+/** POST /v1beta/models/{model}:generateContent. */
+export const generate: Endpoint = generateEndpoint(generateAnswers, { stream: false, listed: false });
+/** POST /v1beta/models/{model}:streamGenerateContent, whose answer is a list of responses unless events are asked for. */
+export const generateStream: Endpoint = generateEndpoint(generateAnswers, { stream: true, listed: false });
+export const generateList: Endpoint = generateEndpoint(listedAnswers, { stream: false, listed: true });
+
+/** The model stands in the path, and so does whether the answer is streamed. */
+function generateEndpoint(surface: AnswerFormat, how: { readonly stream: boolean; readonly listed: boolean }): Endpoint {
+  return {
+    operation: "chat",
+    surface,
+    displayName: operationSpecs.chat.displayName,
+    rejectEarly: rejectNotJson,
+    read: (context) => {
+      const model = context.pathModel ?? "";
+      const parse = (body: Uint8Array | Failure): ParsedRequest | Failure => {
+        if (isFailure(body)) return body;
+        const ask = readGenerateRequest(body, { model, ...how });
+        return isFailure(ask) ? ask : { ask, stream: ask.stream, bytes: body.length, dispose: null };
+      };
+      const body = readSentBody(context);
+      return body instanceof Promise ? body.then(parse) : parse(body);
+    },
+  };
+}
+
 function surfaceEndpoint(surface: Surface): Endpoint {
   const parse = (body: Uint8Array | Failure): ParsedRequest | Failure => parseSurface(surface, body);
   return {
@@ -55,14 +92,29 @@ function surfaceEndpoint(surface: Surface): Endpoint {
 }
 
 /** POST /v1/messages/count_tokens. Only the provider of a model knows its tokens: this is an estimate, and makes no call. */
-export async function countTokens(context: RequestContext): Promise<HttpResponse> {
+export function countTokens(context: RequestContext): Promise<HttpResponse> {
+  return estimated(context, (body) => {
+    const request = readCountTokensRequest(body);
+    return isFailure(request) ? request : countTokensBody(request.promptTokensEstimate);
+  });
+}
+
+/** POST /v1beta/models/{model}:countTokens, which is an estimate as well. */
+export function countGenerateTokens(context: RequestContext): Promise<HttpResponse> {
+  return estimated(context, (body) => {
+    const count = readTokenCount(body);
+    return typeof count === "number" ? tokenCountBody(count) : count;
+  });
+}
+
+async function estimated(context: RequestContext, answer: (body: Uint8Array) => Uint8Array | Failure): Promise<HttpResponse> {
   const { head, errors } = context;
   const rejected = rejectNotJson(context.request) ?? encodingMistake(context.request);
   const body = rejected ?? (await readJsonBody(context));
-  const request = isFailure(body) ? body : readCountTokensRequest(body);
-  if (isFailure(request)) return errorResponse(request, head, null, errors);
+  const told = isFailure(body) ? body : answer(body);
+  if (isFailure(told)) return errorResponse(told, head, null, errors);
   head.type = "application/json";
-  return { status: 200, head, body: countTokensBody(request.promptTokensEstimate) };
+  return { status: 200, head, body: told };
 }
 
 function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedRequest | Failure {

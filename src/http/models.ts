@@ -5,7 +5,7 @@ import type { Key } from "../keys/key.ts";
 import { operations, operationsNamed, type Operation } from "../operations/operation.ts";
 import type { ErrorFormat } from "../operations/conversation/surface.ts";
 import { isFailure } from "../operations/failure.ts";
-import { messagesSurface, modelBody, modelsBody } from "../surfaces/index.ts";
+import { generateAnswers, messagesSurface, modelBody, modelInfoBody, modelListBody, modelsBody } from "../surfaces/index.ts";
 import { errorResponse } from "./errors.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
 import { unknownModel } from "./request-errors.ts";
@@ -39,7 +39,16 @@ export function showModel(snapshot: Snapshot, key: Key, id: string, head: Respon
   const usable = route === null ? null : usableBy(key, route);
   if (usable === null) return errorResponse(unknownModel(id), head, null, errors);
   if (errors === messagesSurface) return jsonBody(modelBody({ id, displayName: null, createdSeconds: createdSeconds(snapshot, id) }), head);
+  if (errors === generateAnswers) return jsonBody(modelInfoBody(id), head);
   return jsonAnswer(entry(snapshot, key, id, usable), head);
+}
+
+/** GET /v1beta/models. That API has other methods for other models, so the list has those for chats. */
+export function listGenerateModels(snapshot: Snapshot, key: Key, head: ResponseHead, query: string): HttpResponse {
+  const asked = new URLSearchParams(query);
+  const ids = modelsFor("chat", snapshot, key).map(([id]) => id);
+  const body = modelListBody(ids, { pageSize: asked.get("pageSize"), pageToken: asked.get("pageToken") });
+  return isFailure(body) ? errorResponse(body, head, null, generateAnswers) : jsonBody(body, head);
 }
 
 /** The same list in the Messages API, which has pages. */

@@ -6,7 +6,8 @@ import { severalHosts } from "../net/server/request-parser.ts";
 export const keyInUrl = requestError(
   400,
   "key_in_url",
-  "API keys do not belong in a URL. Send yours as 'Authorization: Bearer <key>', and replace it: it may have been logged.",
+  "API keys do not belong in a URL. Send yours as 'Authorization: Bearer <key>', or in the header of its own that your client's API has " +
+    "('x-api-key', 'x-goog-api-key'), and replace it: it may have been logged.",
 );
 
 export const notJson = requestError(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");

@@ -3,18 +3,27 @@ import type { PassthroughOperation } from "../operations/operation.ts";
 /** Every path of the data plane, and whether it needs a key: routing and authentication use the same table. */
 export type HttpRoute =
   | {
-      readonly name: CallRoute | "count_tokens";
+      readonly name: CallRoute | "count_tokens" | "generate_count";
       readonly method: "POST";
       readonly access: "key";
       /** The model, where the path names it. */
       readonly model?: string;
     }
-  | { readonly name: "models" | "audio_models" | "audio_voices"; readonly method: "GET"; readonly access: "key" }
-  | { readonly name: "model"; readonly method: "GET"; readonly access: "key"; readonly id: string }
+  | { readonly name: "models" | "audio_models" | "audio_voices" | "generate_models"; readonly method: "GET"; readonly access: "key" }
+  | { readonly name: "model" | "generate_model"; readonly method: "GET"; readonly access: "key"; readonly id: string }
   | { readonly name: "root" | "healthz" | "readyz"; readonly method: "GET"; readonly access: "public" };
 
 /** The routes that make a call. */
-export type CallRoute = "chat" | "messages" | "responses" | "transcription" | "translation" | "speech" | PassthroughOperation;
+export type CallRoute =
+  | "chat"
+  | "messages"
+  | "responses"
+  | "generate"
+  | "generate_stream"
+  | "transcription"
+  | "translation"
+  | "speech"
+  | PassthroughOperation;
 
 export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>([
   ["/v1/chat/completions", { name: "chat", method: "POST", access: "key" }],
@@ -32,6 +41,7 @@ export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>(
   ["/v1/responses", { name: "responses", method: "POST", access: "key" }],
   ["/v1/messages", { name: "messages", method: "POST", access: "key" }],
   ["/v1/messages/count_tokens", { name: "count_tokens", method: "POST", access: "key" }],
+  ["/v1beta/models", { name: "generate_models", method: "GET", access: "key" }],
   ["/", { name: "root", method: "GET", access: "public" }],
   ["/healthz", { name: "healthz", method: "GET", access: "public" }],
   ["/health", { name: "healthz", method: "GET", access: "public" }],
@@ -39,13 +49,24 @@ export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>(
 ]);
 
 const modelPrefix = "/v1/models/";
+const generatePrefix = "/v1beta/models/";
+
+/** The methods of a model, which stand in the path behind its name. */
+const generateMethods = new Map([
+  ["generateContent", "generate"],
+  ["streamGenerateContent", "generate_stream"],
+  ["countTokens", "generate_count"],
+] as const);
 
 /** The routes that an error message lists. */
 export const servedRoutes: readonly string[] = [...fixed]
   .filter(([path]) => path !== "/health" && path !== "/")
-  .flatMap(([path, { name, method }]) =>
-    name === "models" ? [`${method} ${path}`, `${method} ${modelPrefix}{model}`] : [`${method} ${path}`],
-  );
+  .flatMap(([path, { name, method }]) => {
+    if (name === "models") return [`${method} ${path}`, `${method} ${modelPrefix}{model}`];
+    if (name !== "generate_models") return [`${method} ${path}`];
+    const methods = [...generateMethods.keys()].map((method) => `POST ${generatePrefix}{model}:${method}`);
+    return [`${method} ${path}`, `${method} ${generatePrefix}{model}`, ...methods];
+  });
 
 /** What is wrong with the base URL of a client that requests this path, if that is evident. */
 export function baseUrlMistake(path: string): string | null {
@@ -63,9 +84,21 @@ export function routeOf(path: string): HttpRoute | null {
   const known = fixed.get(path);
   if (known !== undefined) return known;
   if (path.startsWith(deploymentApi)) return deploymentRouteOf(path.slice(deploymentApi.length));
+  if (path.startsWith(generatePrefix)) return generateRouteOf(path.slice(generatePrefix.length));
   if (!path.startsWith(modelPrefix)) return null;
   const id = percentDecoded(path.slice(modelPrefix.length));
   return id === null || id === "" ? null : { name: "model", method: "GET", access: "key", id };
+}
+
+/** `{model}:{method}`, or the model alone. A name may have colons itself. */
+function generateRouteOf(rest: string): HttpRoute | null {
+  const colon = rest.lastIndexOf(":");
+  const method = [...generateMethods].find(([word]) => colon !== -1 && word === rest.slice(colon + 1));
+  const model = percentDecoded(method === undefined ? rest : rest.slice(0, colon));
+  if (model === null || model === "") return null;
+  return method === undefined
+    ? { name: "generate_model", method: "GET", access: "key", id: model }
+    : { name: method[1], method: "POST", access: "key", model };
 }
 
 const deploymentApi = "/openai/";

@@ -1,7 +1,7 @@
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { Key } from "../keys/key.ts";
 import type { ErrorFormat } from "../operations/conversation/surface.ts";
-import { messagesSurface, defaultErrors } from "../surfaces/index.ts";
+import { defaultErrors, generateAnswers, messagesSurface } from "../surfaces/index.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { RequestContext, ListenerServices } from "./request-context.ts";
 import { listAudioModels, listVoices } from "./audio-lists.ts";
@@ -13,8 +13,19 @@ import { allowOrigin } from "./cors.ts";
 import { errorResponse } from "./errors.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import { chat, countTokens, messages, passthrough, responses, speech } from "./json-endpoints.ts";
-import { listModels, showModel } from "./models.ts";
+import {
+  chat,
+  countGenerateTokens,
+  countTokens,
+  generate,
+  generateList,
+  generateStream,
+  messages,
+  passthrough,
+  responses,
+  speech,
+} from "./json-endpoints.ts";
+import { listGenerateModels, listModels, showModel } from "./models.ts";
 import { internalError, keyInUrl, noUpgrade, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
 import { statusFor } from "../net/server/request-parser.ts";
@@ -106,7 +117,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   }
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
-  const endpoint = endpoints.get(route.name) ?? null;
+  const endpoint = endpointOf(route, query);
   const errors = endpoint === null ? errorFormatOf(route, request) : (endpoint.surface ?? defaultErrors);
   if (errors.requestIdHeader !== undefined) head.add(errors.requestIdHeader, head.requestId);
   if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, errors);
@@ -147,7 +158,9 @@ async function answer(
   const key = throttled ?? authenticated;
   if (endpoint !== null) handleCall(context, endpoint, key);
   else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, errors));
-  else if (route.name === "model") request.respond(showModel(snapshot, key, route.id, head, errors));
+  else if (route.name === "model" || route.name === "generate_model") request.respond(showModel(snapshot, key, route.id, head, errors));
+  else if (route.name === "generate_models") request.respond(listGenerateModels(snapshot, key, head, queryOf(request.target)));
+  else if (route.name === "generate_count") request.respond(await countGenerateTokens(context));
   else if (route.name === "count_tokens") request.respond(await countTokens(context));
   else if (route.name === "audio_models") request.respond(listAudioModels(snapshot, key, head));
   else if (route.name === "audio_voices") request.respond(listVoices(snapshot, key, head, queryOf(request.target)));
@@ -162,6 +175,7 @@ function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOpti
 /** The API in which a client is answered that makes no call: where two share a path, its headers show which one it speaks. */
 function errorFormatOf({ name }: HttpRoute, request: IncomingRequest): ErrorFormat {
   if (name === "count_tokens") return messagesSurface;
+  if (name.startsWith("generate_")) return generateAnswers;
   const { versionHeader } = messagesSurface;
   const lists = name === "models" || name === "model";
   return lists && versionHeader !== undefined && request.header(versionHeader) !== null ? messagesSurface : defaultErrors;
@@ -173,7 +187,15 @@ function rootResponse(head: ResponseHead): HttpResponse {
   return { status: 200, head, body: "sluice\n" };
 }
 
+/** The same path streams events or a list, as its query says. */
+function endpointOf({ name }: HttpRoute, query: string): Endpoint | null {
+  if (name === "generate_stream" && new URLSearchParams(query).get("alt") !== "sse") return generateList;
+  return endpoints.get(name) ?? null;
+}
+
 const endpoints: ReadonlyMap<string, Endpoint> = new Map([
+  ["generate", generate],
+  ["generate_stream", generateStream],
   ["chat", chat],
   ["messages", messages],
   ["responses", responses],

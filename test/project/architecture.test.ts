@@ -200,7 +200,7 @@ const providerNames: readonly string[] = [
 
 /** The index of surfaces names their folders, as that of dialects does. */
 const granted: ReadonlySet<string> = new Set([
-  ...["src/surfaces/index.ts: openai", "src/surfaces/index.ts: anthropic"],
+  ...["src/surfaces/index.ts: openai", "src/surfaces/index.ts: anthropic", "src/surfaces/index.ts: gemini"],
   // A field of the chat API that clients know has the name in it.
   "src/surfaces/openai-chat/reasoning.ts: google",
   // The paths of an API with deployments begin with it.
@@ -237,9 +237,13 @@ function isOwnFile(path: string, name: string): boolean {
   if (path === "src/dialects/index.ts" || path === "src/operations/conversation/surface.ts") return true;
   // The APIs of one provider share a folder, and their presets have longer names.
   const [provider = name] = name.split("-");
-  return [`src/dialects/${provider}/`, `src/dialects/${name}/`, `src/dialects/${name}-`, `src/surfaces/${name}-`].some((folder) =>
-    path.startsWith(folder),
-  );
+  return [
+    `src/dialects/${provider}/`,
+    `src/dialects/${name}/`,
+    `src/dialects/${name}-`,
+    `src/surfaces/${name}/`,
+    `src/surfaces/${name}-`,
+  ].some((folder) => path.startsWith(folder));
 }
 
 describe("the documentation", () => {

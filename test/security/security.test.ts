@@ -720,6 +720,10 @@ describe("S57, S60, S72: every route", () => {
   const paths = [
     ...fixed.keys(),
     "/v1/models/plain",
+    "/v1beta/models/plain",
+    "/v1beta/models/plain:generateContent",
+    "/v1beta/models/plain:streamGenerateContent",
+    "/v1beta/models/plain:countTokens",
     "/openai/models",
     "/openai/v1/models",
     "/openai/v1/chat/completions",
@@ -762,7 +766,7 @@ describe("S57, S60, S72: every route", () => {
   });
 
   test("of a dialect we do not speak says which one we do", async () => {
-    const response = await ask({ path: "/v1beta/models/m:generateContent", headers: { ...json, ...authorised }, body: "{}" });
+    const response = await ask({ path: "/v2/chat", headers: { ...json, ...authorised }, body: "{}" });
     expect([response.status, response.text]).toEqual([404, expect.stringContaining("/v1/chat/completions")]);
   });
 });

@@ -61,7 +61,7 @@ const oneChoice = failure("unsupported", "a translated answer is one choice", {
 });
 
 function spliceChat(ask: ChatRequest, target: Target): EncodedRequest {
-  const { body, clampedTo } = spliceGenerate(ask, target.ceiling);
+  const { body, clampedTo } = spliceGenerate(ask, target.model, target.ceiling);
   return {
     request: requestFor(body, ask.stream, target),
     answer: ask.stream ? new StreamedGenerate(ask.choices, null) : nativeAnswer,

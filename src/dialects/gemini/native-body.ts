@@ -13,8 +13,10 @@ export interface SplicedBody {
  * The body of a client that speaks this API: its own bytes, with too large a number of tokens lowered, and without the signatures that
  * the gateway sealed: those are of other providers, who answered earlier in the conversation.
  */
-export function spliceGenerate({ body, members }: ChatRequest, ceiling: number | null): SplicedBody {
+export function spliceGenerate({ body, members }: ChatRequest, model: string, ceiling: number | null): SplicedBody {
   const splices: Splice[] = [];
+  // The path names the model; a body that repeats it must not name another.
+  for (const { key, start, end } of members) if (key === "model") splices.push({ start, end, text: JSON.stringify(`models/${model}`) });
   const clampedTo = clamp(body, members, ceiling, splices);
   if (includes(body, sealedPrefix)) replaceSealed(body, members, splices);
   return { body: splice(body, splices), clampedTo };

@@ -8,12 +8,16 @@ import type { Part, SurfaceName } from "./conversation.ts";
  * What a client speaks: how its requests are read and its answers are written. Everything here is pure; ids and the time are values
  * that it is given. One folder for each; none knows a dialect.
  */
-export interface Surface extends ErrorFormat {
-  readonly name: SurfaceName;
+export interface Surface extends AnswerFormat {
   /** A header that every request of its clients has. It tells them apart where they share a path with those of another API. */
   readonly versionHeader?: string;
   /** Reads the facts that the gateway decides on, and what the client can fix if the request is wrong. */
   parse(body: Uint8Array): ChatRequest | Failure;
+}
+
+/** How an API writes answers. An API whose requests are more than their bodies has its own way to read them. */
+export interface AnswerFormat extends ErrorFormat {
+  readonly name: SurfaceName;
   /** The fields of a request that its answer repeats; absent where it repeats none. */
   echo?(request: ChatRequest): Readonly<Record<string, unknown>>;
   /** The body of a complete answer. */

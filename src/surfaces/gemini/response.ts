@@ -1,0 +1,161 @@
+import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
+import type { Part, ProviderValue, ReasoningPart, TextPart, ToolCallPart } from "../../operations/conversation/conversation.ts";
+import { wrapCustomInput } from "../../operations/conversation/custom-input.ts";
+import type { AnswerContext } from "../../operations/conversation/surface.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
+import type { MeteredUsage } from "../../operations/usage.ts";
+import { ownDialect } from "./content.ts";
+
+/** The body of a complete answer. */
+export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
+  const { parts, finish, usage } = answer;
+  let calls = 0;
+  const written = parts.flatMap((part) => partJson(part, part.kind === "tool_call" ? calls++ : 0, context));
+  const isRefused = parts.some(({ kind }) => kind === "refusal");
+  const response = responseOf(written, answer.model, context, {
+    finishReason: finishReason(finish, isRefused),
+    usage: usageMetadata(usage, context, charactersIn(parts)),
+  });
+  return encoder.encode(JSON.stringify(response));
+}
+
+/** The same in a list, as a stream without events is sent. */
+export function listedBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
+  const body = responseBody(answer, context);
+  const list = new Uint8Array(body.length + 2);
+  list[0] = 0x5b;
+  list.set(body, 1);
+  list[list.length - 1] = 0x5d;
+  return list;
+}
+
+const encoder = new TextEncoder();
+
+/** How a response ends the answer. */
+export interface ResponseEnd {
+  readonly finishReason: string;
+  readonly usage: JsonObject;
+}
+
+export function responseOf(
+  parts: readonly JsonObject[],
+  model: string | null,
+  context: AnswerContext,
+  end: ResponseEnd | null,
+): JsonObject {
+  return {
+    candidates: [
+      {
+        content: { parts: parts.length === 0 ? [{ text: "" }] : parts, role: "model" },
+        ...(end === null ? undefined : { finishReason: end.finishReason }),
+        index: 0,
+      },
+    ],
+    ...(end === null ? undefined : { usageMetadata: end.usage }),
+    modelVersion: model ?? context.request.model,
+    responseId: context.idSeed,
+  };
+}
+
+/** `index` numbers the calls of the answer. */
+function partJson(part: Part, index: number, context: AnswerContext): readonly JsonObject[] {
+  switch (part.kind) {
+    case "text":
+      return textJson(part, context);
+    case "refusal":
+      return part.text === "" ? [] : [{ text: part.text }];
+    case "reasoning":
+      return thoughtJson(part, context);
+    case "tool_call":
+      return [callJson(part, index, context)];
+    // A model that is asked for text makes none of these.
+    case "image":
+    case "audio":
+    case "file":
+    case "tool_result":
+      return [];
+  }
+}
+
+export function textJson(part: TextPart, context: AnswerContext): readonly JsonObject[] {
+  const signed = signatureOf(part.signature, part, context);
+  return part.text === "" && signed === undefined ? [] : [{ text: part.text, ...signed }];
+}
+
+export function thoughtJson(part: ReasoningPart, context: AnswerContext): readonly JsonObject[] {
+  const signed = signatureOf(part.signature, part, context);
+  return part.text === "" && signed === undefined ? [] : [{ text: part.text, thought: true, ...signed }];
+}
+
+/** A call needs an id here: what the gateway seals for it is found again by that. */
+export function callJson(part: ToolCallPart, index: number, context: AnswerContext): JsonObject {
+  const id = part.id === "" ? `call_${context.idSeed}_${index}` : part.id;
+  return {
+    functionCall: { id, name: part.name, args: argumentsOf(part) },
+    ...signatureOf(part.signature, { ...part, id }, context),
+  };
+}
+
+function argumentsOf({ arguments: text, custom }: ToolCallPart): JsonObject {
+  const json = custom === true ? wrapCustomInput(text) : text;
+  if (json.trim() === "") return {};
+  try {
+    const parsed: unknown = JSON.parse(json);
+    if (isJsonObject(parsed)) return parsed;
+  } catch {
+    // Wrapped below.
+  }
+  return { _raw: json };
+}
+
+/** Signatures of this API go to the client as they are; those of others sealed, or not at all. */
+export function signatureOf(
+  signature: ProviderValue | null | undefined,
+  part: Part,
+  { seal }: AnswerContext,
+): { readonly thoughtSignature: string } | undefined {
+  if (signature == null) return undefined;
+  const text = signature.dialect === ownDialect ? signature.data : (seal?.(part) ?? "");
+  return text === "" ? undefined : { thoughtSignature: text };
+}
+
+/** The API has no reason of its own for calls. */
+export function finishReason({ reason }: Finish, isRefused: boolean): string {
+  if (reason === "content_filter" || isRefused) return "SAFETY";
+  return reason === "length" ? "MAX_TOKENS" : "STOP";
+}
+
+/** Thoughts are counted beside the candidates here. Where the upstream did not count, our estimates are all there is. */
+export function usageMetadata(usage: MeteredUsage | null, { request }: AnswerContext, characters: number): JsonObject {
+  const prompt = usage?.promptTokens ?? request.promptTokensEstimate;
+  const output = usage?.completionTokens ?? Math.ceil(characters / 4);
+  const thoughts = usage?.reasoningTokens ?? 0;
+  const cached = usage?.cachedTokens ?? 0;
+  return {
+    promptTokenCount: prompt,
+    candidatesTokenCount: Math.max(0, output - thoughts),
+    totalTokenCount: prompt + output,
+    ...(cached === 0 ? undefined : { cachedContentTokenCount: cached }),
+    ...(thoughts === 0 ? undefined : { thoughtsTokenCount: thoughts }),
+    ...details("promptTokensDetails", prompt, usage?.audioInputTokens),
+    ...details("candidatesTokensDetails", Math.max(0, output - thoughts), usage?.audioOutputTokens),
+  };
+}
+
+function details(name: string, all: number, audio: number | undefined): JsonObject | undefined {
+  if (audio === undefined || audio === 0) return undefined;
+  const entries = [
+    { modality: "TEXT", tokenCount: Math.max(0, all - audio) },
+    { modality: "AUDIO", tokenCount: audio },
+  ];
+  return { [name]: entries };
+}
+
+function charactersIn(parts: readonly Part[]): number {
+  let characters = 0;
+  for (const part of parts) {
+    if (part.kind === "tool_call") characters += part.arguments.length;
+    else if (part.kind === "text" || part.kind === "refusal" || part.kind === "reasoning") characters += part.text.length;
+  }
+  return characters;
+}

@@ -1,0 +1,165 @@
+import { describe, expect, test } from "bun:test";
+import type { StreamPart } from "../../../src/operations/conversation/answer-parts.ts";
+import type { Part } from "../../../src/operations/conversation/conversation.ts";
+import type { AnswerContext } from "../../../src/operations/conversation/surface.ts";
+import { generateAnswers, listedAnswers } from "../../../src/surfaces/gemini/index.ts";
+
+const context: AnswerContext = {
+  request: { model: "m", promptTokensEstimate: 9, maxCompletionTokens: null, echo: {} },
+  idSeed: "seed",
+  nowSeconds: 0,
+  seal: (part) => `sluice-v1.${part.kind}`,
+};
+const usage = { promptTokens: 10, completionTokens: 7, cachedTokens: 4, reasoningTokens: 2 };
+const stop = { reason: "stop", stopSequence: null } as const;
+
+function whole(parts: readonly Part[], answers = generateAnswers): unknown {
+  const answer = { id: null, model: "served", createdSeconds: null, parts, finish: stop, usage };
+  return JSON.parse(new TextDecoder().decode(answers.whole(answer, context))) as unknown;
+}
+
+/** The responses that the frames of a stream hold. */
+function streamed(...batches: readonly (readonly StreamPart[])[]): readonly Record<string, unknown>[] {
+  const writer = generateAnswers.writer(context);
+  const bytes = [...batches.map((parts) => writer.write(parts)), writer.end()];
+  const text = bytes.map((one) => new TextDecoder().decode(one)).join("");
+  return text
+    .split("\n\n")
+    .filter((frame) => frame !== "")
+    .map((frame) => JSON.parse(frame.replace(/^data: /, "")) as Record<string, unknown>);
+}
+
+function partsIn(responses: readonly Record<string, unknown>[]): readonly unknown[] {
+  return responses.flatMap(({ candidates }) => (candidates as { content: { parts: unknown[] } }[])[0]!.content.parts);
+}
+
+const foreign = { dialect: "another", data: "x" };
+const own = { dialect: "gemini", data: "c2ln" };
+
+describe("a whole answer", () => {
+  const parts: readonly Part[] = [
+    { kind: "reasoning", text: "hm", signature: foreign },
+    { kind: "text", text: "So:", signature: own },
+    { kind: "tool_call", id: "", name: "look", arguments: '{"at":1}', signature: foreign },
+    { kind: "tool_call", id: "c2", name: "patch", arguments: "free", custom: true },
+    { kind: "tool_call", id: "c3", name: "odd", arguments: "[1]" },
+  ];
+  const expected = {
+    candidates: [
+      {
+        content: {
+          role: "model",
+          parts: [
+            { text: "hm", thought: true, thoughtSignature: "sluice-v1.reasoning" },
+            { text: "So:", thoughtSignature: "c2ln" },
+            { functionCall: { id: "call_seed_0", name: "look", args: { at: 1 } }, thoughtSignature: "sluice-v1.tool_call" },
+            { functionCall: { id: "c2", name: "patch", args: { input: "free" } } },
+            { functionCall: { id: "c3", name: "odd", args: { _raw: "[1]" } } },
+          ],
+        },
+        finishReason: "STOP",
+        index: 0,
+      },
+    ],
+    usageMetadata: {
+      promptTokenCount: 10,
+      candidatesTokenCount: 5,
+      totalTokenCount: 17,
+      cachedContentTokenCount: 4,
+      thoughtsTokenCount: 2,
+    },
+    modelVersion: "served",
+    responseId: "seed",
+  };
+
+  test("is a response with its parts, its reason and its usage", () => {
+    expect(whole(parts)).toEqual(expected);
+  });
+
+  test("is a list of one response where a list is what a stream is", () => {
+    expect(whole(parts, listedAnswers)).toEqual([expected]);
+  });
+
+  test("of nothing has an empty text", () => {
+    expect(whole([])).toMatchObject({ candidates: [{ content: { parts: [{ text: "" }] } }] });
+  });
+});
+
+describe("a stream", () => {
+  test("has a response for each piece, whole calls, and the reason and the usage at its end", () => {
+    const responses = streamed(
+      [{ kind: "start", id: "x", model: "served", createdSeconds: 1 }],
+      [{ kind: "reasoning", text: "h" }],
+      [{ kind: "reasoning", text: "m" }],
+      [{ kind: "reasoning_signature", signature: foreign, redacted: false }],
+      [{ kind: "text", text: "So:" }],
+      [{ kind: "text_signature", signature: own }],
+      [
+        { kind: "tool_call", index: 0, id: "", name: "look" },
+        { kind: "tool_call", index: 1, id: "c2", name: "listen", signature: own },
+      ],
+      [{ kind: "tool_arguments", index: 1, text: '{"b"' }],
+      [{ kind: "tool_arguments", index: 0, text: '{"a":1}' }],
+      [{ kind: "tool_arguments", index: 1, text: ":2}" }],
+      [{ kind: "finish", finish: { reason: "tool_calls", stopSequence: null } }],
+      [{ kind: "usage", usage }],
+    );
+    expect(partsIn(responses)).toEqual([
+      { text: "h", thought: true },
+      { text: "m", thought: true },
+      { text: "", thought: true, thoughtSignature: "sluice-v1.reasoning" },
+      { text: "So:" },
+      { text: "", thoughtSignature: "c2ln" },
+      { functionCall: { id: "call_seed_0", name: "look", args: { a: 1 } } },
+      { functionCall: { id: "c2", name: "listen", args: { b: 2 } }, thoughtSignature: "c2ln" },
+      { text: "" },
+    ]);
+    expect(responses.slice(0, -1).every(({ usageMetadata }) => usageMetadata === undefined)).toBe(true);
+    expect(responses.at(-1)).toMatchObject({
+      candidates: [{ finishReason: "STOP", index: 0 }],
+      usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 5, thoughtsTokenCount: 2 },
+      modelVersion: "served",
+      responseId: "seed",
+    });
+  });
+
+  test.each([
+    ["length", "MAX_TOKENS"],
+    ["content_filter", "SAFETY"],
+    ["stop", "STOP"],
+  ] as const)("that ended by %s says %s", (reason, finishReason) => {
+    const responses = streamed([
+      { kind: "text", text: "a" },
+      { kind: "finish", finish: { reason, stopSequence: null } },
+    ]);
+    expect(responses.at(-1)).toMatchObject({
+      candidates: [{ finishReason }],
+      usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 1 },
+    });
+  });
+
+  test("says nothing after its end", () => {
+    const writer = generateAnswers.writer(context);
+    writer.end();
+    expect(writer.write([{ kind: "text", text: "a" }]).length).toBe(0);
+    expect(writer.end().length).toBe(0);
+  });
+});
+
+test.each([
+  [400, "INVALID_ARGUMENT"],
+  [401, "UNAUTHENTICATED"],
+  [403, "PERMISSION_DENIED"],
+  [404, "NOT_FOUND"],
+  [429, "RESOURCE_EXHAUSTED"],
+  [500, "INTERNAL"],
+  [502, "UNAVAILABLE"],
+  [504, "DEADLINE_EXCEEDED"],
+])("an error with the status %p is %s, in the body, in a stream and in a list", (status, name) => {
+  const failure = { status, type: "t", code: "some_code", param: "contents", message: "No." };
+  const expected = { error: { code: status, message: "No.", status: name } };
+  const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+  expect(JSON.parse(decode(generateAnswers.error(failure, "r")))).toMatchObject(expected);
+  expect(JSON.parse(decode(generateAnswers.errorEvent(failure, "r")).replace(/^data: /, ""))).toMatchObject(expected);
+  expect(JSON.parse(decode(listedAnswers.error(failure, "r")))).toMatchObject([expected]);
+});
