@@ -7,35 +7,10 @@ import type { Conversation, Part, Tool } from "../../src/operations/conversation
 import type { Emission, WholeAnswer } from "../../src/operations/emission.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import { scanJson } from "../../src/operations/json.ts";
+import { emptyConversation } from "./conversations.ts";
 import { channel } from "./plan-world.ts";
 
 /** Conversations and answers of `generateContent`, as the tests of its dialect write and read them. */
-export const emptyConversation: Conversation = {
-  turns: [],
-  tools: [],
-  toolChoice: null,
-  parallelToolCalls: null,
-  outputFormat: null,
-  sampling: {
-    temperature: null,
-    topP: null,
-    topK: null,
-    presencePenalty: null,
-    frequencyPenalty: null,
-    seed: null,
-    topLogprobs: null,
-  },
-  reasoning: null,
-  maxOutputTokens: null,
-  stop: [],
-  stream: false,
-  endUser: null,
-  promptCacheKey: null,
-  serviceTier: null,
-  verbosity: null,
-  uncarried: [],
-};
-
 export const newest = "gemini-9-flash";
 
 export interface EncodedBody {

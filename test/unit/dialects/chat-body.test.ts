@@ -4,39 +4,14 @@ import { strictQuirks, usualQuirks } from "../../../src/dialects/presets.ts";
 import { encodeChatBody } from "../../../src/dialects/openai/chat-body.ts";
 import type { Conversation, Part, ProviderValue, Tool, ConversationTurn } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
-
-const empty: Conversation = {
-  turns: [],
-  tools: [],
-  toolChoice: null,
-  parallelToolCalls: null,
-  outputFormat: null,
-  sampling: {
-    temperature: null,
-    topP: null,
-    topK: null,
-    presencePenalty: null,
-    frequencyPenalty: null,
-    seed: null,
-    topLogprobs: null,
-  },
-  reasoning: null,
-  maxOutputTokens: null,
-  stop: [],
-  stream: false,
-  endUser: null,
-  promptCacheKey: null,
-  serviceTier: null,
-  verbosity: null,
-  uncarried: [],
-};
+import { emptyConversation } from "../../support/conversations.ts";
 
 function encoded(
   change: Partial<Conversation>,
   quirks = usualQuirks,
 ): { readonly body: Record<string, unknown>; readonly dropped: readonly string[] } {
   const result = encodeChatBody(
-    { ...empty, ...change },
+    { ...emptyConversation, ...change },
     { model: "m", maxOutputTokens: change.maxOutputTokens ?? null, quirks, meterStream: true },
   );
   if (isFailure(result)) throw new Error(result.detail);
@@ -52,7 +27,7 @@ const text = (value: string): Part => ({ kind: "text", text: value });
 test("content that the API cannot carry is refused, and named", () => {
   const file: Part = { kind: "file", source: { kind: "url", url: "https://example.com/a.pdf" }, name: null };
   const result = encodeChatBody(
-    { ...empty, turns: [{ role: "user", parts: [file] }] },
+    { ...emptyConversation, turns: [{ role: "user", parts: [file] }] },
     { model: "m", maxOutputTokens: null, quirks: usualQuirks, meterStream: false },
   );
   expect(result).toMatchObject({ kind: "unsupported", publicMessage: "This model takes files as base64 data, not by URL." });
@@ -260,7 +235,7 @@ describe("a conversation becomes a chat completion request", () => {
   test("and names what it could not carry", () => {
     const { dropped, body } = encoded({
       uncarried: ["mcp_servers"],
-      sampling: { ...empty.sampling, topK: 5 },
+      sampling: { ...emptyConversation.sampling, topK: 5 },
       stop: ["a", "b", "c", "d", "e"],
     });
     expect(dropped).toEqual(["mcp_servers", "top_k", "stop_sequences"]);

@@ -11,33 +11,8 @@ import type {
   ToolResultPart,
 } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
+import { emptyConversation } from "../../support/conversations.ts";
 import { numRuns } from "../../support/properties.ts";
-
-const empty: Conversation = {
-  turns: [],
-  tools: [],
-  toolChoice: null,
-  parallelToolCalls: null,
-  outputFormat: null,
-  sampling: {
-    temperature: null,
-    topP: null,
-    topK: null,
-    presencePenalty: null,
-    frequencyPenalty: null,
-    seed: null,
-    topLogprobs: null,
-  },
-  reasoning: null,
-  maxOutputTokens: null,
-  stop: [],
-  stream: false,
-  endUser: null,
-  promptCacheKey: null,
-  serviceTier: null,
-  verbosity: null,
-  uncarried: [],
-};
 
 const newest = "claude-opus-5-5";
 const older = "claude-sonnet-4-5-20250929";
@@ -45,7 +20,7 @@ const older = "claude-sonnet-4-5-20250929";
 type Body = Readonly<Record<string, unknown>>;
 
 function attempt(change: Partial<Conversation>, options: Partial<MessagesBodyOptions> = {}): ReturnType<typeof encodeMessages> {
-  return encodeMessages({ ...empty, ...change }, { host: ownHost, model: newest, ceiling: null, betas: [], ...options });
+  return encodeMessages({ ...emptyConversation, ...change }, { host: ownHost, model: newest, ceiling: null, betas: [], ...options });
 }
 
 function encoded(change: Partial<Conversation>, options: Partial<MessagesBodyOptions> = {}): { body: Body; dropped: readonly string[] } {
@@ -338,7 +313,7 @@ describe("the other fields", () => {
   test("are carried, or reported where the model takes none", () => {
     const change: Partial<Conversation> = {
       turns,
-      sampling: { ...empty.sampling, temperature: 1.5, topP: 0.5, topK: 4, seed: 1, presencePenalty: 0 },
+      sampling: { ...emptyConversation.sampling, temperature: 1.5, topP: 0.5, topK: 4, seed: 1, presencePenalty: 0 },
       stop: ["END", " \n"],
       endUser: "u1",
       serviceTier: "default",
@@ -418,7 +393,10 @@ describe("the other fields", () => {
   });
 
   test("that would change what the answer is are left to another channel", () => {
-    expect(refusedAs({ turns, sampling: { ...empty.sampling, topLogprobs: 0 } })).toMatchObject({ kind: "unsupported", param: "logprobs" });
+    expect(refusedAs({ turns, sampling: { ...emptyConversation.sampling, topLogprobs: 0 } })).toMatchObject({
+      kind: "unsupported",
+      param: "logprobs",
+    });
   });
 });
 

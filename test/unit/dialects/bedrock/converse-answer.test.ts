@@ -5,8 +5,8 @@ import { ConverseStream } from "../../../../src/dialects/bedrock/converse-stream
 import { EventStreamReader } from "../../../../src/dialects/bedrock/event-stream-reader.ts";
 import type { StreamPart } from "../../../../src/operations/conversation/answer-parts.ts";
 import type { Tool } from "../../../../src/operations/conversation/conversation.ts";
-import type { Emission } from "../../../../src/operations/emission.ts";
-import { isFailure, type Failure } from "../../../../src/operations/failure.ts";
+import { isFailure } from "../../../../src/operations/failure.ts";
+import { collectStream, type CollectedStream } from "../../../support/collected-stream.ts";
 import { bytewise } from "../../../support/cuts.ts";
 import { awsEvent, awsException, eventStreamMessage } from "../../../support/event-stream.ts";
 
@@ -90,28 +90,8 @@ describe("a whole Converse answer", () => {
   });
 });
 
-interface Collected {
-  readonly parts: StreamPart[];
-  readonly emissions: Emission[];
-  failure: Failure | null;
-}
-
-function stream(pieces: readonly Uint8Array[], tools: readonly Tool[] = [patch]): Collected {
-  const reader = new EventStreamReader(new ConverseStream(tools));
-  const collected: Collected = { parts: [], emissions: [], failure: null };
-  const take = (emissions: readonly Emission[] | Failure): boolean => {
-    if (isFailure(emissions)) collected.failure = emissions;
-    else {
-      collected.emissions.push(...emissions);
-      for (const emission of emissions)
-        if (emission.kind === "delta" && "parts" in emission) collected.parts.push(...(emission.parts ?? []));
-      collected.failure ??= reader.pending;
-    }
-    return collected.failure === null;
-  };
-  for (const piece of pieces) if (!take(reader.push(piece))) return collected;
-  take(reader.close());
-  return collected;
+function stream(pieces: readonly Uint8Array[], tools: readonly Tool[] = [patch]): CollectedStream {
+  return collectStream(new EventStreamReader(new ConverseStream(tools)), pieces);
 }
 
 const start = awsEvent("messageStart", { role: "assistant" });

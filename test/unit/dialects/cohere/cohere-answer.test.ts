@@ -3,8 +3,8 @@ import { cohere } from "../../../../src/dialects/cohere/cohere.ts";
 import { CohereStream, readCohere } from "../../../../src/dialects/cohere/cohere-answer.ts";
 import { EventReader } from "../../../../src/dialects/readers/event-reader.ts";
 import type { StreamPart } from "../../../../src/operations/conversation/answer-parts.ts";
-import type { Emission } from "../../../../src/operations/emission.ts";
-import { isFailure, type Failure } from "../../../../src/operations/failure.ts";
+import { isFailure } from "../../../../src/operations/failure.ts";
+import { collectStream, type CollectedStream } from "../../../support/collected-stream.ts";
 import { bytewise } from "../../../support/cuts.ts";
 
 const encoder = new TextEncoder();
@@ -77,28 +77,8 @@ describe("a whole answer of Cohere", () => {
   });
 });
 
-interface Collected {
-  readonly parts: StreamPart[];
-  readonly emissions: Emission[];
-  failure: Failure | null;
-}
-
-function stream(pieces: readonly Uint8Array[]): Collected {
-  const reader = new EventReader(new CohereStream([]));
-  const collected: Collected = { parts: [], emissions: [], failure: null };
-  const take = (emissions: readonly Emission[] | Failure): boolean => {
-    if (isFailure(emissions)) collected.failure = emissions;
-    else {
-      collected.emissions.push(...emissions);
-      for (const emission of emissions)
-        if (emission.kind === "delta" && "parts" in emission) collected.parts.push(...(emission.parts ?? []));
-      collected.failure ??= reader.pending;
-    }
-    return collected.failure === null;
-  };
-  for (const piece of pieces) if (!take(reader.push(piece))) return collected;
-  take(reader.close());
-  return collected;
+function stream(pieces: readonly Uint8Array[]): CollectedStream {
+  return collectStream(new EventReader(new CohereStream([])), pieces);
 }
 
 function events(...bodies: readonly unknown[]): Uint8Array {
