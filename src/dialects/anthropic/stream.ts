@@ -10,7 +10,7 @@ import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
 import { ownValues } from "./content-blocks.ts";
-import { calledAs, fallbackModel, finishOf, finishReason, refusalText, textOf } from "./message-parts.ts";
+import { calledAs, contentOf, fallbackModel, finishOf, finishReason, refusalText, textOf } from "./message-parts.ts";
 import { messageUsage } from "./message-usage.ts";
 
 /** What an event says: its parts, and what the gateway counts and decides on. */
@@ -112,10 +112,34 @@ export class MessagesStream implements EventDecoder {
     this.started = true;
     this.id = id;
     this.usage = messageUsage(message["usage"]);
-    const part: StreamPart = { kind: "start", id, model: textOf(message["model"]), createdSeconds: null };
-    const said = this.say(event, { output: null, parts: [part] });
+    const begun = this.begunWith(message);
+    const parts: readonly StreamPart[] = [{ kind: "start", id, model: textOf(message["model"]), createdSeconds: null }, ...begun.parts];
+    const said = this.say(event, { ...begun, parts });
     // How much is written is not known before the end; if that never comes, it is estimated.
-    return this.usage === null ? said : [...said, { kind: "usage", frame: null, usage: { ...this.usage, completionTokens: null } }];
+    const written = this.finish === null ? null : (this.usage?.completionTokens ?? null);
+    return this.usage === null ? said : [...said, { kind: "usage", frame: null, usage: { ...this.usage, completionTokens: written } }];
+  }
+
+  /**
+   * A message that is not new begins with its content, and with the reason why it ended: of a call that code at the provider makes, more is
+   * not streamed.
+   */
+  private begunWith(message: JsonObject): EventMeaning & Required<Pick<EventMeaning, "parts">> {
+    const blocks = contentOf(message).map((content_block, index) => [{ index, content_block }, { index }] as const);
+    const all = blocks.flatMap(([start, stop]) => [this.blockStart(start), this.blockStop(stop)]);
+    const parts = all.flatMap((one) => one.parts ?? []);
+    const reason = textOf(message["stop_reason"]);
+    if (reason !== null) {
+      this.finish = finishReason(reason);
+      parts.push({ kind: "finish", finish: finishOf(reason, message["stop_sequence"]) });
+    }
+    return {
+      output: all.find(({ output }) => output !== null)?.output ?? (reason === null ? null : "finish"),
+      text: all.map(({ text = "" }) => text).join(""),
+      unsaid: all.map(({ unsaid = "" }) => unsaid).join(""),
+      parts,
+      finishes: reason !== null,
+    };
   }
 
   private messageDelta(event: SseEvent, data: JsonObject): readonly Emission[] {

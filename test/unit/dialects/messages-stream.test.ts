@@ -221,6 +221,24 @@ describe("the events of a stream", () => {
     expect(reading(wire(start, ...said("hi"), other), null).failure?.kind).toBe("interrupted");
   });
 
+  test("may begin with all that is said", () => {
+    const begun = {
+      ...message,
+      content: [{ type: "tool_use", id: "toolu_1", name: "docs__look", input: { n: 1 } }],
+      stop_reason: "tool_use",
+      usage: { input_tokens: 1, output_tokens: 2 },
+    };
+    const events = [{ type: "message_start", message: begun }, stop];
+    expect(framesOf(reading(wire(...events), null))).toBe(decoder.decode(wire(...events)));
+    const read = reading(wire(...events), tools);
+    expect(partsOf(read).slice(1)).toEqual([
+      { kind: "tool_call", index: 0, id: "toolu_1", name: "look", namespace: "docs" },
+      { kind: "tool_arguments", index: 0, text: '{"n":1}' },
+      { kind: "finish", finish: { reason: "tool_calls", stopSequence: null } },
+    ]);
+    expect(usagesOf(read)).toMatchObject([{ promptTokens: 1, completionTokens: 2 }]);
+  });
+
   test("of the provider's own tools commit to the channel, and say nothing in another API", () => {
     const hosted = [
       start,
