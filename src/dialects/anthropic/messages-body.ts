@@ -52,11 +52,13 @@ export function encodeMessages(conversation: Conversation, options: MessagesBody
   const refused = refusal(conversation, facts);
   if (refused !== null) return refused;
   const { system, messages } = parted(conversation.turns);
-  const encoded = new MessageList(facts, { fetches: host.fetches }, dropped).encode(messages);
-  if (isFailure(encoded)) return encoded;
+  const list = new MessageList(facts, { fetches: host.fetches }, dropped).encode(messages);
+  if (isFailure(list)) return list;
   const instruction = formatInstruction(conversation.outputFormat, facts);
   const prompt = [...system.flatMap(({ parts }) => systemBlocks(parts)), ...textBlocks(instruction ?? "")];
   const tools = conversation.tools.map((tool) => encodeTool(tool, facts));
+  const isMarked = [...tools, ...prompt, ...list.flatMap(({ blocks }) => blocks)].some(({ cache }) => cache !== undefined);
+  const encoded = conversation.promptCacheKey === null || isMarked ? list : markedAtEnd(list);
   const keep = markersToKeep([...tools, ...prompt, ...encoded.flatMap(({ blocks }) => blocks)]);
 
   const asked = conversation.maxOutputTokens ?? facts.outputMax;
@@ -249,6 +251,14 @@ function markersToKeep(blocks: readonly EncodedBlock[]): ReadonlySet<EncodedBloc
 }
 
 const markersMax = 4;
+
+/** Other APIs cache by themselves what a client says that it will send again; this one has to be told where that ends. */
+function markedAtEnd(messages: readonly EncodedMessage[]): readonly EncodedMessage[] {
+  const last = messages.at(-1);
+  const block = last?.blocks.at(-1);
+  if (last === undefined || block === undefined || last.role === "assistant") return messages;
+  return [...messages.slice(0, -1), { ...last, blocks: [...last.blocks.slice(0, -1), { ...block, cache: { ttl: null } }] }];
+}
 
 function marked(block: EncodedBlock, keep: ReadonlySet<EncodedBlock>): string {
   return keep.has(block) ? markedJson(block) : block.json;

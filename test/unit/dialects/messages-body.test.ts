@@ -392,6 +392,16 @@ describe("the other fields", () => {
     expect(JSON.stringify(body["tools"])).not.toContain("cache_control");
   });
 
+  test("mark the end of a prompt that the client says it will send again, unless it has marks of its own", () => {
+    const marker = { cache_control: { type: "ephemeral" } };
+    const keyed = encoded({ turns: [system("s"), user("x")], promptCacheKey: "session" }).body;
+    expect(keyed).toMatchObject({ system: [block("s")], messages: [{ content: [{ ...block("x"), ...marker }] }] });
+    const own: Part = { kind: "text", text: "s", cache: { ttl: null } };
+    const marked = encoded({ turns: [{ role: "system", parts: [own] }, user("x")], promptCacheKey: "session" }).body;
+    expect(marked).toMatchObject({ system: [{ ...block("s"), ...marker }] });
+    expect(marked["messages"]).toEqual([{ role: "user", content: [block("x")] }]);
+  });
+
   test("that would change what the answer is are left to another channel", () => {
     expect(refusedAs({ turns, sampling: { ...emptyConversation.sampling, topLogprobs: 0 } })).toMatchObject({
       kind: "unsupported",
