@@ -21,13 +21,14 @@ export function readMessage(body: Uint8Array, tools: readonly Tool[] | null): Wh
   if (message["type"] === "error" || isJsonObject(message["error"])) return explainInBand(message["error"] ?? message);
   if (!Array.isArray(message["content"])) return failure("bad_response", "the answer has no content");
   const reason = message["stop_reason"];
+  const answer = tools === null ? null : messageAnswer(body, message, tools);
   return {
     kind: "whole",
     body,
     type: "application/json",
     usage: messageUsage(message["usage"]),
-    finish: typeof reason === "string" ? finishReason(reason) : null,
-    ...(tools === null ? undefined : { answer: messageAnswer(body, message, tools) }),
+    finish: typeof reason === "string" ? (answer?.finish.reason ?? finishReason(reason)) : null,
+    ...(answer === null ? undefined : { answer }),
   };
 }
 

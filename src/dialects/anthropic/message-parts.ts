@@ -3,6 +3,7 @@ import type { Part, Tool, ToolCallPart } from "../../operations/conversation/con
 import { unwrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import { elementsOf, isJsonObject, lastMember, membersOf, scanJson, type JsonLimits, type JsonObject } from "../../operations/json.ts";
+import { answerToolName } from "./answer-tool.ts";
 import { ownValues } from "./content-blocks.ts";
 import { messageUsage } from "./message-usage.ts";
 
@@ -12,6 +13,7 @@ export function messageAnswer(body: Uint8Array, message: JsonObject, tools: read
   const content = contentOf(message);
   const inputs = content.some((block) => isJsonObject(block) && block["type"] === "tool_use") ? inputTexts(body) : [];
   const parts = content.flatMap((block, index) => (isJsonObject(block) ? partsOf(block, inputs[index] ?? "{}", names) : []));
+  const hasAnswer = content.some((block) => isJsonObject(block) && isAnswer(block["name"], names.toolOf(answerToolName)));
   const refusal = refusalText(message["stop_details"]);
   if (refusal !== null) parts.push({ kind: "refusal", text: refusal });
   return {
@@ -19,7 +21,7 @@ export function messageAnswer(body: Uint8Array, message: JsonObject, tools: read
     model: servedModel(content) ?? textOf(message["model"]),
     createdSeconds: null,
     parts,
-    finish: finishOf(message["stop_reason"], message["stop_sequence"]),
+    finish: finishOf(endReason(message["stop_reason"], hasAnswer), message["stop_sequence"]),
     usage: messageUsage(message["usage"]),
   };
 }
@@ -50,6 +52,7 @@ function partsOf(block: JsonObject, input: string, names: ToolNames): readonly P
     case "tool_use": {
       const name = textOf(block["name"]) ?? "";
       const tool = names.toolOf(name);
+      if (isAnswer(name, tool)) return [{ kind: "text", text: input }];
       const args = tool?.custom === undefined ? input : unwrapCustomInput(input);
       return [{ kind: "tool_call", id: textOf(block["id"]) ?? "", ...calledAs(tool, name), arguments: args }];
     }
@@ -97,6 +100,16 @@ export function fallbackModel(block: JsonObject): string | null {
 
 export function refusalText(details: unknown): string | null {
   return isJsonObject(details) && details["type"] === "refusal" ? textOf(details["explanation"]) : null;
+}
+
+/** Whether a call is the answer: it is not, where the client declared a tool of that name. */
+export function isAnswer(name: unknown, tool: Tool | null): boolean {
+  return name === answerToolName && tool === null;
+}
+
+/** An answer that is the input of a tool ends for its sake; to the client it is a text that has ended. */
+export function endReason(reason: unknown, hasAnswer: boolean): unknown {
+  return reason === "tool_use" && hasAnswer ? "end_turn" : reason;
 }
 
 export function finishOf(reason: unknown, stopSequence: unknown): Finish {

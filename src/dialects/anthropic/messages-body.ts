@@ -21,6 +21,7 @@ import {
   type BlockOptions,
   type EncodedBlock,
 } from "./content-blocks.ts";
+import { withAnswerTool } from "./answer-tool.ts";
 import type { AnthropicHost } from "./hosts.ts";
 import { messagesModel, type MessagesModel } from "./model-facts.ts";
 import { outputSchema } from "./output-schema.ts";
@@ -45,9 +46,10 @@ export interface MessagesBodyOptions {
  * unchanged: the prompt cache depends on it, and so do the signatures of thoughts, which are bound to all that came before them. A
  * failure names what this upstream cannot carry.
  */
-export function encodeMessages(conversation: Conversation, options: MessagesBodyOptions): MessagesBody | Failure {
+export function encodeMessages(asked: Conversation, options: MessagesBodyOptions): MessagesBody | Failure {
   const { host, model } = options;
   const facts = factsOn(host, model);
+  const conversation = withAnswerTool(asked, facts);
   const dropped = new Set(conversation.uncarried);
   const refused = refusal(conversation, facts);
   if (refused !== null) return refused;
@@ -61,8 +63,8 @@ export function encodeMessages(conversation: Conversation, options: MessagesBody
   const encoded = conversation.promptCacheKey === null || isMarked ? list : markedAtEnd(list);
   const keep = markersToKeep([...tools, ...prompt, ...encoded.flatMap(({ blocks }) => blocks)]);
 
-  const asked = conversation.maxOutputTokens ?? facts.outputMax;
-  const maxTokens = Math.max(1, Math.min(asked, options.ceiling ?? asked));
+  const wished = conversation.maxOutputTokens ?? facts.outputMax;
+  const maxTokens = Math.max(1, Math.min(wished, options.ceiling ?? wished));
   const thought = thinkingFields(conversation, facts, maxTokens, callsUnthought(encoded));
   if (thought.isDropped) dropped.add("reasoning_effort");
   const fields: [string, string][] = [];

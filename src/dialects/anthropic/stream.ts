@@ -10,7 +10,7 @@ import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
 import { ownValues } from "./content-blocks.ts";
-import { calledAs, contentOf, fallbackModel, finishOf, finishReason, refusalText, textOf } from "./message-parts.ts";
+import { calledAs, contentOf, endReason, fallbackModel, finishOf, finishReason, isAnswer, refusalText, textOf } from "./message-parts.ts";
 import { messageUsage } from "./message-usage.ts";
 
 /** What an event says: its parts, and what the gateway counts and decides on. */
@@ -25,7 +25,7 @@ interface EventMeaning {
 
 /** A block that is not complete yet. */
 interface StreamedBlock {
-  readonly kind: "text" | "thinking" | "call" | "other";
+  readonly kind: "text" | "thinking" | "call" | "answer" | "other";
   /** The number of the call among the calls. */
   readonly call: number;
   /** Unwraps the text of a tool that takes free text. */
@@ -50,6 +50,8 @@ export class MessagesStream implements EventDecoder {
   private hasOutput = false;
   private texts = 0;
   private calls = 0;
+  /** The answer is the input of a tool that the client does not know. */
+  private hasAnswer = false;
   private finish: string | null = null;
   private usage: MeteredUsage | null = null;
   private waitingFrames: Uint8Array[] = [];
@@ -144,7 +146,7 @@ export class MessagesStream implements EventDecoder {
 
   private messageDelta(event: SseEvent, data: JsonObject): readonly Emission[] {
     const delta = isJsonObject(data["delta"]) ? data["delta"] : {};
-    const reason = textOf(delta["stop_reason"]);
+    const reason = textOf(endReason(delta["stop_reason"], this.hasAnswer));
     const parts: StreamPart[] = [];
     if (reason !== null) {
       this.finish = finishReason(reason);
@@ -198,6 +200,11 @@ export class MessagesStream implements EventDecoder {
   private callStart(index: number, block: JsonObject): EventMeaning {
     const name = textOf(block["name"]) ?? "";
     const tool = this.names.toolOf(name);
+    if (!this.keepsNames && isAnswer(name, tool)) {
+      this.hasAnswer = true;
+      this.open(index, "answer");
+      return silent;
+    }
     const call = this.calls++;
     const open = this.open(index, "call", call, tool?.custom === undefined ? null : new CustomInputReader());
     const parts: StreamPart[] = [{ kind: "tool_call", index: call, id: textOf(block["id"]) ?? "", ...calledAs(tool, name) }];
@@ -221,6 +228,7 @@ export class MessagesStream implements EventDecoder {
         return silent;
       case "input_json_delta": {
         const piece = textOf(delta["partial_json"]) ?? "";
+        if (piece !== "" && block?.kind === "answer") return { output: "text", text: piece, parts: [{ kind: "text", text: piece }] };
         if (piece === "" || block?.kind !== "call") return silent;
         return { output: "tool_call", unsaid: piece, parts: argumentsPart(block, piece) };
       }

@@ -369,11 +369,15 @@ describe("the other fields", () => {
         },
       },
     });
-    expect(refusedAs({ turns, outputFormat }, { model: "claude-3-haiku" })).toMatchObject({
-      kind: "unsupported",
-      param: "response_format",
+    // Elsewhere it has to answer with a tool, unless there are others or it cannot be made to.
+    expect(encoded({ turns, outputFormat }, { model: "claude-3-haiku" }).body).toMatchObject({
+      tools: [{ name: "structured_answer", input_schema: schema }],
+      tool_choice: { type: "tool", name: "structured_answer" },
     });
-    const asked = encoded({ turns, outputFormat: { ...outputFormat, strict: null } }, { model: "claude-3-haiku" }).body;
+    const beside = { turns, outputFormat, tools: [tool] };
+    expect(refusedAs(beside, { model: "claude-3-haiku" })).toMatchObject({ kind: "unsupported", param: "response_format" });
+    expect(refusedAs({ turns, outputFormat }, { host: vertexHost }).kind).toBe("unsupported");
+    const asked = encoded({ ...beside, outputFormat: { ...outputFormat, strict: null } }, { model: "claude-3-haiku" }).body;
     expect(JSON.stringify(asked["system"])).toContain("minimum");
     expect(encoded({ turns, outputFormat: { kind: "json" } }).body["system"]).toBeDefined();
   });

@@ -256,6 +256,34 @@ describe("the events of a stream", () => {
     expect(partsOf(reading(wire(...hosted), tools)).map(({ kind }) => kind)).toEqual(["start", "finish"]);
   });
 
+  test("of a tool that the answer had to be given with are a text", () => {
+    const name = "structured_answer";
+    const events = [
+      start,
+      blockStart(0, { type: "tool_use", id: "t", name, input: {} }),
+      delta(0, { type: "input_json_delta", partial_json: '{"n":' }),
+      delta(0, { type: "input_json_delta", partial_json: "1}" }),
+      blockStop(0),
+      finish("tool_use"),
+      stop,
+    ];
+    const read = reading(wire(...events), tools);
+    expect(joinedParts(partsOf(read)).slice(1)).toEqual([
+      { kind: "text", text: '{"n":1}' },
+      { kind: "finish", finish: { reason: "stop", stopSequence: null } },
+    ]);
+    expect(read.emissions.at(-1)).toMatchObject({ kind: "end", finish: "stop" });
+    const content = [{ type: "tool_use", id: "t", name, input: { n: 1 } }];
+    expect(readMessage(bodyOf({ content, stop_reason: "tool_use" }), tools)).toMatchObject({
+      finish: "stop",
+      answer: { parts: [{ kind: "text", text: '{"n":1}' }], finish: { reason: "stop" } },
+    });
+    // A tool of the client that has this name is called like any other.
+    const own: Tool = { name, description: null, parameters: {}, strict: null };
+    expect(partsOf(reading(wire(...events), [own])).map(({ kind }) => kind)).toContain("tool_call");
+    expect(readMessage(bodyOf({ content, stop_reason: "tool_use" }), [own])).toMatchObject({ finish: "tool_calls" });
+  });
+
   test("that are no JSON are skipped", () => {
     const read = reading(
       encoder.encode(`event: x\ndata: {oops\n\n${decoder.decode(wire(start, ...said("hi"), finish("end_turn"), stop))}`),
