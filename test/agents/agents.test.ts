@@ -123,13 +123,16 @@ async function runTask(program: Program, model: string, fates: readonly Fate[], 
 
 const edited = "size = 3\ncolour = blue\n";
 
-function expectDone({ notes, copy, results, thoughts }: Outcome): void {
+/** `fewest`: how many thoughts come back. What a channel thought that failed later is returned to no other. */
+function expectDone({ notes, copy, results, thoughts }: Outcome, fewest: number): void {
   expect(results).toHaveLength(3);
   expect(results[0]).toContain("colour = red");
   expect(results[2]).toContain("colour = blue");
-  // Codex keeps what a broken stream said before it broke: one of them may stand there twice.
   expect(thoughts).toHaveLength(3);
-  for (const one of thoughts) expect(one).toContain(thought);
+  const returned = thoughts.filter((one) => one !== undefined);
+  expect(returned.length).toBeGreaterThanOrEqual(fewest);
+  // Codex keeps what a broken stream said before it broke: one of them may stand there twice.
+  for (const one of returned) expect(one).toContain(thought);
   expect([notes, copy]).toEqual([edited, edited]);
 }
 
@@ -156,7 +159,7 @@ describe.each(agents)("%s (skipped without npm run test:agents)", (_name, file, 
 
   test.skipIf(isMissing).each(models)("reads a file, edits it, runs a command and answers, as a client of the model %s", async (model) => {
     await runTask(program, model, ["lives"], (outcome) => {
-      expectDone(outcome);
+      expectDone(outcome, 3);
       expect(said(outcome.stdout)).toBe(finalText);
       expect(outcome.gateway.accessLines().map((line) => line["status"])).not.toContain(400);
     });
@@ -165,7 +168,7 @@ describe.each(agents)("%s (skipped without npm run test:agents)", (_name, file, 
   const fates: Fate[] = ["breaks off before it says anything", "dies while it calls the second tool"];
   test.skipIf(isMissing).each(fates)("completes the task although the first channel %s", async (fate) => {
     await runTask(program, models[1]!, [fate, "lives"], (outcome) => {
-      expectDone(outcome);
+      expectDone(outcome, fate === "dies while it calls the second tool" ? 1 : 3);
       expect(said(outcome.stdout)).toBe(finalText);
       const [first, second] = outcome.upstreams;
       expect(first!.broken).toBeGreaterThan(0);
