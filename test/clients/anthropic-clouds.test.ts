@@ -44,6 +44,14 @@ beforeAll(async () => {
           api_key: Buffer.from(JSON.stringify(account)).toString("base64"),
           models: { vertex: "claude-x@20260101" },
         },
+        {
+          name: "gemini",
+          provider: "vertex",
+          base_url: `${base}/v1/projects/p/locations/global`,
+          token_url: `${base}/token`,
+          api_key: Buffer.from(JSON.stringify(account)).toString("base64"),
+          models: ["gemini-x"],
+        },
       ],
     },
   });
@@ -68,6 +76,7 @@ async function respond(request: Request): Promise<Response> {
   const isProven = isBedrock ? isSigned(request, bytes, keys) : request.headers.get("authorization") === "Bearer issued-token";
   if (!isProven) return Response.json({ message: "not proven" }, { status: 403 });
   asked.push({ path: pathname, beta: request.headers.get("anthropic-beta"), body: JSON.parse(new TextDecoder().decode(bytes)) as Body });
+  if (pathname.endsWith(":generateContent")) return Response.json(generated);
   if (pathname.endsWith("/invoke") || pathname.endsWith(":rawPredict")) return Response.json(message);
   if (!isBedrock) return new Response(sse, { headers: { "content-type": "text/event-stream" } });
   return new Response(frames, { headers: { "content-type": "application/vnd.amazon.eventstream" } });
@@ -80,6 +89,10 @@ const message = {
   ...{ id: "msg_1", type: "message", role: "assistant", model: "claude-x", stop_reason: "end_turn", stop_sequence: null },
   content: [thinking, text],
   usage,
+};
+const generated = {
+  candidates: [{ content: { role: "model", parts: [{ text: "Hello Gemini" }] }, finishReason: "STOP" }],
+  usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 2, totalTokenCount: 5 },
 };
 const events = [
   { type: "message_start", message: { ...message, content: [], stop_reason: null } },
@@ -140,6 +153,12 @@ describe.each(hosts)("the Messages API on $model", ({ model, whole, streamed, ve
     expect(asked[0]).toMatchObject({ path: streamed, body: { anthropic_version: version, max_tokens: 100 } });
     expect(asked[0]?.body["model"]).toBeUndefined();
   });
+});
+
+test("Gemini on Vertex AI takes the same token", async () => {
+  const completion = await openai.chat.completions.create({ model: "gemini-x", messages: [{ role: "user", content: "Hi." }] });
+  expect(completion.choices[0]?.message.content).toBe("Hello Gemini");
+  expect(asked[0]?.path).toBe("/v1/projects/p/locations/global/publishers/google/models/gemini-x:generateContent");
 });
 
 test("betas stand in the body on one, and in a header on the other", async () => {

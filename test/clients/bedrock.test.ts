@@ -127,7 +127,7 @@ describe("a channel that speaks Converse", () => {
     expect(asked[0]?.body["inferenceConfig"]).toEqual({ maxTokens: 2 });
   });
 
-  test("carries a tool loop of the Messages API", async () => {
+  test("carries a tool loop of the Messages API, and gets its reasoning back as it was", async () => {
     frames = calling;
     const tools: Anthropic.Tool[] = [{ name: "weather", input_schema: parameters }];
     const question: Anthropic.MessageParam = { role: "user", content: "How is Rome?" };
@@ -146,7 +146,10 @@ describe("a channel that speaks Converse", () => {
     expect(second.content).toMatchObject([{ type: "text", text: "Hello wörld" }]);
     const replayed = asked.at(-1)?.body["messages"] as readonly { role: string; content: readonly Body[] }[];
     expect(replayed.map(({ role }) => role)).toEqual(["user", "assistant", "user"]);
-    expect(replayed[1]?.content.at(-1)).toEqual({ toolUse: { toolUseId: "tooluse_1", name: "weather", input: { town: "Rome" } } });
+    expect(replayed[1]?.content).toEqual([
+      { reasoningContent: { reasoningText: { text: "I look it up.", signature: "c2lnbmF0dXJl" } } },
+      { toolUse: { toolUseId: "tooluse_1", name: "weather", input: { town: "Rome" } } },
+    ]);
     expect(replayed[2]?.content).toEqual([{ toolResult: { toolUseId: "tooluse_1", content: [{ text: "Sunny." }] } }]);
   });
 
