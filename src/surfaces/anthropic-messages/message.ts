@@ -31,7 +31,7 @@ export interface MessageUsage {
   readonly cache_creation_input_tokens: number;
   readonly cache_read_input_tokens: number;
   readonly output_tokens: number;
-  readonly cache_creation: null;
+  readonly cache_creation: { readonly ephemeral_5m_input_tokens: number; readonly ephemeral_1h_input_tokens: number } | null;
   readonly output_tokens_details: { readonly thinking_tokens: number } | null;
   readonly server_tool_use: null;
   readonly service_tier: null;
@@ -42,6 +42,7 @@ export interface MessageUsage {
 /** Here the tokens that went through a cache are not part of the input. Where the upstream did not count, our estimates are all there is. */
 export function messageUsage(usage: MeteredUsage | null, inputEstimate: number, outputEstimate: number): MessageUsage {
   const written = usage?.cacheWriteTokens ?? 0;
+  const hour = usage?.cacheWriteHourTokens ?? null;
   const read = usage?.cachedTokens ?? 0;
   const prompt = usage?.promptTokens ?? null;
   const thought = usage?.reasoningTokens ?? null;
@@ -50,7 +51,8 @@ export function messageUsage(usage: MeteredUsage | null, inputEstimate: number, 
     cache_creation_input_tokens: written,
     cache_read_input_tokens: read,
     output_tokens: usage?.completionTokens ?? outputEstimate,
-    cache_creation: null,
+    cache_creation:
+      hour === null ? null : { ephemeral_5m_input_tokens: Math.max(0, written - hour), ephemeral_1h_input_tokens: Math.min(hour, written) },
     output_tokens_details: thought === null ? null : { thinking_tokens: thought },
     server_tool_use: null,
     service_tier: null,

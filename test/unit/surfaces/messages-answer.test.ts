@@ -188,6 +188,10 @@ describe("a whole answer", () => {
       { input_tokens: 10, cache_read_input_tokens: 60, cache_creation_input_tokens: 30, output_tokens_details: { thinking_tokens: 5 } },
     ],
     [
+      { promptTokens: 100, completionTokens: 7, cacheWriteTokens: 30, cacheWriteHourTokens: 20 },
+      { cache_creation_input_tokens: 30, cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 20 } },
+    ],
+    [
       { promptTokens: 10, completionTokens: 1, cachedTokens: 60 },
       { input_tokens: 0, cache_read_input_tokens: 60 },
     ],
