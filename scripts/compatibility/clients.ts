@@ -307,10 +307,100 @@ const responses: TestClient = {
   },
 };
 
-export const clients: Readonly<Partial<Record<SurfaceName, TestClient>>> = {
+const gemini: TestClient = {
+  ask: (kind) => {
+    const tools = [
+      { functionDeclarations: toolNames.map((name) => ({ name, description: `Does ${name}.`, parametersJsonSchema: parameters })) },
+    ];
+    const base = { generationConfig: { maxOutputTokens: 4000 } };
+    const says = (role: string, ...parts: readonly unknown[]): Json => ({ role, parts });
+    const system = { systemInstruction: { parts: [{ text: words.system }] } };
+    const text = { text: words.user };
+    const called = toolNames.map((name, at) => ({ functionCall: { id: `call_${at}`, name, args: { path: `${name}.txt` } } }));
+    const result = (at: number, output: string, more: object = {}): Json => ({
+      functionResponse: { id: `call_${at}`, name: toolNames[at], response: { output }, ...more },
+    });
+    const image = { inlineData: { mimeType: "image/png", data: png } };
+    switch (kind) {
+      case "text":
+        return { ...base, ...system, contents: [says("user", text)] };
+      // Its only system message stands before all others.
+      case "system":
+        return null;
+      case "tools":
+        return {
+          ...{ ...base, tools },
+          contents: [says("user", text), says("model", ...called), says("user", result(0, words.result), result(1, words.otherResult))],
+        };
+      case "toolImage": {
+        const results = [result(0, words.result, { parts: [image] }), result(1, words.otherResult)];
+        return { ...base, tools, contents: [says("user", text), says("model", ...called), says("user", ...results)] };
+      }
+      case "image":
+        return { ...base, contents: [says("user", text, image)] };
+      case "file":
+        return { ...base, contents: [says("user", text, { inlineData: { mimeType: "application/pdf", data: pdf } })] };
+      case "schema":
+        return {
+          contents: [says("user", text)],
+          generationConfig: { ...base.generationConfig, responseMimeType: "application/json", responseJsonSchema: schema },
+        };
+    }
+  },
+  next: (request, answer) => {
+    const content = objectOf(objectOf(listOf(answer["candidates"])[0])["content"]);
+    const results = listOf(content["parts"]).flatMap((part) => {
+      const { functionCall } = objectOf(part);
+      if (functionCall === undefined) return [];
+      const { id, name } = objectOf(functionCall);
+      return [{ functionResponse: { ...(id === undefined ? undefined : { id }), name, response: { output: words.result } } }];
+    });
+    return { ...request, contents: [...listOf(request["contents"]), content, { role: "user", parts: results }] };
+  },
+  joined: (events) => {
+    const parts: unknown[] = [];
+    let finishReason: unknown;
+    let usageMetadata: unknown;
+    for (const event of events) {
+      const candidate = objectOf(listOf(event["candidates"])[0]);
+      parts.push(...listOf(objectOf(candidate["content"])["parts"]));
+      finishReason = candidate["finishReason"] ?? finishReason;
+      usageMetadata = event["usageMetadata"] ?? usageMetadata;
+    }
+    return finishReason === undefined ? null : { candidates: [{ content: { role: "model", parts }, finishReason }], usageMetadata };
+  },
+  seen: (answer) => {
+    const candidate = objectOf(listOf(answer["candidates"])[0]);
+    const parts = listOf(objectOf(candidate["content"])["parts"]).map(objectOf);
+    const usage = objectOf(answer["usageMetadata"]);
+    const calls = parts.flatMap((part) => (part["functionCall"] === undefined ? [] : [objectOf(part["functionCall"])]));
+    const finish = finishes[textOf(candidate["finishReason"])] ?? "unknown";
+    return {
+      text: parts.map((part) => (part["thought"] === true ? "" : textOf(part["text"]))).join(""),
+      calls: calls.map((call, at) => ({ id: textOf(call["id"]) || `${at}`, name: textOf(call["name"]), arguments: call["args"] })),
+      finish: finish === "stop" && calls.length > 0 ? "tool_calls" : finish,
+      usage:
+        typeof usage["promptTokenCount"] !== "number"
+          ? null
+          : {
+              input: usage["promptTokenCount"],
+              cached: numberOf(usage["cachedContentTokenCount"]),
+              output: numberOf(usage["candidatesTokenCount"]) + numberOf(usage["thoughtsTokenCount"]),
+            },
+    };
+  },
+};
+
+const finishes: Readonly<Record<string, Finish["reason"]>> = {
+  ...{ STOP: "stop", MAX_TOKENS: "length", SAFETY: "content_filter", PROHIBITED_CONTENT: "content_filter" },
+};
+
+/** A surface without a client here is a hole in the table, and does not compile. */
+export const clients: Readonly<Record<SurfaceName, TestClient>> = {
   "openai-chat": chat,
   "anthropic-messages": messages,
   "openai-responses": responses,
+  gemini,
 };
 
 function system(content: string): Json {

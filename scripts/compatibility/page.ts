@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Dialect } from "../../src/dialects/dialect.ts";
 import { dialects } from "../../src/dialects/index.ts";
 import type { Surface } from "../../src/operations/conversation/surface.ts";
-import { chatSurface, messagesSurface, responsesSurface } from "../../src/surfaces/index.ts";
+import { chatSurface, generateAnswers, messagesSurface, readGenerateRequest, responsesSurface } from "../../src/surfaces/index.ts";
 import type { SeenAnswer } from "./clients.ts";
 import { openUpstream, Pair, type CellOutcome } from "./pair.ts";
 
@@ -16,7 +16,16 @@ export interface CompatibilityRow {
   readonly trouble: readonly string[];
 }
 
-const surfaces: readonly Surface[] = [chatSurface, messagesSurface, responsesSurface];
+/** Its requests say in their path what those of others say in their body. */
+const generateSurface: Surface = {
+  ...generateAnswers,
+  parse: (body) => {
+    const { stream = false, ...rest } = JSON.parse(new TextDecoder().decode(body)) as { readonly stream?: boolean };
+    return readGenerateRequest(new TextEncoder().encode(JSON.stringify(rest)), { model: "m", stream, listed: false });
+  },
+};
+
+const surfaces: readonly Surface[] = [chatSurface, messagesSurface, responsesSurface, generateSurface];
 export const chatDialects: readonly Dialect[] = [...dialects.values()].filter(({ chat }) => chat !== undefined);
 
 export function fixtureFolder(dialect: Dialect): string {
