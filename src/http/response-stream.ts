@@ -35,6 +35,8 @@ export class ResponseStream implements ResponseBodyStream {
   /** The client is ready and waits for the source; otherwise the stream waits for the client. */
   private pulling = false;
   private over = false;
+  /** Something of the source was sent. */
+  private hasContent = false;
   /** Bytes that are sent unless the source reports a failure in the same turn of the event loop. */
   private held: Uint8Array | null = null;
   /** The client has not taken what was sent. */
@@ -65,8 +67,10 @@ export class ResponseStream implements ResponseBodyStream {
   }
 
   sendKeepAlive(): boolean {
-    if (this.options.shape === "events") this.write(this.options.errors.keepAlive);
-    return this.options.shape === "events";
+    if (this.options.shape !== "events") return false;
+    const { keepAlive, earlyKeepAlive = keepAlive } = this.options.errors;
+    this.write(this.hasContent ? keepAlive : earlyKeepAlive);
+    return true;
   }
 
   onClose(): void {
@@ -109,6 +113,7 @@ export class ResponseStream implements ResponseBodyStream {
    * failure follows at once, and the client must not hear it.
    */
   private forward(part: Uint8Array): void {
+    this.hasContent = true;
     if (this.options.shape === "events") this.blocked = !this.write(part);
     else {
       this.flushHeld();

@@ -170,6 +170,41 @@ test.each([true, false])("the default of the AI SDK works over it, in a tool loo
   expect(upstream.bodies[1]?.["input"]).toContainEqual(expect.objectContaining({ type: "function_call_output", call_id: "call_1" }));
 });
 
+test("a client of a slow upstream is kept waiting by what it takes for nothing, before the response begins and after", async () => {
+  await using slow = await startScripted(({ body }) => {
+    const events = responseEvents([message(`Hello from ${String(body["model"])}`)]);
+    const pieces = [events.slice(0, 5), events.slice(5)].map(eventStream);
+    return new Response(
+      new ReadableStream({
+        pull: async (controller) => {
+          await Bun.sleep(400);
+          const piece = pieces.shift();
+          if (piece === undefined) controller.close();
+          else controller.enqueue(new TextEncoder().encode(piece));
+        },
+      }),
+      { headers: { "content-type": "text/event-stream" } },
+    );
+  });
+  await using waiting = await startGateway({
+    config: {
+      keys: [{ name: "client", key }],
+      channels: [{ name: "a", base_url: slow.url, api: "responses", models: ["m"] }],
+      server: { keep_alive: "50ms", early_headers: "50ms" },
+    },
+  });
+  const raw = await fetch(`${waiting.url}/v1/responses`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ model: "m", input: "x", stream: true }),
+  });
+  const sent = await raw.text();
+  expect(sent).toStartWith(":");
+  expect(sent).toContain("event: keepalive");
+  const stream = new OpenAI({ apiKey: key, baseURL: `${waiting.url}/v1`, maxRetries: 0 }).responses.stream({ model: "m", input: "x" });
+  expect((await stream.finalResponse()).output_text).toBe("Hello from m");
+});
+
 test("a client that asks for a WebSocket is told to go on over HTTP, and one that offers HTTP/2 is served", async () => {
   const upgrade = (method: string, protocol: string): Promise<RawResponse> =>
     rawRequest(gateway.url, {

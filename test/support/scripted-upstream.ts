@@ -13,7 +13,7 @@ export interface ScriptedRequest {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-export class Scripted {
+export class Scripted implements AsyncDisposable {
   /** Every request, in order. */
   readonly requests: ScriptedRequest[] = [];
   readonly #queue: Script[] = [];
@@ -48,6 +48,10 @@ export class Scripted {
 
   async close(): Promise<void> {
     await this.#server.stop(true);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

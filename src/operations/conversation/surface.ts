@@ -36,6 +36,8 @@ export interface ErrorFormat {
   errorEvent(failure: SurfaceFailure, requestId: string, place?: StreamPlace | null): Uint8Array;
   /** Sent in silence, so that neither the client nor a proxy gives up. */
   readonly keepAlive: Uint8Array;
+  /** The same before the first event, where that has to be a certain one; absent where it makes no difference. */
+  readonly earlyKeepAlive?: Uint8Array;
 }
 
 /** How far a client has read a stream, in an API that numbers its events. */

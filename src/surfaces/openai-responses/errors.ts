@@ -32,5 +32,7 @@ function codeOf({ status, code }: SurfaceFailure): string {
 }
 
 const encoder = new TextEncoder();
+/** The official client takes no event before the one that begins a response. */
+export const earlyKeepAlive: Uint8Array = encoder.encode(": keep-alive\n\n");
 /** An event and no comment: clients measure silence by events. Clients ignore types that they do not know. */
 export const keepAlive: Uint8Array = encoder.encode('event: keepalive\ndata: {"type":"keepalive","sequence_number":0}\n\n');

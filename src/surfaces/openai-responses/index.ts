@@ -1,5 +1,5 @@
 import type { Surface } from "../../operations/conversation/surface.ts";
-import { errorBody, errorFrame, keepAlive } from "./errors.ts";
+import { errorBody, errorFrame, keepAlive, earlyKeepAlive } from "./errors.ts";
 import { readResponsesRequest } from "./request.ts";
 import { echoOf, responseBody } from "./response.ts";
 import { ResponsesWriter } from "./stream.ts";
@@ -14,4 +14,5 @@ export const openaiResponses: Surface = {
   error: errorBody,
   errorEvent: errorFrame,
   keepAlive,
+  earlyKeepAlive,
 };
