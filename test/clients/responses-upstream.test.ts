@@ -205,6 +205,27 @@ test("a client of a slow upstream is kept waiting by what it takes for nothing, 
   expect((await stream.finalResponse()).output_text).toBe("Hello from m");
 });
 
+test("a client that was kept waiting is told of a failure before the response began", async () => {
+  await using failing = await startScripted(async () => {
+    await Bun.sleep(400);
+    return Response.json({ error: { message: "no", code: "invalid_value", type: "invalid_request_error" } }, { status: 400 });
+  });
+  await using waiting = await startGateway({
+    config: {
+      keys: [{ name: "client", key }],
+      channels: [{ name: "a", base_url: failing.url, api: "responses", models: ["m"] }],
+      server: { keep_alive: "50ms", early_headers: "50ms" },
+    },
+  });
+  const seen: unknown[] = [];
+  const stream = new OpenAI({ apiKey: key, baseURL: `${waiting.url}/v1`, maxRetries: 0 }).responses.stream({ model: "m", input: "x" });
+  for await (const event of stream) seen.push([event.type, event.sequence_number, "response" in event ? event.response.status : null]);
+  expect(seen).toEqual([
+    ["response.created", 0, "in_progress"],
+    ["response.failed", 1, "failed"],
+  ]);
+});
+
 test("a client that asks for a WebSocket is told to go on over HTTP, and one that offers HTTP/2 is served", async () => {
   const upgrade = (method: string, protocol: string): Promise<RawResponse> =>
     rawRequest(gateway.url, {

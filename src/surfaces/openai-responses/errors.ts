@@ -10,19 +10,25 @@ export function errorBody({ message, type, param, code }: SurfaceFailure): Uint8
  * Codex repeats a request unless the code says that this is in vain.
  */
 export function errorFrame(failure: SurfaceFailure, requestId: string, place: StreamPlace | null = null): Uint8Array {
-  const response = {
-    // The official client refuses the event of another response than the one that began.
-    id: place?.id || `resp_${requestId}`,
+  // The official client refuses the event of another response than the one that began, and a failure before one began.
+  const id = place?.id || `resp_${requestId}`;
+  const begun = {
+    id,
     object: "response",
     created_at: 0,
-    status: "failed",
-    error: { code: codeOf(failure), message: failure.message },
+    status: "in_progress",
+    error: null,
     incomplete_details: null,
     output: [],
     usage: null,
   };
-  const event = { type: "response.failed", sequence_number: place === null ? 0 : place.sequence + 1, response };
-  return encoder.encode(`event: response.failed\ndata: ${JSON.stringify(event)}\n\n`);
+  const failed = { ...begun, status: "failed", error: { code: codeOf(failure), message: failure.message } };
+  if (place !== null) return encoder.encode(lifecycleFrame("response.failed", place.sequence + 1, failed));
+  return encoder.encode(lifecycleFrame("response.created", 0, begun) + lifecycleFrame("response.failed", 1, failed));
+}
+
+function lifecycleFrame(type: string, sequence: number, response: object): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence, response })}\n\n`;
 }
 
 function codeOf({ status, code }: SurfaceFailure): string {
