@@ -145,14 +145,17 @@ export interface ModelFamily {
   readonly topK: boolean;
   /** The settings that it refuses. */
   readonly refuses: readonly ("temperature" | "top_p" | "stop")[];
+  /** It takes ids of calls that have nine letters and digits, and no others. */
+  readonly shortIds: boolean;
 }
 
-export const unknownFamily: ModelFamily = { mark: "", reasoning: null, cachePoints: false, topK: false, refuses: [] };
+export const unknownFamily: ModelFamily = { mark: "", reasoning: null, cachePoints: false, topK: false, refuses: [], shortIds: false };
 
 export const modelFamilies: readonly ModelFamily[] = [
   { ...unknownFamily, mark: "anthropic.", reasoning: "thinking", cachePoints: true, topK: true },
   { ...unknownFamily, mark: "amazon.nova-2", reasoning: "reasoning_config", cachePoints: true },
   { ...unknownFamily, mark: "amazon.nova", cachePoints: true },
+  { ...unknownFamily, mark: "mistral.", shortIds: true },
   { ...unknownFamily, mark: "openai.gpt-oss", reasoning: "reasoning_effort", refuses: ["stop"] },
   { ...unknownFamily, mark: "openai.", reasoning: "reasoning", refuses: ["temperature", "top_p", "stop"] },
 ];

@@ -14,7 +14,7 @@ import { customDescription, customParameters } from "../../operations/conversati
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { ModelFamily } from "../presets.ts";
-import { argumentsObject, wireId } from "../translated/tool-calls.ts";
+import { argumentsObject, shortWireId, wireId } from "../translated/tool-calls.ts";
 import { DocumentNames, isMedia, mediaBlock, textBlock, type ConverseBlock } from "./converse-content.ts";
 
 export const converseDialect = "bedrock-converse";
@@ -176,7 +176,7 @@ class TurnEncoder {
         case "tool_call": {
           const name = wireName(part);
           this.called.add(name);
-          blocks.push({ toolUse: { toolUseId: wireId(part.id), name, input: argumentsObject(part) } }, ...this.cachePoint(part.cache));
+          blocks.push({ toolUse: { toolUseId: this.idOf(part.id), name, input: argumentsObject(part) } }, ...this.cachePoint(part.cache));
           break;
         }
         default:
@@ -201,13 +201,17 @@ class TurnEncoder {
         inner.push(block);
       }
       const toolResult = {
-        toolUseId: wireId(callId),
+        toolUseId: this.idOf(callId),
         content: inner.length === 0 ? [{ text: "(empty)" }] : inner,
         ...(isError ? { status: "error" } : undefined),
       };
       blocks.push({ toolResult }, ...this.cachePoint(cache));
     }
     return blocks;
+  }
+
+  private idOf(id: string): string {
+    return this.options.family.shortIds ? shortWireId(id) : wireId(id);
   }
 
   /** Marks what is before it as worth caching. Models that know no marks refuse them. */

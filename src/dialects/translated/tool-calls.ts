@@ -26,6 +26,14 @@ export function wireId(id: string): string {
   return wireName({ name: id });
 }
 
+/** The same in nine letters and digits. One that is such an id already stays as it is. */
+export function shortWireId(id: string): string {
+  if (/^[A-Za-z0-9]{9}$/.test(id)) return id;
+  let hash = 0xcbf29ce484222325n;
+  for (let at = 0; at < id.length; at++) hash = BigInt.asUintN(64, (hash ^ BigInt(id.charCodeAt(at))) * 0x100000001b3n);
+  return hash.toString(36).padStart(9, "0").slice(-9);
+}
+
 /** The calls of an answer, under the names that the client declared its tools with. */
 export class AnsweredCalls {
   private readonly names: ToolNames;

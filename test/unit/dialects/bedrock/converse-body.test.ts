@@ -120,6 +120,16 @@ describe("a conversation becomes a Converse request", () => {
     expect(body["toolConfig"]).toMatchObject({ tools: [{ toolSpec: { name: use?.["name"] } }] });
   });
 
+  test("with short ids for a model that takes no others, its own among them unchanged", () => {
+    const turns = ["a1B2c3D4e", "call_of_another_provider"].flatMap((id): readonly ConversationTurn[] => [
+      assistant({ kind: "tool_call", id, name: "look", arguments: "{}" }),
+      { role: "tool", parts: [{ kind: "tool_result", callId: id, isError: false, content: [{ kind: "text", text: "x" }] }] },
+    ]);
+    const sent = JSON.stringify(encoded({ turns: [hi, ...turns] }, { family: familyOf("mistral.mistral-large-2407-v1:0") }).body);
+    const ids = [...sent.matchAll(/"toolUseId":"([^"]+)"/g)].map(([, id = ""]) => id);
+    expect(ids).toEqual(["a1B2c3D4e", "a1B2c3D4e", expect.stringMatching(/^[a-z0-9]{9}$/), ids[2] ?? ""]);
+  });
+
   test.each([
     ["not JSON", { _raw: "not JSON" }],
     ["", {}],
