@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
+import { startChaos, type Chaos } from "../support/chaos.ts";
 import { openWorld, type World } from "../support/client-world.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 
@@ -186,6 +187,7 @@ describe("a channel that speaks the Gemini API itself", () => {
   const asked: { readonly path: string; readonly key: string | null; readonly text: string; readonly body: Json }[] = [];
   let gateway: Gateway;
   let upstream: Bun.Server<undefined>;
+  let chaos: Chaos;
 
   /** Calls a tool where there is one that has no result yet, else answers. Half of it has a field that nobody here knows. */
   async function answer(request: Request): Promise<Response> {
@@ -196,6 +198,11 @@ describe("a channel that speaks the Gemini API itself", () => {
     if (text.includes("be refused")) {
       const details = [{ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "7s" }];
       return Response.json([{ error: { code: 429, status: "RESOURCE_EXHAUSTED", message: "quota", details } }], { status: 429 });
+    }
+    if (text.includes("break off")) {
+      return new Response(`data: {"candidates":[{"content":{"parts":[{"text":"word0 word1"}],"role":"model"},"index":0}]}\r\n\r\n`, {
+        headers: { "content-type": "text/event-stream" },
+      });
     }
     const calls = body["tools"] !== undefined && !text.includes("functionResponse");
     const parts = calls
@@ -216,6 +223,7 @@ describe("a channel that speaks the Gemini API itself", () => {
 
   beforeAll(async () => {
     upstream = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: answer });
+    chaos = await startChaos({ behaviour: "fault:same-text" });
     gateway = await startGateway({
       config: {
         keys: [{ name: "client", key }],
@@ -226,9 +234,11 @@ describe("a channel that speaks the Gemini API itself", () => {
             dialect: "gemini",
             base_url: `http://127.0.0.1:${upstream.port}/v1beta`,
             api_key: "upstream-key",
-            models: { m: "gemini-9-flash" },
+            models: { m: "gemini-9-flash", shared: "gemini-9-flash" },
           },
+          { name: "other", base_url: chaos.url, api_key: "sk-other", models: ["shared"], tier: 2 },
         ],
+        routing: { rescue: "continue" },
       },
     });
   });
@@ -236,6 +246,7 @@ describe("a channel that speaks the Gemini API itself", () => {
   afterAll(async () => {
     await gateway.stop();
     await upstream.stop(true);
+    await chaos.close();
   });
 
   test("gets the bytes of a client that speaks it too, and gives its own back", async () => {
@@ -294,6 +305,13 @@ describe("a channel that speaks the Gemini API itself", () => {
       ]);
     },
   );
+
+  test("that breaks off is followed by another one that speaks another API, and the client sees one answer", async () => {
+    const body = { contents: [{ parts: [{ text: "break off" }] }] };
+    const responses = await responsesOf(await generate(gateway.url, key, "shared", body, "streamGenerateContent"));
+    expect(textOf(responses)).toBe("word0 word1 word2 word3 word4");
+    expect(responses.at(-1)?.candidates[0]?.finishReason).toBe("STOP");
+  });
 
   test("that limits requests is told of as such, and when to come back", async () => {
     const body = { contents: [{ parts: [{ text: "be refused" }] }] };

@@ -11,9 +11,9 @@ let messages: Anthropic;
 let responses: OpenAI;
 
 const words = "word0 word1 word2 word3 word4";
-const continuing = ["continues-1", "continues-2"];
-const restarting = ["restarts-1", "restarts-2"];
-const failing = ["fails-1", "fails-2"];
+const continuing = ["continues-1", "continues-2", "continues-3"];
+const restarting = ["restarts-1", "restarts-2", "restarts-3"];
+const failing = ["fails-1", "fails-2", "fails-3"];
 
 beforeAll(async () => {
   rig = await setUp(
@@ -52,10 +52,38 @@ const clients = [
       return { texts: [response.output_text], end: String(response.status), tokens: response.usage?.output_tokens ?? 0 };
     },
   },
+  {
+    name: "the Gemini API",
+    at: 2,
+    ask: async (model: string) => {
+      const response = await fetch(`${rig.gateway.url}/v1beta/models/${model}:streamGenerateContent?alt=sse`, {
+        method: "POST",
+        headers: { "x-goog-api-key": clientKey },
+        body: JSON.stringify({ contents: [{ parts: [{ text: "Say something." }] }] }),
+      });
+      const events = (await response.text()).split("\n\n").filter((event) => event !== "");
+      const read = events.map((event) => JSON.parse(event.replace(/^data: /, "")) as GenerateEvent);
+      if (read.some(({ error }) => error !== undefined)) throw new Error("the stream ended with an error");
+      const texts = [read.flatMap(({ candidates }) => candidates?.[0]?.content.parts.map(({ text }) => text) ?? []).join("")];
+      const last = read.at(-1);
+      return { texts, end: String(last?.candidates?.[0]?.finishReason), tokens: last?.usageMetadata?.candidatesTokenCount ?? 0 };
+    },
+  },
 ] as const;
 
+interface GenerateEvent {
+  readonly error?: object;
+  readonly candidates?: readonly {
+    readonly content: { readonly parts: readonly { readonly text?: string }[] };
+    readonly finishReason?: string;
+  }[];
+  readonly usageMetadata?: { readonly candidatesTokenCount: number };
+}
+
+const ends = ["end_turn", "completed", "STOP"] as const;
+
 describe.each(clients)("a text that breaks off in $name", ({ at, ask }) => {
-  const end = at === 0 ? "end_turn" : "completed";
+  const end = ends[at];
 
   test("is continued by a channel that can, as one text", async () => {
     rig.upstream.a.script(["fault:same-text+end-after@3"]);
