@@ -19,7 +19,10 @@ export interface EncodedBody {
 }
 
 export function encodedFor(change: Partial<Conversation>, model = newest): EncodedBody | Failure {
-  const result = encodeGeminiBody({ ...emptyConversation, ...change }, { model, maxOutputTokens: change.maxOutputTokens ?? null });
+  const result = encodeGeminiBody(
+    { ...emptyConversation, ...change },
+    { model, maxOutputTokens: change.maxOutputTokens ?? null, hasTiers: true },
+  );
   if (isFailure(result)) return result;
   return { body: JSON.parse(new TextDecoder().decode(result.body)) as Record<string, unknown>, dropped: result.dropped };
 }

@@ -43,6 +43,8 @@ function translateChat(ask: ChatRequest, conversation: Conversation, target: Tar
   const encoded = encodeGeminiBody(conversation, {
     model: target.model,
     maxOutputTokens: clampedTo ?? maxOutputTokens,
+    // In the cloud, the path names the publisher of a model.
+    hasTiers: !target.channel.address.chatPath.includes("/publishers/"),
   });
   if (isFailure(encoded)) return encoded;
   return {

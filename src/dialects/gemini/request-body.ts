@@ -15,6 +15,8 @@ export interface GeminiBody {
 export interface GeminiBodyOptions {
   readonly model: string;
   readonly maxOutputTokens: number | null;
+  /** The upstream has tiers of service to choose from; the same API in the provider's cloud has not, and refuses the field. */
+  readonly hasTiers: boolean;
 }
 
 /** A conversation as the body of `generateContent`. A failure names what this model cannot do, and another channel perhaps can. */
@@ -40,7 +42,7 @@ export function encodeGeminiBody(conversation: Conversation, options: GeminiBody
   const generation = generationConfig(conversation, facts, options.maxOutputTokens, dropped);
   if (format !== null) Object.assign(generation, format);
   if (Object.keys(generation).length > 0) body["generationConfig"] = generation;
-  const tier = tierOf(conversation.serviceTier, dropped);
+  const tier = tierOf(conversation.serviceTier, options.hasTiers, dropped);
   if (tier !== null) body["serviceTier"] = tier;
   for (const hint of unknownHints(conversation)) dropped.add(hint);
   return { body: encoder.encode(JSON.stringify(body)), dropped: [...dropped] };
@@ -169,9 +171,9 @@ function thinkingConfig(reasoning: Conversation["reasoning"], { thinking }: Mode
   }
 }
 
-function tierOf(tier: string | null, dropped: Set<string>): string | null {
+function tierOf(tier: string | null, hasTiers: boolean, dropped: Set<string>): string | null {
   if (tier === null || tier === "auto" || tier === "default") return null;
-  if (tier === "flex" || tier === "priority") return tier;
+  if (hasTiers && (tier === "flex" || tier === "priority")) return tier;
   dropped.add("service_tier");
   return null;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { generateUrl } from "../../../src/dialects/gemini/gemini.ts";
+import { gemini, generateUrl } from "../../../src/dialects/gemini/gemini.ts";
 import type { Conversation, ConversationTurn, Part, ReasoningRequest, Tool } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { askFor, bodyFor, encodedFor, encodedRequest, newest, text } from "../../support/gemini.ts";
@@ -495,6 +495,18 @@ describe("a request", () => {
     expect(new TextDecoder().decode(sent.request.body as Uint8Array)).toBe(expected);
     const untouched = encodedRequest(askFor({}, {}, { contents: [], generationConfig: { maxOutputTokens: 5 } }), newest, 100);
     expect(untouched.clampedTo).toBeNull();
+  });
+
+  test("asks for a tier of service where there are tiers", () => {
+    const bodyAt = (chatPath: string): string => {
+      const at = { ...channel("a"), address: { ...address, chatPath } };
+      const target = { channel: at, model: newest, ceiling: null, meterStream: true, forwarded: {} };
+      const encoded = gemini.chat?.encode(askFor({}, { serviceTier: "flex" }), target);
+      if (encoded === undefined || isFailure(encoded)) throw new Error("it cannot be encoded");
+      return `${new TextDecoder().decode(encoded.request.body as Uint8Array)} ${encoded.dropped?.join(",")}`;
+    };
+    expect(bodyAt("/models/{model}:generateContent")).toContain('"serviceTier":"flex"');
+    expect(bodyAt("/publishers/p/models/{model}:generateContent")).toEndWith(" service_tier");
   });
 
   test("for several answers goes to a channel that gives them", () => {
