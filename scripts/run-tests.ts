@@ -78,7 +78,8 @@ let spareBeganAt = 0;
 
 /** One a second while files run, for all of them. */
 const readings: (ProcessorTimes | null)[] = [];
-setInterval(() => readings.push(processorTimes()), readingEveryMs).unref();
+// It also keeps this process alive while all that is awaited is a moment in which the machine is idle.
+const reading = setInterval(() => readings.push(processorTimes()), readingEveryMs);
 
 let filesRun = 0;
 const firstRuns: FileRun[] = [];
@@ -88,6 +89,7 @@ await runUsual(usual);
 await runInLanes(slow, 1, slowMinutes);
 const runs: FileRun[] = [];
 for (const run of firstRuns) runs.push(mayBeTheHost(run) ? await runAgain(run) : run);
+clearInterval(reading);
 
 console.log(summarise(runs, { leftOut, seconds: (performance.now() - startedMs) / 1_000 }).join("\n"));
 const failed = runs.some(({ report }) => report.failed > 0);
