@@ -13,6 +13,7 @@ import { readMessage } from "./answer.ts";
 import { foreignThinking } from "./foreign-thinking.ts";
 import { messagesUrl, ownHost, withoutVersion, type AnthropicHost } from "./hosts.ts";
 import { encodeMessages } from "./messages-body.ts";
+import { messagesModel } from "./model-facts.ts";
 import { MessagesStream } from "./stream.ts";
 
 const { paths, ...addressing } = messagesApi;
@@ -73,7 +74,7 @@ const oneChoice = failure("unsupported", "the upstream gives one answer", {
 
 /** The client's own bytes, with the few values that must change. */
 function spliced(ask: ChatRequest, target: Target, host: AnthropicHost): EncodedRequest {
-  const splices: Splice[] = [...foreignThinking(ask)];
+  const splices: Splice[] = [...foreignThinking(ask, messagesModel(target.model).signs)];
   if (host.modelInPath) splices.push(...movedToPath(ask, target, host));
   else renameModel(ask, target, splices);
   const clampedTo = clamp(ask, target, splices);

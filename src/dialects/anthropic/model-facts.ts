@@ -20,6 +20,8 @@ export interface MessagesModel {
   readonly prefill: boolean;
   /** Takes system messages inside the conversation. */
   readonly systemInside: boolean;
+  /** Signs its thoughts, and takes back no others. */
+  readonly signs: boolean;
 }
 
 /** The facts of a model, by the beginning of its name. An unknown Claude is taken for one of the newest. */
@@ -44,6 +46,7 @@ const newest: MessagesModel = {
   forcedTools: false,
   prefill: false,
   systemInside: true,
+  signs: true,
 };
 
 const four: MessagesModel = {
@@ -57,6 +60,7 @@ const four: MessagesModel = {
   forcedTools: true,
   prefill: true,
   systemInside: false,
+  signs: true,
 };
 
 const fourAndHalf: MessagesModel = { ...four, outputMax: 64_000, schemas: true };
@@ -66,7 +70,7 @@ const five: MessagesModel = { ...fourSeven, thinksUnasked: true, systemInside: t
 const three: MessagesModel = { ...four, outputMax: 4096, thinking: "never" };
 
 /** Models of other makers behind this API. */
-const compatible: MessagesModel = { ...four, outputMax: 8192 };
+const compatible: MessagesModel = { ...four, outputMax: 8192, signs: false };
 
 /** The first match counts, so longer beginnings stand before shorter ones. */
 const known: readonly (readonly [readonly string[], MessagesModel])[] = [
