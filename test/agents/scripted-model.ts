@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import { thought, wires, type Json, type ScriptedRequest, type ScriptedTurn, type ScriptedWire } from "./scripted-wires.ts";
 
 /** A tool as a program declares it, once the gateway has translated it to a function. */
 export interface DeclaredTool {
@@ -24,43 +25,24 @@ export interface Script {
   readonly finalText: string;
 }
 
-interface ChatMessage {
-  readonly role: string;
-  readonly content: unknown;
-  readonly tool_call_id?: string;
-  readonly tool_calls?: readonly { readonly id: string }[];
-  readonly reasoning_content?: string;
-}
-
-interface ChatBody {
-  readonly model: string;
-  readonly messages: readonly ChatMessage[];
-  readonly stream?: boolean;
-  readonly tools?: readonly {
-    readonly function: { readonly name: string; readonly description?: string; readonly parameters?: Parameters };
-  }[];
-}
-
-interface Parameters {
-  readonly properties?: DeclaredTool["properties"];
-}
-
 /**
- * An upstream that speaks chat completions and plays a model that works with tools. How far it is stands in the conversation (each
+ * An upstream that plays a model that works with tools, in one of the APIs that upstreams speak. How far it is stands in the conversation (each
  * result of a tool is one step), so any number of these can take turns in one task.
  */
 export class ScriptedModel implements AsyncDisposable {
   /** What it was asked for the task, in order. */
-  readonly requests: ChatBody[] = [];
+  readonly requests: ScriptedRequest[] = [];
   /** How many of its answers it broke off. */
   broken = 0;
   readonly #script: Script;
   readonly #server: Server;
   readonly #fate: Fate;
+  readonly #wire: ScriptedWire;
 
-  private constructor(script: Script, fate: Fate) {
+  private constructor(script: Script, fate: Fate, wire: ScriptedWire) {
     this.#script = script;
     this.#fate = fate;
+    this.#wire = wire;
     this.#server = createServer((request, response) => {
       this.#answer(request, response).catch((error: unknown) => {
         response.writeHead(500, { "content-type": "application/json" });
@@ -69,14 +51,19 @@ export class ScriptedModel implements AsyncDisposable {
     });
   }
 
-  static async start(script: Script, fate: Fate = "lives"): Promise<ScriptedModel> {
-    const model = new ScriptedModel(script, fate);
+  static async start(script: Script, fate: Fate = "lives", wire: ScriptedWire = wires.openai): Promise<ScriptedModel> {
+    const model = new ScriptedModel(script, fate, wire);
     await new Promise<void>((resolve) => model.#server.listen(0, "127.0.0.1", resolve));
     return model;
   }
 
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+  }
+
+  /** The settings of a channel to it. */
+  get channel(): Json {
+    return { base_url: this.url, ...this.#wire.channel };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -90,113 +77,48 @@ export class ScriptedModel implements AsyncDisposable {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = JSON.parse(await text(request)) as ChatBody;
+    const body = JSON.parse(await text(request)) as Json;
     const { marker, steps, finalText } = this.#script;
-    if (!JSON.stringify(body.messages).includes(marker) || body.tools === undefined)
-      return send(response, body, textDeltas("Done."), "stop");
-    const mistake = mistakeIn(body);
-    if (mistake !== null) throw new Error(mistake);
-    this.requests.push(body);
-    const step = body.messages.filter(({ role }) => role === "tool").length;
+    const asked = this.#wire.read(body, request.url ?? "");
+    if (!JSON.stringify(body).includes(marker) || asked.tools.length === 0) return this.#send(response, asked, says("Done."));
+    this.requests.push(asked);
+    const step = asked.results.length;
     const isLast = step >= steps.length;
-    const call = isLast ? null : steps[step]!(toolsIn(body));
-    if (!isLast && call === null)
-      throw new Error(
-        `no tool for step ${step} among ${toolsIn(body)
-          .map(({ name }) => name)
-          .join(", ")}`,
-      );
-    const deltas = call === null ? textDeltas(finalText) : callDeltas(call, `call_${step}_${this.requests.length}`);
-    const reason = call === null ? "stop" : "tool_calls";
+    const call = isLast ? null : steps[step]!(asked.tools);
+    if (!isLast && call === null) throw new Error(`no tool for step ${step} among ${asked.tools.map(({ name }) => name).join(", ")}`);
+    const id = `call_${step}_${this.requests.length}`;
+    const turn = call === null ? says(finalText) : { thought, text: "Next step. ", call: { id, ...call } };
     if (this.#fate === "breaks off before it says anything") {
       this.broken += 1;
-      await send(response, body, deltas, reason, 0);
+      await this.#send(response, asked, turn, 0);
       return;
     }
     const dies = step === 1 && this.#fate === "dies while it calls the second tool";
-    await send(response, body, deltas, reason, dies ? Math.ceil(deltas.length / 2) : Infinity);
+    await this.#send(response, asked, turn, dies ? 0.7 : 1);
     if (!dies) return;
     this.broken += 1;
     this.#close();
   }
+
+  /** `share`: how much of a stream is sent before the connection breaks. */
+  async #send(response: ServerResponse, asked: ScriptedRequest, turn: ScriptedTurn, share = 1): Promise<void> {
+    if (!asked.stream) {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(JSON.stringify(this.#wire.whole(turn, asked)));
+      return;
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const events = this.#wire.events(turn, asked);
+    const last = share === 1 ? events.length : Math.min(events.length - 1, Math.max(1, Math.floor(events.length * share)));
+    for (const event of events.slice(0, last)) await new Promise<void>((resolve) => void response.write(event, () => resolve()));
+    if (last < events.length) response.destroy();
+    else response.end();
+  }
+}
+
+function says(value: string): ScriptedTurn {
+  return { thought: "", text: value, call: null };
 }
 
 /** What becomes of an upstream in the course of a task. */
 export type Fate = "lives" | "breaks off before it says anything" | "dies while it calls the second tool";
-
-/** What providers refuse, other than the one that the API comes from: other roles, and calls without a result or the other way round. */
-function mistakeIn({ messages }: ChatBody): string | null {
-  const open = new Set<string>();
-  for (const { role, tool_calls = [], tool_call_id = "" } of messages) {
-    if (!["system", "user", "assistant", "tool"].includes(role)) return `the role ${role} is not known`;
-    if (role === "tool" && !open.delete(tool_call_id)) return `nothing was called as ${tool_call_id}`;
-    if (role !== "tool" && open.size > 0) return `no results for ${[...open].join(", ")}`;
-    for (const { id } of tool_calls) open.add(id);
-  }
-  return open.size === 0 ? null : `no results for ${[...open].join(", ")}`;
-}
-
-function toolsIn({ tools = [] }: ChatBody): readonly DeclaredTool[] {
-  return tools.map(({ function: { name, description = "", parameters } }) => ({
-    name,
-    description,
-    properties: parameters?.properties ?? {},
-  }));
-}
-
-type Delta = Readonly<Record<string, unknown>>;
-
-function textDeltas(answer: string): readonly Delta[] {
-  return answer.split(/(?<= )/).map((content) => ({ content }));
-}
-
-/** What the model thinks before each call. */
-export const thought = "I have a tool for this.";
-
-/** The arguments arrive in pieces, as from a real model. */
-function callDeltas({ name, arguments: args }: ToolCall, id: string): readonly Delta[] {
-  const pieces = JSON.stringify(args).match(/[^]{1,24}/g) ?? [];
-  const toolCall = (call: Delta): Delta => ({ tool_calls: [{ index: 0, ...call }] });
-  return [
-    ...thought.split(/(?<= )/).map((reasoning) => ({ reasoning_content: reasoning })),
-    { content: "Next step. " },
-    toolCall({ id, type: "function", function: { name, arguments: "" } }),
-    ...pieces.map((piece) => toolCall({ function: { arguments: piece } })),
-  ];
-}
-
-async function send(
-  response: ServerResponse,
-  { model, stream }: ChatBody,
-  deltas: readonly Delta[],
-  reason: string,
-  deltasMax = Infinity,
-): Promise<void> {
-  const head = { id: "chatcmpl-scripted", created: 1_700_000_000, model };
-  const usage = { prompt_tokens: 1_000, completion_tokens: deltas.length, total_tokens: 1_000 + deltas.length };
-  if (stream !== true) {
-    const choices = [{ index: 0, message: { role: "assistant", ...wholeOf(deltas) }, finish_reason: reason }];
-    response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify({ ...head, object: "chat.completion", choices, usage }));
-    return;
-  }
-  response.writeHead(200, { "content-type": "text/event-stream" });
-  const chunk = (choices: readonly unknown[], more: Delta = {}): Promise<void> =>
-    new Promise((resolve) => {
-      const event = { ...head, object: "chat.completion.chunk", choices, ...more };
-      response.write(`data: ${JSON.stringify(event)}\n\n`, () => resolve());
-    });
-  await chunk([{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }]);
-  for (const [index, delta] of deltas.entries()) {
-    if (index === deltasMax) return void response.destroy();
-    await chunk([{ index: 0, delta, finish_reason: null }]);
-  }
-  await chunk([{ index: 0, delta: {}, finish_reason: reason }]);
-  await chunk([], { usage });
-  response.end("data: [DONE]\n\n");
-}
-
-function wholeOf(deltas: readonly Delta[]): Delta {
-  const content = deltas.map((delta) => (typeof delta["content"] === "string" ? delta["content"] : "")).join("");
-  return { content };
-}
