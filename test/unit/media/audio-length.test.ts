@@ -6,6 +6,7 @@ import { meteredLength } from "../../../src/operations/transcription/transcripti
 import type { StoredFile } from "../../../src/media/stored-file.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import { filesOf, id3Tag, remux, vorbisOf } from "../../support/audio-files.ts";
+import { numRuns } from "../../support/properties.ts";
 import { speechLike } from "../../support/signal.ts";
 import { bytesOf, stored } from "../../support/transcription-world.ts";
 import fc from "fast-check";
@@ -65,7 +66,7 @@ describe.each(makes.map(([name]) => name))("%s", (name) => {
         for (const [at, value] of noise) if (at < changed.length) changed[at] = value;
         await expectSane(changed);
       }),
-      { numRuns: 60 },
+      { numRuns: numRuns(20) },
     );
   });
 });
@@ -83,7 +84,7 @@ describe("what cannot be told", () => {
       fc.asyncProperty(fc.constantFrom(...heads), fc.uint8Array({ maxLength: 6000 }), async (head, rest) => {
         await expectSane(Uint8Array.from([...head, ...rest]));
       }),
-      { numRuns: 400 },
+      { numRuns: numRuns(100) },
     );
   });
 
