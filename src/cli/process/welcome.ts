@@ -111,7 +111,7 @@ function nextLines({ channels, url, firstModel, variables, configFile, onlyLocal
     return [
       "There is no channel yet, so no model can answer. Either",
       `  - set a provider's key and start again, such as ${example}=… npm start`,
-      `    (also known: ${others.join(", ")}), or`,
+      `    (${alsoKnown(others)}), or`,
       `  - write a configuration file and start with: npm start -- --config sluice.yaml`,
       `    (an example is examples/sluice.yaml, every setting is in docs/configuration.md)${configFile === null ? "" : `; ${configFile} lists no channels`}`,
     ];
@@ -145,10 +145,19 @@ function providerLines(variables: readonly string[]): string[] {
   return [
     "",
     "These are small models that run on this machine: the chat model only tells stories. For models of a provider",
-    `set its key and start again, such as ${example}=… npm start (also known: ${others.join(", ")}),`,
+    `set its key and start again, such as ${example}=… npm start (${alsoKnown(others)}),`,
     "or write a configuration file and start with: npm start -- --config sluice.yaml (see examples/sluice.yaml, docs/configuration.md).",
   ];
 }
+
+/** A few names; the page has all of them. */
+function alsoKnown(variables: readonly string[]): string {
+  const more = variables.length - namedMax;
+  if (more <= 0) return `also known: ${variables.join(", ")}`;
+  return `also known: ${variables.slice(0, namedMax).join(", ")} and ${more} more, see docs/configuration.md`;
+}
+
+const namedMax = 6;
 
 function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;

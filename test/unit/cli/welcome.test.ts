@@ -44,3 +44,10 @@ test("a greeting names the commands with the options for this store", () => {
   expect(known("sluice.yaml")).toContain("(npm run --silent sluice -- keys list --config sluice.yaml)\n");
   expect(known("sluice.yaml")).toContain("sluice -- keys create NAME --config sluice.yaml\n");
 });
+
+test("a greeting names a few of the variables that add a channel, and where the others are", () => {
+  const variables = Array.from({ length: 25 }, (_, at) => `KEY_${at}`);
+  const text = welcome({ ...facts, variables });
+  expect(text).toContain("such as KEY_0=… npm start");
+  expect(text).toContain("(also known: KEY_1, KEY_2, KEY_3, KEY_4, KEY_5, KEY_6 and 18 more, see docs/configuration.md), or");
+});
