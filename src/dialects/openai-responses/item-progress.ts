@@ -4,7 +4,7 @@ import { textOf } from "./items.ts";
 
 /**
  * Notes how far a stream has come that is passed on as it is, so that another channel can go on with its text. That is possible between
- * the thoughts before it, and inside of the one message: an item that is half told otherwise cannot be completed by another channel.
+ * the thoughts before it, and inside of the one message: an item that has half come otherwise cannot be completed by another channel.
  */
 export class ItemProgress {
   point: ResumePoint | null = { items: [], message: null };

@@ -16,7 +16,7 @@ import {
 } from "./items.ts";
 
 /**
- * The parts of the events of a stream. An item is told twice, by its deltas and as a whole when it is done: what the deltas did not say
+ * The parts of the events of a stream. An item comes twice, in its deltas and as a whole when it is done: what the deltas did not say
  * is taken from the whole, because some upstreams send no deltas.
  */
 export class EventParts {
@@ -144,7 +144,7 @@ export class EventParts {
 interface StreamedItem {
   /** The number of the call in the answer; null if it is none. */
   call: number | null;
-  /** How many characters of it were told. */
+  /** How many characters of it have come. */
   length: number;
   done: boolean;
 }

@@ -22,8 +22,8 @@ export class ResponsesStream implements EventDecoder {
   private readonly progress = new ItemProgress();
   private hasOutput = false;
   private ended = false;
-  /** The places in the output whose text was told by deltas: the whole item is not counted again. */
-  private readonly told = new Set<number>();
+  /** The places in the output whose text came in deltas: the whole item is not counted again. */
+  private readonly streamed = new Set<number>();
   /** The client has to answer a call. */
   private calls = false;
   private readonly parts: EventParts | null;
@@ -113,7 +113,7 @@ export class ResponsesStream implements EventDecoder {
     if (kind !== undefined) {
       if (delta === "") return unheard;
       if (kind === "tool_call") this.calls = true;
-      if (this.told.size < placesMax) this.told.add(placeOf(value));
+      if (this.streamed.size < placesMax) this.streamed.add(placeOf(value));
       return kind === "text" ? { output: kind, text: delta, unsaid: "" } : { output: kind, text: "", unsaid: delta };
     }
     const item = value["item"];
@@ -124,13 +124,13 @@ export class ResponsesStream implements EventDecoder {
   }
 
   private done(item: JsonObject, place: number): Heard {
-    const isTold = this.told.has(place);
+    const isKnown = this.streamed.has(place);
     if (item["type"] === "message") {
-      const text = isTold ? "" : wordsOf(item);
+      const text = isKnown ? "" : wordsOf(item);
       return text === "" ? unheard : { output: "text", text, unsaid: "" };
     }
-    if (item["type"] === "reasoning") return { output: "reasoning", text: "", unsaid: isTold ? "" : thoughtOf(item).text };
-    return { output: "tool_call", text: "", unsaid: isTold || !isCall(item) ? "" : argumentsOf(item) };
+    if (item["type"] === "reasoning") return { output: "reasoning", text: "", unsaid: isKnown ? "" : thoughtOf(item).text };
+    return { output: "tool_call", text: "", unsaid: isKnown || !isCall(item) ? "" : argumentsOf(item) };
   }
 
   /** Before the first output a failure keeps its kind, so that the attempt can be retried; after it, the answer was interrupted. */
