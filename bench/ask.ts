@@ -41,25 +41,37 @@ export const recitalFrames = 2500;
 export const tokensPerSecond = 20;
 export const tokensPerBurst = 100;
 
+const system = "You are a careful assistant. Answer in plain language, name what you are unsure of, and keep to what was asked.";
+const question =
+  "Our service answers about forty requests a second and keeps a connection open to each upstream. What should we look at first when the slowest hundredth of them takes ten times as long as the rest?";
+
 export function ask(behaviour: ChatBehaviour, maxTokens = 4096): Asked {
-  const stream = behaviour !== "json" && behaviour !== "refused";
   return json("/v1/chat/completions", {
     model: models[behaviour],
     messages: [
-      {
-        role: "system",
-        content: "You are a careful assistant. Answer in plain language, name what you are unsure of, and keep to what was asked.",
-      },
-      {
-        role: "user",
-        content:
-          "Our service answers about forty requests a second and keeps a connection open to each upstream. What should we look at first when the slowest hundredth of them takes ten times as long as the rest?",
-      },
+      { role: "system", content: system },
+      { role: "user", content: question },
     ],
     temperature: 0.7,
     max_tokens: maxTokens,
-    ...(stream ? { stream: true } : {}),
+    ...(isStreamed(behaviour) ? { stream: true } : {}),
   });
+}
+
+/** The same in the Messages API. */
+export function askInMessages(behaviour: ChatBehaviour, maxTokens = 4096): Asked {
+  return json("/v1/messages", {
+    model: models[behaviour],
+    system,
+    messages: [{ role: "user", content: question }],
+    temperature: 0.7,
+    max_tokens: maxTokens,
+    ...(isStreamed(behaviour) ? { stream: true } : {}),
+  });
+}
+
+function isStreamed(behaviour: ChatBehaviour): boolean {
+  return behaviour !== "json" && behaviour !== "refused";
 }
 
 export function speak(behaviour: SpeechBehaviour): Asked {

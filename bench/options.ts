@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 export const scenarioNames = [
   "json",
   "chunk",
+  "translate",
   "latency",
   "idle",
   "stalled",

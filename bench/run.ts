@@ -23,6 +23,7 @@ import { speech } from "./scenarios/speech.ts";
 import { stalled } from "./scenarios/stalled.ts";
 import { start } from "./scenarios/start.ts";
 import { storm } from "./scenarios/storm.ts";
+import { translate } from "./scenarios/translate.ts";
 import { upload } from "./scenarios/upload.ts";
 import { usage } from "./scenarios/usage.ts";
 import { direct, startFloor, startUpstream, type Target, type TargetName } from "./target.ts";
@@ -30,6 +31,7 @@ import { direct, startFloor, startUpstream, type Target, type TargetName } from 
 const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   json,
   chunk,
+  translate,
   latency,
   idle,
   stalled,
