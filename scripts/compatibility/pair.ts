@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Channel } from "../../src/channels/channel.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Dialect, EncodedRequest, StreamReader, Target } from "../../src/dialects/dialect.ts";
-import { sealFor, unsealFor } from "../../src/gateway/attempt/carried-parts.ts";
+import { sealFor } from "../../src/gateway/attempt/carried-parts.ts";
 import { Relay } from "../../src/gateway/attempt/relay.ts";
 import { errorEvent } from "../../src/http/errors.ts";
 import type { ChatRequest } from "../../src/operations/chat/chat-request.ts";
@@ -157,7 +157,8 @@ export class Pair {
       ceiling: null,
       meterStream: true,
       forwarded: {},
-      unseal: unsealFor(seal, "key", this.deployment),
+      seal,
+      keyId: "key",
     };
     return this.upstream.dialect.chat!.encode(request, target);
   }

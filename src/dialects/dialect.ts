@@ -2,7 +2,7 @@ import type { Address, Channel } from "../channels/channel.ts";
 import type { MakeTranscoder } from "../media/audio.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
-import type { Part } from "../operations/conversation/conversation.ts";
+import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { Emission, WholeAnswer } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { Operation, PassthroughOperation } from "../operations/operation.ts";
@@ -64,8 +64,10 @@ export interface Target {
   readonly subtitles?: boolean;
   /** The client's headers that are forwarded to this channel. */
   readonly forwarded: Readonly<Record<string, string>>;
-  /** Opens a value that the gateway sealed; null where this target did not make it. `conversationFor` uses it for every codec. */
-  readonly unseal?: (sealed: string) => Part | null;
+  /** What the gateway sealed for clients to carry is opened with it, for the target that made it: see `openerFor`. Null: nothing is. */
+  readonly seal?: TextSeal | null;
+  /** The client's key, which a sealed value belongs to. */
+  readonly keyId?: string;
 }
 
 export interface UpstreamRequest {

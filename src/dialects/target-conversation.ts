@@ -1,6 +1,7 @@
+import type { Channel } from "../channels/channel.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import type { Conversation, Part } from "../operations/conversation/conversation.ts";
-import { withOpenedParts } from "../operations/conversation/sealed-parts.ts";
+import { openPart, withOpenedParts, type PartOwner } from "../operations/conversation/sealed-parts.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
 import type { Target } from "./dialect.ts";
 
@@ -8,9 +9,22 @@ import type { Target } from "./dialect.ts";
  * What a request says, for one target. Of what the gateway sealed for the client to carry, the target gets back what it made itself; the
  * rest is left out. A codec that is given such a conversation finds no sealed value in it.
  */
-export function conversationFor(ask: ChatRequest, { unseal = opensNothing }: Pick<Target, "unseal">): Conversation | Failure {
+export function conversationFor(ask: ChatRequest, target: SealingTarget): Conversation | Failure {
   const conversation = ask.toConversation(ask);
-  return isFailure(conversation) ? conversation : withOpenedParts(conversation, unseal);
+  return isFailure(conversation) ? conversation : withOpenedParts(conversation, openerFor(target));
+}
+
+type SealingTarget = Pick<Target, "seal" | "keyId" | "channel" | "model">;
+
+/** Opens a value that the gateway sealed; null where this target did not make it. */
+export function openerFor({ seal, keyId = "", channel, model }: SealingTarget): (sealed: string) => Part | null {
+  if (seal == null) return opensNothing;
+  const owner = partOwner(keyId, channel, model);
+  return (sealed) => openPart(sealed, seal, owner);
+}
+
+export function partOwner(keyId: string, channel: Pick<Channel, "dialect" | "address">, model: string): PartOwner {
+  return { keyId, dialect: channel.dialect, host: channel.address.host, model };
 }
 
 function opensNothing(): Part | null {

@@ -8,6 +8,7 @@ export const ownValues = "openai-responses";
 
 /** Whether a channel is asked in this API for a model. */
 export function speaksResponses(ask: AskedApi, { quirks }: Pick<Channel, "quirks">, model: string): boolean {
+  if (quirks.chatApis.length === 0) return false;
   const api = quirks.chatApis.find(({ models }) => models === "*" || matchesPattern(models, model))?.api ?? "chat";
   return api === "responses" || (api === "both" && suitsResponses(ask, model));
 }

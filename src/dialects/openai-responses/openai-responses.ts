@@ -4,7 +4,7 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Codec, Dialect, EncodedRequest, ExpectedAnswer, Target, UpstreamHead, UpstreamRequest } from "../dialect.ts";
 import { explain } from "../errors/explain.ts";
 import { EventReader } from "../readers/event-reader.ts";
-import { conversationFor } from "../target-conversation.ts";
+import { conversationFor, openerFor } from "../target-conversation.ts";
 import { listedModels } from "../openai/listed-models.ts";
 import { readResponse } from "./answer.ts";
 import { DeclaredTools } from "./items.ts";
@@ -31,8 +31,8 @@ export function encodeResponses(ask: ChatRequest, target: Target): EncodedReques
 }
 
 function spliced(ask: ChatRequest, target: Target): EncodedRequest {
-  const { model, ceiling, unseal = opensNothing } = target;
-  const { body, clampedTo } = spliceResponsesBody(ask, { model, ceiling, unseal });
+  const { model, ceiling } = target;
+  const { body, clampedTo } = spliceResponsesBody(ask, { model, ceiling, unseal: openerFor(target) });
   return {
     request: requestOf(ask, target, body),
     translated: false,
@@ -58,10 +58,6 @@ function translated(ask: ChatRequest, target: Target): EncodedRequest | Failure 
     voice: null,
     dropped: encoded.dropped,
   };
-}
-
-function opensNothing(): null {
-  return null;
 }
 
 function requestOf(ask: ChatRequest, { channel, forwarded, model }: Target, body: Uint8Array): UpstreamRequest {

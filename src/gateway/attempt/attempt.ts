@@ -14,7 +14,6 @@ import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
 import { lessonIn, lower, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
-import { unsealFor } from "./carried-parts.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "../ports.ts";
@@ -85,7 +84,8 @@ export class Attempt implements StreamOwner {
       meterStream: channel.quirks.streamOptions && lesson.streamOptions,
       subtitles: lesson.subtitles,
       forwarded: this.forwarded,
-      unseal: unsealFor(gateway.ports.seal ?? null, call.key.id, candidate.deployment),
+      seal: gateway.ports.seal ?? null,
+      keyId: call.key.id,
     });
     const sendable = isFailure(encoded) ? null : encoded;
     const stream = sendable?.answer.kind === "stream";
