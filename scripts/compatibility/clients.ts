@@ -130,14 +130,7 @@ const chat: TestClient = {
         return { id: textOf(objectOf(call)["id"]), name: textOf(called["name"]), arguments: parsed(called["arguments"]) };
       }),
       finish: (choice["finish_reason"] as Finish["reason"] | undefined) ?? "unknown",
-      usage:
-        typeof usage["prompt_tokens"] !== "number"
-          ? null
-          : {
-              input: usage["prompt_tokens"],
-              cached: numberOf(objectOf(usage["prompt_tokens_details"])["cached_tokens"]),
-              output: numberOf(usage["completion_tokens"]),
-            },
+      usage: figuresOf(usage["prompt_tokens"], objectOf(usage["prompt_tokens_details"])["cached_tokens"], usage["completion_tokens"]),
     };
   },
 };
@@ -295,14 +288,7 @@ const responses: TestClient = {
       text: texts.map((part) => textOf(part["text"])).join(""),
       calls: calls.map((item) => ({ id: textOf(item["call_id"]), name: textOf(item["name"]), arguments: parsed(item["arguments"]) })),
       finish: ended ?? refused ?? (calls.length > 0 ? "tool_calls" : "stop"),
-      usage:
-        typeof usage["input_tokens"] !== "number"
-          ? null
-          : {
-              input: usage["input_tokens"],
-              cached: numberOf(objectOf(usage["input_tokens_details"])["cached_tokens"]),
-              output: numberOf(usage["output_tokens"]),
-            },
+      usage: figuresOf(usage["input_tokens"], objectOf(usage["input_tokens_details"])["cached_tokens"], usage["output_tokens"]),
     };
   },
 };
@@ -379,14 +365,11 @@ const gemini: TestClient = {
       text: parts.map((part) => (part["thought"] === true ? "" : textOf(part["text"]))).join(""),
       calls: calls.map((call, at) => ({ id: textOf(call["id"]) || `${at}`, name: textOf(call["name"]), arguments: call["args"] })),
       finish: finish === "stop" && calls.length > 0 ? "tool_calls" : finish,
-      usage:
-        typeof usage["promptTokenCount"] !== "number"
-          ? null
-          : {
-              input: usage["promptTokenCount"],
-              cached: numberOf(usage["cachedContentTokenCount"]),
-              output: numberOf(usage["candidatesTokenCount"]) + numberOf(usage["thoughtsTokenCount"]),
-            },
+      usage: figuresOf(
+        usage["promptTokenCount"],
+        usage["cachedContentTokenCount"],
+        numberOf(usage["candidatesTokenCount"]) + numberOf(usage["thoughtsTokenCount"]),
+      ),
     };
   },
 };
@@ -444,6 +427,11 @@ export function listOf(value: unknown): readonly unknown[] {
 
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
+}
+
+/** Null where the answer has no usage. */
+function figuresOf(input: unknown, cached: unknown, output: unknown): { input: number; cached: number; output: number } | null {
+  return typeof input === "number" ? { input, cached: numberOf(cached), output: numberOf(output) } : null;
 }
 
 function numberOf(value: unknown): number {

@@ -208,25 +208,19 @@ function refusalOf(barrier: Barrier, { model, operation }: ExplainRequest): Expl
 function askOf({ operation, model, stream, promptTokens }: ExplainRequest): CallRequest {
   const document = { start: 0, end: 0 };
   const body = new Uint8Array(0);
+  const promptTokensEstimate = promptTokens ?? 16;
+  const text = { body, document, members: [], model, stream, wantsUsage: false, choices: 1, maxTokens: null, promptTokensEstimate };
   switch (operation) {
     case "chat":
       return {
+        ...text,
         operation,
         surface: "openai-chat",
         toConversation: () => failure("unsupported", "a dry run sends nothing"),
-        body,
-        document,
-        members: [],
-        model,
-        stream,
-        wantsUsage: false,
-        maxTokens: null,
         maxCompletionTokens: null,
-        choices: 1,
         hostedTools: false,
         reasons: false,
         plainText: true,
-        promptTokensEstimate: promptTokens ?? 16,
       };
     case "speech":
       return { operation, body, document, members: [], model, input: "Hello.", characters: 6, voice: null, format: "mp3", events: false };
@@ -246,19 +240,7 @@ function askOf({ operation, model, stream, promptTokens }: ExplainRequest): Call
         isCut: false,
       };
     default:
-      return {
-        operation,
-        body,
-        document,
-        members: [],
-        model,
-        stream,
-        wantsUsage: false,
-        choices: 1,
-        maxTokens: null,
-        promptTokensEstimate: promptTokens ?? 16,
-        contextTokens: operation === "completion" ? (promptTokens ?? 16) : 0,
-      };
+      return { ...text, operation, contextTokens: operation === "completion" ? promptTokensEstimate : 0 };
   }
 }
 

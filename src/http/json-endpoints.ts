@@ -111,10 +111,10 @@ async function estimated(context: RequestContext, answer: (body: Uint8Array) => 
   const { head, errors } = context;
   const rejected = rejectNotJson(context.request) ?? encodingMistake(context.request);
   const body = rejected ?? (await readJsonBody(context));
-  const told = isFailure(body) ? body : answer(body);
-  if (isFailure(told)) return errorResponse(told, head, null, errors);
+  const result = isFailure(body) ? body : answer(body);
+  if (isFailure(result)) return errorResponse(result, head, null, errors);
   head.type = "application/json";
-  return { status: 200, head, body: told };
+  return { status: 200, head, body: result };
 }
 
 function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedRequest | Failure {

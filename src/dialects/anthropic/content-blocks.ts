@@ -14,7 +14,8 @@ import type {
 import { wrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import { scanJson, type JsonLimits } from "../../operations/json.ts";
+import { scanJson } from "../../operations/json.ts";
+import { depthLimits } from "../untrusted.ts";
 
 /** Whose signatures and citations this API takes back. It is the same on every host. */
 export const ownValues = "anthropic";
@@ -200,7 +201,7 @@ function inputJson(args: string): string {
   const json = args.trim();
   if (json === "" || json === "null") return "{}";
   // Scanned and kept as it was written: parsed and printed, it would lose the digits of large numbers.
-  const scanned = scanJson(encoder.encode(json), inputLimits);
+  const scanned = scanJson(encoder.encode(json), depthLimits);
   return scanned.ok && scanned.kind === "object" ? json : JSON.stringify({ _raw: args });
 }
 
@@ -227,8 +228,6 @@ const titleMax = 500;
 const none: readonly EncodedBlock[] = [];
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
-/** How long arguments may be is bounded by the request. */
-const inputLimits: JsonLimits = { depthMax: 512, membersMax: Infinity, tokensMax: Infinity };
 
 const noAudio = unreadable("the upstream takes no audio", "This model takes no audio.");
 const noImageType = unreadable("the upstream does not take this type of image", "This model takes images as JPEG, PNG, GIF or WebP.");

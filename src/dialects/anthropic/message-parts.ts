@@ -2,10 +2,11 @@ import type { ChatAnswer, Finish, FinishReason } from "../../operations/conversa
 import type { Part, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import { unwrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import { ToolNames } from "../../operations/conversation/tool-names.ts";
-import { elementsOf, isJsonObject, lastMember, membersOf, scanJson, type JsonLimits, type JsonObject } from "../../operations/json.ts";
+import { elementsOf, isJsonObject, lastMember, membersOf, scanJson, type JsonObject } from "../../operations/json.ts";
 import { answerToolName } from "./answer-tool.ts";
 import { ownValues } from "./content-blocks.ts";
 import { messageUsage } from "./message-usage.ts";
+import { depthLimits, filledTextOf } from "../untrusted.ts";
 
 /** The parts of a complete answer, of which `readMessage` has found that it is one. */
 export function messageAnswer(body: Uint8Array, message: JsonObject, tools: readonly Tool[]): ChatAnswer {
@@ -17,8 +18,8 @@ export function messageAnswer(body: Uint8Array, message: JsonObject, tools: read
   const refusal = refusalText(message["stop_details"]);
   if (refusal !== null) parts.push({ kind: "refusal", text: refusal });
   return {
-    id: textOf(message["id"]),
-    model: servedModel(content) ?? textOf(message["model"]),
+    id: filledTextOf(message["id"]),
+    model: servedModel(content) ?? filledTextOf(message["model"]),
     createdSeconds: null,
     parts,
     finish: finishOf(endReason(message["stop_reason"], hasAnswer), message["stop_sequence"]),
@@ -34,27 +35,27 @@ export function contentOf(message: JsonObject): readonly unknown[] {
 function partsOf(block: JsonObject, input: string, names: ToolNames): readonly Part[] {
   switch (block["type"]) {
     case "text": {
-      const text = textOf(block["text"]) ?? "";
+      const text = filledTextOf(block["text"]) ?? "";
       const citations = Array.isArray(block["citations"]) && block["citations"].length > 0 ? JSON.stringify(block["citations"]) : null;
       if (text === "") return [];
       return [{ kind: "text", text, ...(citations === null ? undefined : { citations: { dialect: ownValues, data: citations } }) }];
     }
     case "thinking": {
-      const text = textOf(block["thinking"]) ?? "";
-      const signature = textOf(block["signature"]);
+      const text = filledTextOf(block["thinking"]) ?? "";
+      const signature = filledTextOf(block["signature"]);
       if (text === "" && signature === null) return [];
       return [{ kind: "reasoning", text, signature: signature === null ? null : { dialect: ownValues, data: signature } }];
     }
     case "redacted_thinking": {
-      const data = textOf(block["data"]);
+      const data = filledTextOf(block["data"]);
       return data === null ? [] : [{ kind: "reasoning", text: "", signature: { dialect: ownValues, data }, redacted: true }];
     }
     case "tool_use": {
-      const name = textOf(block["name"]) ?? "";
+      const name = filledTextOf(block["name"]) ?? "";
       const tool = names.toolOf(name);
       if (isAnswer(name, tool)) return [{ kind: "text", text: input }];
       const args = tool?.custom === undefined ? input : unwrapCustomInput(input);
-      return [{ kind: "tool_call", id: textOf(block["id"]) ?? "", ...calledAs(tool, name), arguments: args }];
+      return [{ kind: "tool_call", id: filledTextOf(block["id"]) ?? "", ...calledAs(tool, name), arguments: args }];
     }
     default:
       return [];
@@ -73,7 +74,7 @@ export function calledAs(tool: Tool | null, name: string): Pick<ToolCallPart, "n
 
 /** The inputs of calls as the model wrote them, by the number of their block: parsed and printed, large numbers would lose digits. */
 function inputTexts(body: Uint8Array): readonly (string | undefined)[] {
-  const document = scanJson(body, answerLimits);
+  const document = scanJson(body, depthLimits);
   const content = document.ok ? lastMember(document.members, "content") : undefined;
   if (content?.kind !== "array") return [];
   return elementsOf(body, content.start, content.end).map((block) => {
@@ -81,8 +82,6 @@ function inputTexts(body: Uint8Array): readonly (string | undefined)[] {
     return input?.kind === "object" ? decoder.decode(body.subarray(input.start, input.end)) : undefined;
   });
 }
-
-const answerLimits: JsonLimits = { depthMax: 512, membersMax: Infinity, tokensMax: Infinity };
 
 /** The model that served where the provider fell back to another one. */
 function servedModel(content: readonly unknown[]): string | null {
@@ -95,11 +94,11 @@ function servedModel(content: readonly unknown[]): string | null {
 
 export function fallbackModel(block: JsonObject): string | null {
   const to = block["type"] === "fallback" ? block["to"] : null;
-  return isJsonObject(to) ? textOf(to["model"]) : null;
+  return isJsonObject(to) ? filledTextOf(to["model"]) : null;
 }
 
 export function refusalText(details: unknown): string | null {
-  return isJsonObject(details) && details["type"] === "refusal" ? textOf(details["explanation"]) : null;
+  return isJsonObject(details) && details["type"] === "refusal" ? filledTextOf(details["explanation"]) : null;
 }
 
 /** Whether a call is the answer: it is not, where the client declared a tool of that name. */
@@ -113,7 +112,7 @@ export function endReason(reason: unknown, hasAnswer: boolean): unknown {
 }
 
 export function finishOf(reason: unknown, stopSequence: unknown): Finish {
-  return { reason: finishReason(reason), stopSequence: reason === "stop_sequence" ? textOf(stopSequence) : null };
+  return { reason: finishReason(reason), stopSequence: reason === "stop_sequence" ? filledTextOf(stopSequence) : null };
 }
 
 export function finishReason(reason: unknown): FinishReason {
@@ -129,10 +128,6 @@ export function finishReason(reason: unknown): FinishReason {
     default:
       return "stop";
   }
-}
-
-export function textOf(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
 }
 
 const decoder = new TextDecoder();

@@ -8,9 +8,9 @@ import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { parseUntrusted } from "../untrusted.ts";
+import { parseUntrusted, filledTextOf } from "../untrusted.ts";
 import { ownValues } from "./content-blocks.ts";
-import { calledAs, contentOf, endReason, fallbackModel, finishOf, finishReason, isAnswer, refusalText, textOf } from "./message-parts.ts";
+import { calledAs, contentOf, endReason, fallbackModel, finishOf, finishReason, isAnswer, refusalText } from "./message-parts.ts";
 import { messageUsage } from "./message-usage.ts";
 
 /** What an event says: its parts, and what the gateway counts and decides on. */
@@ -107,7 +107,7 @@ export class MessagesStream implements EventDecoder {
   /** Some proxies repeat the first event. Another message in the middle of one makes both worthless. */
   private start(event: SseEvent, data: JsonObject): readonly Emission[] | Failure {
     const message = isJsonObject(data["message"]) ? data["message"] : {};
-    const id = textOf(message["id"]);
+    const id = filledTextOf(message["id"]);
     if (this.started) {
       return id === this.id ? none : this.broken(failure("bad_response", "another message began in the middle of the stream"));
     }
@@ -115,7 +115,10 @@ export class MessagesStream implements EventDecoder {
     this.id = id;
     this.usage = messageUsage(message["usage"]);
     const begun = this.begunWith(message);
-    const parts: readonly StreamPart[] = [{ kind: "start", id, model: textOf(message["model"]), createdSeconds: null }, ...begun.parts];
+    const parts: readonly StreamPart[] = [
+      { kind: "start", id, model: filledTextOf(message["model"]), createdSeconds: null },
+      ...begun.parts,
+    ];
     const said = this.say(event, { ...begun, parts });
     // How much is written is not known before the end; if that never comes, it is estimated.
     const written = this.finish === null ? null : (this.usage?.completionTokens ?? null);
@@ -130,7 +133,7 @@ export class MessagesStream implements EventDecoder {
     const blocks = contentOf(message).map((content_block, index) => [{ index, content_block }, { index }] as const);
     const all = blocks.flatMap(([start, stop]) => [this.blockStart(start), this.blockStop(stop)]);
     const parts = all.flatMap((one) => one.parts ?? []);
-    const reason = textOf(message["stop_reason"]);
+    const reason = filledTextOf(message["stop_reason"]);
     if (reason !== null) {
       this.finish = finishReason(reason);
       parts.push({ kind: "finish", finish: finishOf(reason, message["stop_sequence"]) });
@@ -146,7 +149,7 @@ export class MessagesStream implements EventDecoder {
 
   private messageDelta(event: SseEvent, data: JsonObject): readonly Emission[] {
     const delta = isJsonObject(data["delta"]) ? data["delta"] : {};
-    const reason = textOf(endReason(delta["stop_reason"], this.hasAnswer));
+    const reason = filledTextOf(endReason(delta["stop_reason"], this.hasAnswer));
     const parts: StreamPart[] = [];
     if (reason !== null) {
       this.finish = finishReason(reason);
@@ -168,18 +171,18 @@ export class MessagesStream implements EventDecoder {
       case "text": {
         this.open(index, "text");
         this.texts++;
-        const text = textOf(block["text"]) ?? "";
+        const text = filledTextOf(block["text"]) ?? "";
         // A second text is another block to the client: what is said in it cannot be continued as if it were one.
         const output = this.texts > 1 && this.keepsNames ? "tool_call" : text === "" ? null : "text";
         return { output, text, parts: text === "" ? [] : [{ kind: "text", text }] };
       }
       case "thinking": {
-        this.open(index, "thinking").signature = textOf(block["signature"]) ?? "";
-        return thought(textOf(block["thinking"]) ?? "");
+        this.open(index, "thinking").signature = filledTextOf(block["signature"]) ?? "";
+        return thought(filledTextOf(block["thinking"]) ?? "");
       }
       case "redacted_thinking": {
         this.open(index, "other");
-        const value = textOf(block["data"]);
+        const value = filledTextOf(block["data"]);
         if (value === null) return silent;
         return { output: "reasoning", parts: [{ kind: "reasoning_signature", signature: ownValue(value), redacted: true }] };
       }
@@ -198,7 +201,7 @@ export class MessagesStream implements EventDecoder {
   }
 
   private callStart(index: number, block: JsonObject): EventMeaning {
-    const name = textOf(block["name"]) ?? "";
+    const name = filledTextOf(block["name"]) ?? "";
     const tool = this.names.toolOf(name);
     if (!this.keepsNames && isAnswer(name, tool)) {
       this.hasAnswer = true;
@@ -207,7 +210,7 @@ export class MessagesStream implements EventDecoder {
     }
     const call = this.calls++;
     const open = this.open(index, "call", call, tool?.custom === undefined ? null : new CustomInputReader());
-    const parts: StreamPart[] = [{ kind: "tool_call", index: call, id: textOf(block["id"]) ?? "", ...calledAs(tool, name) }];
+    const parts: StreamPart[] = [{ kind: "tool_call", index: call, id: filledTextOf(block["id"]) ?? "", ...calledAs(tool, name) }];
     const input = isJsonObject(block["input"]) && Object.keys(block["input"]).length > 0 ? JSON.stringify(block["input"]) : "";
     if (input !== "") parts.push(...argumentsPart(open, input));
     return { output: "tool_call", unsaid: name + input, parts };
@@ -218,16 +221,16 @@ export class MessagesStream implements EventDecoder {
     const block = this.blocks.get(indexOf(data));
     switch (delta["type"]) {
       case "text_delta": {
-        const text = textOf(delta["text"]) ?? "";
+        const text = filledTextOf(delta["text"]) ?? "";
         return text === "" ? silent : { output: "text", text, parts: [{ kind: "text", text }] };
       }
       case "thinking_delta":
-        return thought(textOf(delta["thinking"]) ?? "");
+        return thought(filledTextOf(delta["thinking"]) ?? "");
       case "signature_delta":
-        if (block !== undefined && block.signature.length < signatureMax) block.signature += textOf(delta["signature"]) ?? "";
+        if (block !== undefined && block.signature.length < signatureMax) block.signature += filledTextOf(delta["signature"]) ?? "";
         return silent;
       case "input_json_delta": {
-        const piece = textOf(delta["partial_json"]) ?? "";
+        const piece = filledTextOf(delta["partial_json"]) ?? "";
         if (piece !== "" && block?.kind === "answer") return { output: "text", text: piece, parts: [{ kind: "text", text: piece }] };
         if (piece === "" || block?.kind !== "call") return silent;
         return { output: "tool_call", unsaid: piece, parts: argumentsPart(block, piece) };

@@ -3,10 +3,10 @@ import type { Part, Tool } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { JsonObject } from "../../operations/json.ts";
-import type { MeteredUsage } from "../../operations/usage.ts";
+import { tokenCount, type MeteredUsage } from "../../operations/usage.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { AnsweredCalls } from "../translated/tool-calls.ts";
-import { parseUntrusted } from "../untrusted.ts";
+import { parseUntrusted, objectOf, textOf } from "../untrusted.ts";
 import { converseDialect } from "./converse-body.ts";
 
 /** Reads a complete answer. One without a message is a failure of the channel, which can be retried elsewhere. */
@@ -79,11 +79,11 @@ function reasonOf(stopReason: unknown, calls: boolean): FinishReason {
 /** The API counts what was read from a cache or written to one beside the input; here, both are parts of it. */
 export function converseUsage(value: unknown): MeteredUsage | null {
   const usage = objectOf(value);
-  const input = count(usage?.["inputTokens"]);
-  const output = count(usage?.["outputTokens"]);
+  const input = tokenCount(usage?.["inputTokens"]);
+  const output = tokenCount(usage?.["outputTokens"]);
   if (input === null && output === null) return null;
-  const read = count(usage?.["cacheReadInputTokens"]);
-  const written = count(usage?.["cacheWriteInputTokens"]);
+  const read = tokenCount(usage?.["cacheReadInputTokens"]);
+  const written = tokenCount(usage?.["cacheWriteInputTokens"]);
   const hour = writtenForAnHour(usage?.["cacheDetails"]);
   return {
     promptTokens: input === null ? null : input + (read ?? 0) + (written ?? 0),
@@ -99,22 +99,7 @@ export function converseUsage(value: unknown): MeteredUsage | null {
 function writtenForAnHour(details: unknown): number {
   if (!Array.isArray(details)) return 0;
   const kept = (details as readonly unknown[]).map(objectOf).filter((one) => /1h/i.test(textOf(one?.["ttl"])));
-  return kept.reduce((sum, one) => sum + (count(one?.["inputTokens"]) ?? 0), 0);
-}
-
-function count(value: unknown): number | null {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= tokensMax ? value : null;
-}
-
-/** More tokens than any answer has: a larger figure is an error of the upstream. */
-const tokensMax = 1e9;
-
-export function objectOf(value: unknown): JsonObject | null {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
-}
-
-export function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
+  return kept.reduce((sum, one) => sum + (tokenCount(one?.["inputTokens"]) ?? 0), 0);
 }
 
 const decoder = new TextDecoder();

@@ -1,7 +1,6 @@
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import type { Emissions, EventDecoder, SseEvent, StreamReader } from "../dialect.ts";
-import { parseUntrusted } from "../untrusted.ts";
-import { objectOf, textOf } from "./converse-answer.ts";
+import { parseUntrusted, objectOf, textOf } from "../untrusted.ts";
 import type { EventStreamMessage } from "./event-stream.ts";
 import { EventStreamReader, type MessageDecoder } from "./event-stream-reader.ts";
 

@@ -3,11 +3,11 @@ import type { Part, Tool } from "../../operations/conversation/conversation.ts";
 import type { Emission, Output, WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { JsonObject } from "../../operations/json.ts";
-import type { MeteredUsage } from "../../operations/usage.ts";
+import { tokenCount, type MeteredUsage } from "../../operations/usage.ts";
 import type { Emissions, EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { AnsweredCalls } from "../translated/tool-calls.ts";
-import { parseUntrusted } from "../untrusted.ts";
+import { parseUntrusted, filledTextOf, objectOf, objectsIn, textOf } from "../untrusted.ts";
 
 /** Reads a complete answer. One without a message is a failure of the channel, which can be retried elsewhere. */
 export function readCohere(body: Uint8Array, tools: readonly Tool[]): WholeAnswer | Failure {
@@ -22,20 +22,27 @@ export function readCohere(body: Uint8Array, tools: readonly Tool[]): WholeAnswe
   const parts: Part[] = [];
   const plan = textOf(message["tool_plan"]);
   if (plan !== "") parts.push({ kind: "reasoning", text: plan, signature: null });
-  for (const block of listOf(message["content"])) {
+  for (const block of objectsIn(message["content"])) {
     const thought = textOf(block["thinking"]);
     if (thought !== "") parts.push({ kind: "reasoning", text: thought, signature: null });
     const text = textOf(block["text"]);
     if (text !== "") parts.push({ kind: "text", text });
   }
-  for (const call of listOf(message["tool_calls"])) {
+  for (const call of objectsIn(message["tool_calls"])) {
     const called = objectOf(call["function"]);
     parts.push(calls.whole(textOf(call["id"]), textOf(called?.["name"]), argumentsOf(called?.["arguments"]) || "{}"));
   }
   const finish = finishOf(answer["finish_reason"], calls.count > 0);
   if (isFailure(finish)) return finish;
   const usage = cohereUsage(answer["usage"]);
-  const read: ChatAnswer = { id: idOf(answer["id"] ?? answer["generation_id"]), model: null, createdSeconds: null, parts, finish, usage };
+  const read: ChatAnswer = {
+    id: filledTextOf(answer["id"] ?? answer["generation_id"]),
+    model: null,
+    createdSeconds: null,
+    parts,
+    finish,
+    usage,
+  };
   return { kind: "whole", body, type: "application/json", usage, finish: finish.reason, answer: read };
 }
 
@@ -65,7 +72,7 @@ export class CohereStream implements EventDecoder {
     const message = objectOf(delta?.["message"]);
     switch (body["type"]) {
       case "message-start":
-        this.id = idOf(body["id"]);
+        this.id = filledTextOf(body["id"]);
         return this.delta([], null);
       case "tool-plan-delta":
         return this.reasoning(textOf(message?.["tool_plan"]));
@@ -175,40 +182,17 @@ function cohereUsage(value: unknown): MeteredUsage | null {
   const usage = objectOf(value);
   const billed = objectOf(usage?.["billed_units"]);
   const counted = billed ?? objectOf(usage?.["tokens"]);
-  const promptTokens = count(counted?.["input_tokens"]);
-  const completionTokens = count(counted?.["output_tokens"]);
+  const promptTokens = tokenCount(counted?.["input_tokens"]);
+  const completionTokens = tokenCount(counted?.["output_tokens"]);
   if (promptTokens === null && completionTokens === null) return null;
-  const cachedTokens = billed === null ? count(usage?.["cached_tokens"]) : null;
+  const cachedTokens = billed === null ? tokenCount(usage?.["cached_tokens"]) : null;
   return { promptTokens, completionTokens, cachedTokens, reasoningTokens: null };
 }
-
-function count(value: unknown): number | null {
-  return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= tokensMax ? value : null;
-}
-
-/** More tokens than any answer has: a larger figure is an error of the upstream. */
-const tokensMax = 1e9;
 
 /** A call without arguments may have the text `null` there. */
 function argumentsOf(value: unknown): string {
   const text = textOf(value);
   return text === "null" ? "" : text;
-}
-
-function objectOf(value: unknown): JsonObject | null {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : null;
-}
-
-function listOf(value: unknown): readonly JsonObject[] {
-  return Array.isArray(value) ? (value as readonly unknown[]).map(objectOf).filter((one) => one !== null) : [];
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
-function idOf(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
 }
 
 const none: readonly Emission[] = [];

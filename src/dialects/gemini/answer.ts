@@ -6,8 +6,8 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { sniffsAsEvents } from "../readers/event-reader.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { parseUntrusted } from "../untrusted.ts";
-import { blockReasonOf, candidatesOf, finishOf, indexOf, partOf, partsOf, stringOf } from "./response-parts.ts";
+import { parseUntrusted, textOf } from "../untrusted.ts";
+import { blockReasonOf, candidatesOf, finishOf, indexOf, partOf, partsOf } from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
 
 /**
@@ -43,7 +43,7 @@ function finishIn(response: JsonObject): Finish["reason"] | Failure {
     return blockReasonOf(response) === null ? failure("bad_response", "the answer has no candidates") : "content_filter";
   }
   const parts = partsOf(first);
-  const reason = stringOf(first["finishReason"]);
+  const reason = textOf(first["finishReason"]);
   const finish = finishOf(reason, parts.some(hasCall));
   if (finish !== "failed") return finish;
   return parts.length === 0 ? failure("model_failed", `the answer's finishReason is ${reason}`) : "stop";
@@ -66,8 +66,8 @@ function answerOf(response: JsonObject, finish: Finish, usage: ChatAnswer["usage
     if (read !== null) parts.push(read);
   }
   return {
-    id: stringOf(response["responseId"]) || null,
-    model: stringOf(response["modelVersion"]) || null,
+    id: textOf(response["responseId"]) || null,
+    model: textOf(response["modelVersion"]) || null,
     createdSeconds: null,
     parts,
     finish,

@@ -4,6 +4,7 @@ import { unwrapCustomInput } from "../../operations/conversation/custom-input.ts
 import type { ToolNames } from "../../operations/conversation/tool-names.ts";
 import type { Output } from "../../operations/emission.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
+import { textOf } from "../untrusted.ts";
 
 /** The name of this dialect, and so of the values that only it understands. */
 export const dialectName = "gemini";
@@ -38,39 +39,39 @@ export function partOf(part: JsonObject, names: ToolNames): Part | null {
   const signature = signatureOf(part);
   const call = part["functionCall"];
   if (isJsonObject(call)) {
-    const name = stringOf(call["name"]);
+    const name = textOf(call["name"]);
     const tool = names.toolOf(name);
     const args = isJsonObject(call["args"]) ? JSON.stringify(call["args"]) : "{}";
     return {
       kind: "tool_call",
-      id: stringOf(call["id"]),
+      id: textOf(call["id"]),
       ...calledAs(tool, name),
       arguments: tool?.custom === undefined ? args : unwrapCustomInput(args),
       ...(signature === null ? undefined : { signature }),
     };
   }
-  const text = textOf(part);
+  const text = outputTextOf(part);
   if (part["thought"] === true) return text === "" && signature === null ? null : { kind: "reasoning", text, signature };
   if (text === "" && signature === null) return null;
   return { kind: "text", text, ...(signature === null ? undefined : { signature }) };
 }
 
 export function signatureOf(part: JsonObject): ProviderValue | null {
-  const data = stringOf(part["thoughtSignature"]);
+  const data = textOf(part["thoughtSignature"]);
   return data === "" ? null : { dialect: dialectName, data };
 }
 
 /** What is made by tools of the upstream, or is no text, is shown as text: there is no other place for it in most APIs. */
-function textOf(part: JsonObject): string {
+function outputTextOf(part: JsonObject): string {
   if (typeof part["text"] === "string") return part["text"];
   const code = part["executableCode"];
-  if (isJsonObject(code)) return fenced(stringOf(code["language"]).toLowerCase(), stringOf(code["code"]));
+  if (isJsonObject(code)) return fenced(textOf(code["language"]).toLowerCase(), textOf(code["code"]));
   const result = part["codeExecutionResult"];
-  if (isJsonObject(result)) return fenced("", stringOf(result["output"]));
+  if (isJsonObject(result)) return fenced("", textOf(result["output"]));
   const media = part["inlineData"];
   if (!isJsonObject(media)) return "";
-  const type = stringOf(media["mimeType"]);
-  return plainType.test(type) ? `![${type}](data:${type};base64,${stringOf(media["data"])})` : "";
+  const type = textOf(media["mimeType"]);
+  return plainType.test(type) ? `![${type}](data:${type};base64,${textOf(media["data"])})` : "";
 }
 
 const plainType = /^[\w.+-]{1,64}\/[\w.+-]{1,64}$/;
@@ -134,14 +135,14 @@ export function factsOf(parts: readonly JsonObject[]): PartFacts {
     const call = part["functionCall"];
     if (isJsonObject(call)) {
       called = true;
-      unsaid += stringOf(call["name"]) + JSON.stringify(call["args"] ?? call["partialArgs"] ?? "");
+      unsaid += textOf(call["name"]) + JSON.stringify(call["args"] ?? call["partialArgs"] ?? "");
     } else if (typeof part["text"] === "string") {
       if (part["thought"] === true) {
         thought ||= part["text"] !== "";
         unsaid += part["text"];
       } else text += part["text"];
     } else if (part["inlineData"] !== undefined) media = true;
-    else unsaid += textOf(part);
+    else unsaid += outputTextOf(part);
   }
   const written: Output | null = text !== "" || unsaid !== "" ? "text" : null;
   const output: Output | null = called ? "tool_call" : media ? "audio" : thought && text === "" ? "reasoning" : written;
@@ -164,7 +165,3 @@ const refused: ReadonlySet<string> = new Set([
 const failed: ReadonlySet<string> = new Set([
   ...["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"],
 ]);
-
-export function stringOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}

@@ -7,10 +7,10 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { parseUntrusted } from "../untrusted.ts";
+import { parseUntrusted, textOf } from "../untrusted.ts";
 import { errorIn } from "./answer.ts";
 import { PartialArguments } from "./partial-args.ts";
-import { blockReasonOf, calledAs, candidatesOf, factsOf, finishOf, indexOf, partOf, partsOf, pieces, stringOf } from "./response-parts.ts";
+import { blockReasonOf, calledAs, candidatesOf, factsOf, finishOf, indexOf, partOf, partsOf, pieces } from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
 
 export interface GeminiStreamOptions {
@@ -57,7 +57,7 @@ export class GeminiStream implements EventDecoder {
     let finishes = candidates.length === 0 && blockReasonOf(value) !== null;
     if (finishes) for (let index = 0; index < this.options.choices; index++) this.settle(index, "content_filter");
     for (const candidate of candidates) {
-      const reason = stringOf(candidate["finishReason"]);
+      const reason = textOf(candidate["finishReason"]);
       const index = indexOf(candidate);
       if (reason === "") {
         if (!this.done.has(index)) this.open.add(index);
@@ -130,8 +130,8 @@ class ResponsePieces {
     const read: StreamPart[] = [];
     if (!this.started) {
       this.started = true;
-      const id = stringOf(response["responseId"]) || null;
-      read.push({ kind: "start", id, model: stringOf(response["modelVersion"]) || null, createdSeconds: null });
+      const id = textOf(response["responseId"]) || null;
+      read.push({ kind: "start", id, model: textOf(response["modelVersion"]) || null, createdSeconds: null });
     }
     const candidate = candidatesOf(response).find((one) => indexOf(one) === 0);
     if (candidate === undefined) return read;
@@ -155,7 +155,7 @@ class ResponsePieces {
 
   /** The first piece of a call has its name and its signature; the last one does not say that more will follow. */
   private readPartial(part: JsonObject, call: JsonObject, read: StreamPart[]): void {
-    const name = stringOf(call["name"]);
+    const name = textOf(call["name"]);
     if (name !== "") {
       this.closeCall(read);
       const whole = partOf(part, this.names);

@@ -1,6 +1,6 @@
 import type { ResumePoint } from "../../operations/conversation/surface.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { textOf } from "./items.ts";
+import { textOf } from "../untrusted.ts";
 
 /**
  * Notes how far a stream has come that is passed on as it is, so that another channel can go on with its text. That is possible between

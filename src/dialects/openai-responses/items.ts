@@ -4,6 +4,7 @@ import { wireName } from "../../operations/conversation/tool-names.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { tokenUsage, type MeteredUsage } from "../../operations/usage.ts";
 import { ownValues } from "./models.ts";
+import { numberOf, objectsIn, textOf } from "../untrusted.ts";
 
 /** The tools of a request, by the names that they have in this API. */
 export class DeclaredTools {
@@ -47,7 +48,7 @@ export function responseAnswer(response: JsonObject, tools: DeclaredTools): Chat
 export function partsOf(item: JsonObject, tools: DeclaredTools): readonly Part[] {
   switch (item["type"]) {
     case "message":
-      return listOf(item["content"]).flatMap((content): readonly Part[] => {
+      return objectsIn(item["content"]).flatMap((content): readonly Part[] => {
         if (content["type"] === "refusal") return [{ kind: "refusal", text: textOf(content["refusal"]) }];
         const text = textOf(content["text"]);
         return text === "" ? [] : [{ kind: "text", text }];
@@ -76,9 +77,9 @@ export function partsOf(item: JsonObject, tools: DeclaredTools): readonly Part[]
 /** The reasoning that an item shows: all of it, or a summary in one or more pieces. */
 export function thoughtOf(item: JsonObject): { readonly text: string; readonly summary: boolean } {
   if (item["type"] !== "reasoning") return { text: "", summary: false };
-  const content = listOf(item["content"]).map((part) => textOf(part["text"]));
+  const content = objectsIn(item["content"]).map((part) => textOf(part["text"]));
   if (content.length > 0) return { text: content.join(betweenPieces), summary: false };
-  const summary = listOf(item["summary"]).map((part) => textOf(part["text"]));
+  const summary = objectsIn(item["summary"]).map((part) => textOf(part["text"]));
   return { text: summary.join(betweenPieces), summary: summary.length > 0 };
 }
 
@@ -100,7 +101,7 @@ export function argumentsOf(item: JsonObject): string {
 }
 
 export function itemsOf(response: JsonObject): readonly JsonObject[] {
-  return listOf(response["output"]);
+  return objectsIn(response["output"]);
 }
 
 /** All output of a response as one text: what it says, thinks and calls. */
@@ -113,7 +114,7 @@ export function saidIn(response: JsonObject): string {
 /** The words of a message; empty for another item. */
 export function wordsOf(item: JsonObject): string {
   if (item["type"] !== "message") return "";
-  return listOf(item["content"])
+  return objectsIn(item["content"])
     .map((part) => textOf(part["text"]) || textOf(part["refusal"]))
     .join("");
 }
@@ -139,16 +140,4 @@ export function usageOf(response: JsonObject): MeteredUsage | null {
     prompt_tokens_details: usage["input_tokens_details"],
     completion_tokens_details: usage["output_tokens_details"],
   });
-}
-
-export function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
-export function numberOf(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) ? value : null;
-}
-
-function listOf(value: unknown): readonly JsonObject[] {
-  return Array.isArray(value) ? (value as readonly unknown[]).filter(isJsonObject) : [];
 }

@@ -2,8 +2,8 @@ import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import { sealedPrefix, type Part } from "../../operations/conversation/conversation.ts";
 import { elementsOf, isJsonObject, lastMember, membersOf, valueOf, type JsonSpan } from "../../operations/json.ts";
 import { splice, type Splice } from "../../operations/splice.ts";
-import { textOf } from "./items.ts";
 import { ownValues } from "./models.ts";
+import { textOf } from "../untrusted.ts";
 
 export interface NativeBody {
   readonly body: Uint8Array;

@@ -1,19 +1,8 @@
 import type { StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { Part } from "../../operations/conversation/conversation.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import {
-  argumentsOf,
-  betweenPieces,
-  encryptedIn,
-  finishOf,
-  isCall,
-  itemsOf,
-  numberOf,
-  partsOf,
-  textOf,
-  thoughtOf,
-  type DeclaredTools,
-} from "./items.ts";
+import { argumentsOf, betweenPieces, encryptedIn, finishOf, isCall, itemsOf, partsOf, thoughtOf, type DeclaredTools } from "./items.ts";
+import { textOf, numberOf } from "../untrusted.ts";
 
 /**
  * The parts of the events of a stream. An item comes twice, in its deltas and as a whole when it is done: what the deltas did not say

@@ -4,9 +4,9 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { parseUntrusted } from "../untrusted.ts";
+import { parseUntrusted, textOf } from "../untrusted.ts";
 import { troubleIn } from "./answer.ts";
-import { argumentsOf, finishOf, isCall, textOf, thoughtOf, usageOf, wordsOf, type DeclaredTools } from "./items.ts";
+import { argumentsOf, finishOf, isCall, thoughtOf, usageOf, wordsOf, type DeclaredTools } from "./items.ts";
 import { ItemProgress } from "./item-progress.ts";
 import { EventParts } from "./stream-parts.ts";
 

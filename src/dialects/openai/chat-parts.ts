@@ -5,6 +5,7 @@ import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { tokenUsage } from "../../operations/usage.ts";
 import { callValue, ReasoningPieces } from "./reasoning-value.ts";
+import { filledTextOf, numberOf, objectOf } from "../untrusted.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -33,7 +34,7 @@ export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer
     const args = argumentsOf(named?.["arguments"]);
     parts.push({
       kind: "tool_call",
-      id: stringOf(call["id"]) ?? "",
+      id: filledTextOf(call["id"]) ?? "",
       ...calledAs(tool, name),
       ...signedBy(call),
       arguments: tool?.custom === undefined ? args || "{}" : unwrapCustomInput(args),
@@ -41,8 +42,8 @@ export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer
   }
   const calls = parts.some(({ kind }) => kind === "tool_call");
   return {
-    id: stringOf(answer?.["id"]),
-    model: stringOf(answer?.["model"]),
+    id: filledTextOf(answer?.["id"]),
+    model: filledTextOf(answer?.["model"]),
     createdSeconds: numberOf(answer?.["created"]),
     parts,
     finish: finishOf(choice?.["finish_reason"], calls),
@@ -67,8 +68,8 @@ export class ChunkParts {
       this.started = true;
       parts.push({
         kind: "start",
-        id: stringOf(chunk["id"]),
-        model: stringOf(chunk["model"]),
+        id: filledTextOf(chunk["id"]),
+        model: filledTextOf(chunk["model"]),
         createdSeconds: numberOf(chunk["created"]),
       });
     }
@@ -111,7 +112,7 @@ export class ChunkParts {
       const name = typeof named?.["name"] === "string" ? named["name"] : "";
       if (name === "" || this.calls.size >= callsMax) return;
       const tool = this.names.toolOf(name);
-      call = { id: stringOf(piece["id"]) ?? "", input: tool?.custom === undefined ? null : new CustomInputReader() };
+      call = { id: filledTextOf(piece["id"]) ?? "", input: tool?.custom === undefined ? null : new CustomInputReader() };
       this.calls.set(index, call);
       parts.push({ kind: "tool_call", index, id: call.id, ...calledAs(tool, name), ...signedBy(piece) });
     }
@@ -123,7 +124,7 @@ export class ChunkParts {
   /** Without an index, a piece with an id that was not seen begins another call, and one without belongs to the last. */
   private lastIndex(piece: Json): number {
     const last = [...this.calls.keys()].at(-1) ?? -1;
-    const id = stringOf(piece["id"]);
+    const id = filledTextOf(piece["id"]);
     const known = [...this.calls].find(([, call]) => call.id === id);
     if (known !== undefined) return known[0];
     return id !== null && objectOf(piece["function"])?.["name"] !== undefined ? last + 1 : Math.max(0, last);
@@ -199,18 +200,6 @@ function reasonOf(reason: unknown, calls: boolean): FinishReason {
     default:
       return calls ? "tool_calls" : "stop";
   }
-}
-
-function objectOf(value: unknown): Json | null {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
-}
-
-function stringOf(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
-}
-
-function numberOf(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
 const decoder = new TextDecoder();
