@@ -114,6 +114,8 @@ export interface ExpectedStream {
   reader(head: UpstreamHead, tools: ReaderTools): StreamReader | Failure | Promise<StreamReader | Failure>;
   /** Reads JSON that was sent instead of a stream: an error with status 200, or an answer that is not streamed. */
   instead(body: Uint8Array, head: UpstreamHead): WholeAnswer | Failure;
+  /** The upstream answers in JSON by design: `reader` reads that as well, and `instead` is not asked. */
+  readonly isJson?: true;
 }
 
 export interface UpstreamHead {

@@ -6,6 +6,7 @@ import { setEvery, splice, type Splice } from "../../operations/splice.ts";
 import type { Codec, EncodedRequest, Target } from "../dialect.ts";
 import { audioReader } from "../readers/audio-reader.ts";
 import { explain, explainInBand } from "../errors/explain.ts";
+import { formatFor } from "../speech/speech-format.ts";
 import { parseUntrusted } from "../untrusted.ts";
 import { voiceFor } from "../../channels/voice.ts";
 
@@ -36,14 +37,6 @@ function encode(ask: SpeechRequest, target: Target): EncodedRequest | Failure {
     voice: chosen.reported,
   };
 }
-
-/** The format to request from a channel that does not support the client's: the one that loses least and is easiest to convert. */
-export function formatFor(spoken: readonly AudioFormat[] | null, wanted: AudioFormat): AudioFormat {
-  if (spoken === null || spoken.includes(wanted)) return wanted;
-  return byLoss.find((format) => spoken.includes(format)) ?? wanted;
-}
-
-const byLoss: readonly AudioFormat[] = ["pcm", "wav", "flac", "mp3", "opus", "aac"];
 
 function headersOf(events: boolean, asked: AudioFormat, { forwarded, channel }: Target): Record<string, string> {
   const accept = `${events ? "text/event-stream, " : ""}${audioTypes[asked]}, */*;q=0.1`;

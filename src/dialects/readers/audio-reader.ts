@@ -1,12 +1,15 @@
 import { failure, type Failure } from "../../operations/failure.ts";
 import type { UpstreamHead, Emissions, StreamReader, ReaderTools } from "../dialect.ts";
 import { audioShape, AudioTrack, type AudioConversion } from "./audio-track.ts";
+import { withSampleRate } from "./bare-samples.ts";
 import { SpeechEventReader } from "./speech-event-reader.ts";
 
 /** Reads speech, sent as bytes or as events, and converts it to what the client asked for. */
 export function audioReader(conversion: AudioConversion, head: UpstreamHead, tools: ReaderTools): StreamReader | Failure {
   const type = head.header("content-type")?.toLowerCase() ?? "";
   if (type.startsWith("text/event-stream")) return new SpeechEventReader(conversion, tools);
+  const { conversion: read, head: wavHead } = withSampleRate(conversion);
+  if (wavHead !== null) return new AudioReader(read, tools, null, wavHead);
   const hasOthers = hasOtherSamples(type);
   if (conversion.asked === "pcm" && hasOthers) {
     return failure("bad_response", "the answer is samples of another rate or of more than one channel");
@@ -28,6 +31,8 @@ class AudioReader implements StreamReader {
     conversion: AudioConversion,
     tools: ReaderTools,
     readonly declaredBytes: number | null,
+    /** Goes before the first bytes. */
+    private head: Uint8Array | null = null,
   ) {
     ({ type: this.type, shape: this.shape } = audioShape(conversion));
     this.track = new AudioTrack(conversion, tools, true);
@@ -39,7 +44,10 @@ class AudioReader implements StreamReader {
 
   push(chunk: Uint8Array): Emissions | Promise<Emissions> {
     if (chunk.length === 0) return this.hasMore ? this.track.push([]) : [];
-    return this.track.push([{ audio: chunk, frame: null }]);
+    const pieces = [{ audio: chunk, frame: null }];
+    if (this.head !== null) pieces.unshift({ audio: this.head, frame: null });
+    this.head = null;
+    return this.track.push(pieces);
   }
 
   close(): Emissions | Promise<Emissions> {

@@ -15,6 +15,8 @@ export interface AudioConversion {
   readonly events: boolean;
   /** The length of the text, which is billed. */
   readonly characters: number;
+  /** The rate of bare samples, where the upstream is known to send another than that of the OpenAI API. */
+  readonly sampleRate?: number;
 }
 
 /** A piece of audio, with the event that contained it; null if the audio is the body itself. */
@@ -63,6 +65,12 @@ export class AudioTrack {
     const found = this.recognised(this.held, false);
     if (found === "more") return none;
     return isFailure(found) ? found : this.pass(found);
+  }
+
+  /** All of the audio at once. Nothing of it is passed on unless it is complete. */
+  whole(audio: Uint8Array, trackEnd: TrackEnd): Emissions | Promise<Emissions> {
+    if (this.held !== null) hold(this.held, { audio, frame: null });
+    return this.close(trackEnd);
   }
 
   /** The body of the upstream has ended. */

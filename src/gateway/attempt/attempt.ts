@@ -134,7 +134,7 @@ export class Attempt implements StreamOwner {
     const { answerBytesMax } = operationSpecs[this.operation];
     if (answer.kind !== "stream") return readWhole(reply, answer.read, answerBytesMax, timeouts);
     // Some upstreams answer a streaming request with JSON and status 200, mostly to report an error.
-    if (isJson(reply)) return readWhole(reply, insteadOf(answer), answerBytesMax, timeouts);
+    if (isJson(reply) && answer.isJson !== true) return readWhole(reply, insteadOf(answer), answerBytesMax, timeouts);
     const reader = await answer.reader(reply, this.ports.tools);
     if (isFailure(reader)) return reader;
     this.reader = reader;

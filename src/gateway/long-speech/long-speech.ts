@@ -38,8 +38,8 @@ export async function serveLongSpeech(call: Call, gateway: Gateway): Promise<Cal
     return failedAnswer(encoder, recorded(encoder));
   }
   const stream = streamOf(call, gateway, queue, { encoder: encoder.transcoder, events: ask.events });
-  const { channel, attempts, clampedTo, voice } = first;
-  return { kind: "stream", source: stream, ...shapeOf(ask), channel, attempts, clampedTo, voice };
+  const { channel, attempts, clampedTo, voice, dropped = [] } = first;
+  return { kind: "stream", source: stream, ...shapeOf(ask), channel, attempts, clampedTo, voice, dropped };
 }
 
 function streamOf(

@@ -69,3 +69,24 @@ export function wavData(bytes: Uint8Array): WavData | "more" | { readonly wrong:
 }
 
 const formatBytes = 16;
+
+/** The head of a WAV of 16 bits and one channel whose length is not known yet: all that follows are its samples. */
+export function streamedWavHead(sampleRate: number): Uint8Array {
+  const head = new Uint8Array(44);
+  const view = viewOf(head);
+  head.set(ascii.encode("RIFF\0\0\0\0WAVEfmt "));
+  head.set(ascii.encode("data"), 36);
+  view.setUint32(4, unknownBytes, true);
+  view.setUint32(16, formatBytes, true);
+  view.setUint16(20, 1, true);
+  view.setUint16(22, 1, true);
+  view.setUint32(24, sampleRate, true);
+  view.setUint32(28, 2 * sampleRate, true);
+  view.setUint16(32, 2, true);
+  view.setUint16(34, 16, true);
+  view.setUint32(40, unknownBytes, true);
+  return head;
+}
+
+const ascii = new TextEncoder();
+const unknownBytes = 0xffff_ffff;

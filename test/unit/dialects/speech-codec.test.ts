@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { EncodedRequest } from "../../../src/dialects/dialect.ts";
-import { formatFor, openaiSpeech } from "../../../src/dialects/openai/speech.ts";
+import { openaiSpeech } from "../../../src/dialects/openai/speech.ts";
+import { formatFor } from "../../../src/dialects/speech/speech-format.ts";
 import { audioFormats, type AudioFormat } from "../../../src/media/audio.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { readSpeechRequest } from "../../../src/operations/speech/speech-request.ts";
