@@ -11,7 +11,7 @@ const folders = ["src", "test", "bench", "scripts", "packages"].filter((folder) 
 
 /** What the tool has to say about the code; nothing, if it is content. */
 async function complaints(tool: string, ...flags: readonly string[]): Promise<string> {
-  const child = Bun.spawn([process.execPath, join(root, "node_modules/.bin", tool), ...flags], {
+  const child = Bun.spawn(["sh", join(root, "bin/tool"), tool, ...flags], {
     cwd: root,
     env: { ...process.env, NO_COLOR: "1" },
     stdin: "ignore",
