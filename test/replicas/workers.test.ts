@@ -219,6 +219,22 @@ describe("a parent", () => {
     await call.reply;
   });
 
+  test("that is told to stop while a worker is still starting waits for the others alone, and ends with code 0", async () => {
+    const ready = 'process.send({ port: 1 }); process.on("message", (order) => order === "end" && process.exit(0));';
+    const lines: string[] = [];
+    const note = (event: string): void => void lines.push(event);
+    const family = new Workers({
+      count: 2,
+      command: (number) => [process.execPath, "-e", number === 1 ? ready : "setInterval(() => {}, 1000)"],
+      environment: { PATH: process.env["PATH"] ?? "" },
+      log: { info: note, warn: note },
+    });
+    await eventually("the second is started", () => lines.filter((event) => event === "worker_started").length === 2, 10_000);
+    family.stop(true);
+    family.stop(true);
+    expect(await family.ended).toBe(0);
+  });
+
   test("replaces a worker that hangs, and leaves one alone that is only busy for a while", async () => {
     const directory = mkdtempSync(join(tmpdir(), "sluice-workers-"));
     const config = join(directory, "sluice.yaml");

@@ -73,6 +73,8 @@ export class Workers {
       if (slot.timer !== null) clearTimeout(slot.timer);
       slot.timer = null;
       this.tell(slot, order);
+      // A worker that is still starting serves nobody, and reads its orders only when it has started.
+      if (!slot.ready) slot.child?.kill("SIGTERM");
     }
     if (order === "end") setTimeout(() => this.kill(), endMs).unref();
     this.endIfOver();
@@ -135,7 +137,7 @@ export class Workers {
 
   private hasEnded(slot: WorkerSlot, code: number | null, signal: NodeJS.Signals | number | null, livedMs: number): void {
     if (this.stopping || this.port === null) {
-      this.failed ||= code !== 0;
+      this.failed ||= code !== 0 && (slot.ready || !this.stopping);
       // The first worker could not start, and has printed why.
       if (!this.stopping) return this.end(code ?? 1);
       return this.endIfOver();
