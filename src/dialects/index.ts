@@ -4,6 +4,7 @@ import { bedrockHost, vertexHost } from "./anthropic/hosts.ts";
 import { explainAws } from "./bedrock/bedrock-errors.ts";
 import { bedrockConverse } from "./bedrock/converse.ts";
 import { invokedEvents } from "./bedrock/invoked-events.ts";
+import { cartesia } from "./cartesia/cartesia.ts";
 import { cohere } from "./cohere/cohere.ts";
 import { deepgram } from "./deepgram/deepgram.ts";
 import { elevenlabs } from "./elevenlabs/elevenlabs.ts";
@@ -22,6 +23,7 @@ const all: readonly Dialect[] = [
   gemini,
   deepgram,
   elevenlabs,
+  cartesia,
 ];
 
 /** Every dialect the gateway speaks, by name. */

@@ -1,6 +1,9 @@
 import type { Address, Capabilities, Quirks, Voices } from "../channels/channel.ts";
 import type { AuthKind } from "../channels/channel-auth.ts";
 import type { Operation } from "../operations/operation.ts";
+import { cartesiaVoices } from "./cartesia/voices.ts";
+import { deepgramVoices } from "./deepgram/voices.ts";
+import { elevenlabsVoices } from "./elevenlabs/voices.ts";
 
 /**
  * The defaults for a provider: its address, how it takes a key, what it supports. This is the only index of providers by name; all other
@@ -171,6 +174,7 @@ export const messagesApi = {
 
 const chatOnly: readonly Operation[] = ["chat"];
 const withAudio: readonly Operation[] = ["chat", "transcription", "speech"];
+const hearsAndSpeaks: readonly Operation[] = ["transcription", "speech"];
 /** Chats, and what most servers of open models offer besides. */
 const texts: readonly Operation[] = ["chat", "embedding", "completion"];
 const awsRegions: readonly string[] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
@@ -354,24 +358,37 @@ export const presets: readonly Preset[] = [
   }),
   hosted("deepgram", "https://api.deepgram.com/v1", "DEEPGRAM_API_KEY", {
     dialect: "deepgram",
-    paths: { ...defaultPaths, transcriptionPath: "/listen" },
+    paths: { ...defaultPaths, transcriptionPath: "/listen", speechPath: "/speak" },
     authPrefix: "Token ",
     modelsPath: null,
-    operations: ["transcription"],
+    operations: hearsAndSpeaks,
     transcriptionStream: false,
     translation: false,
-    remark: "transcription only; name the models, such as nova-3",
+    inputCharactersMax: 2000,
+    voices: deepgramVoices,
+    remark: "name the models, such as nova-3 and aura-2",
   }),
   hosted("elevenlabs", "https://api.elevenlabs.io/v1", "ELEVENLABS_API_KEY", {
     dialect: "elevenlabs",
-    paths: { ...defaultPaths, transcriptionPath: "/speech-to-text" },
+    paths: { ...defaultPaths, transcriptionPath: "/speech-to-text", speechPath: "/text-to-speech" },
     authHeader: "xi-api-key",
     authPrefix: "",
     modelsPath: null,
-    operations: ["transcription"],
+    operations: hearsAndSpeaks,
     transcriptionStream: false,
     translation: false,
-    remark: "transcription only; name the models, such as scribe_v1",
+    // The least that any of its models takes. Some take forty thousand.
+    inputCharactersMax: 5000,
+    voices: elevenlabsVoices,
+    remark: "name the models, such as scribe_v2 and eleven_flash_v2_5",
+  }),
+  hosted("cartesia", "https://api.cartesia.ai", "CARTESIA_API_KEY", {
+    dialect: "cartesia",
+    paths: { ...defaultPaths, speechPath: "/tts/bytes" },
+    modelsPath: null,
+    operations: ["speech"],
+    voices: cartesiaVoices,
+    remark: "speech only; name the models, such as sonic-3.5",
   }),
   selfHosted("ollama", "http://127.0.0.1:11434/v1", {
     operations: texts,

@@ -113,8 +113,14 @@ function read(value: unknown): ParsedError | null {
     body: {
       message: sentence.message,
       type: word(error["type"]) ?? word(root["__type"]) ?? word(root["category"]) ?? word(detail?.["type"]),
-      code: word(error["code"]) ?? word(around?.["code"]) ?? word(root["err_code"]) ?? word(detail?.["code"]) ?? sentence.code,
-      param: word(error["param"]) ?? sentence.param,
+      code:
+        word(error["code"]) ??
+        word(around?.["code"]) ??
+        word(root["err_code"]) ??
+        word(root["error_code"]) ??
+        word(detail?.["code"]) ??
+        sentence.code,
+      param: word(error["param"]) ?? word(detail?.["param"]) ?? sentence.param,
       status: word(error["status"]) ?? word(root["statusCode"]) ?? word(detail?.["status"]),
       details: detailsIn(error),
       form: "json",

@@ -10,14 +10,14 @@ import { explainInBand } from "../errors/explain.ts";
 import type { AudioConversion } from "../readers/audio-track.ts";
 import { audioReader } from "../readers/audio-reader.ts";
 import { parseUntrusted } from "../untrusted.ts";
-import { formatFor } from "./speech-format.ts";
+import { formatAmong } from "./speech-format.ts";
 
 /** What a dialect with an API of its own needs to know of a speech request, for one target. */
-export interface ForeignSpeech {
-  /** The upstream's name of the voice. */
+export interface ForeignSpeech<F extends AudioFormat = AudioFormat> {
+  /** The upstream's name of the voice. It can be a part of a URL: it is not empty, and no step up. */
   readonly voice: string;
   /** The format to request, one of those that the dialect names. */
-  readonly format: AudioFormat;
+  readonly format: F;
   /** Null where the client left it at the usual speed. */
   readonly speed: number | null;
   /** How to speak, in words; null if there is nothing. */
@@ -25,22 +25,40 @@ export interface ForeignSpeech {
 }
 
 /** `formats`: those that the upstream has. A channel may be configured to have fewer. */
-export function foreignSpeech(ask: SpeechRequest, target: Target, formats: readonly AudioFormat[]): ForeignSpeech | Failure {
+export function foreignSpeech<F extends AudioFormat>(
+  ask: SpeechRequest,
+  target: Target,
+  formats: readonly F[],
+): ForeignSpeech<F> | Failure {
   const { channel, model } = target;
   const chosen = voiceFor(voicesOf(channel, model), ask.voice);
   if (isFailure(chosen)) return chosen;
-  const offered = channel.capabilities.speechFormats ?? formats;
+  const voice = chosen.voice ?? ask.voice ?? customVoice(ask);
+  if (voice.length > voiceLengthMax || /^\.{0,2}$|\p{Cc}/u.test(voice)) return noVoice();
+  const { speechFormats } = channel.capabilities;
+  const format = formatAmong(speechFormats === null ? formats : formats.filter((each) => speechFormats.includes(each)), ask.format);
+  if (format === undefined)
+    return failure("misconfigured", "the channel's speech_formats are none of the upstream's", { scope: "request" });
   const speed = speechField(ask, "speed");
   const instructions = speechField(ask, "instructions");
   return {
-    voice: chosen.voice ?? ask.voice ?? customVoice(ask),
-    format: formatFor(
-      formats.filter((format) => offered.includes(format)),
-      ask.format,
-    ),
+    voice,
+    format,
     speed: typeof speed === "number" && speed !== 1 ? speed : null,
     instructions: typeof instructions === "string" && instructions !== "" ? instructions : null,
   };
+}
+
+const voiceLengthMax = 256;
+
+function noVoice(): Failure {
+  return failure("unsupported", "the voice that was asked for cannot be a name of one", {
+    message: "Invalid value for 'voice': no voice can have this name.",
+    status: 400,
+    type: "invalid_request_error",
+    code: "invalid_value",
+    param: "voice",
+  });
 }
 
 /** The value of a field of the client; undefined if it is absent or null. */
@@ -54,12 +72,6 @@ function customVoice(ask: SpeechRequest): string {
   const id = inner(ask.body, field(ask.members, "voice"), "id");
   const name = id === undefined ? "" : valueOf(ask.body, id);
   return typeof name === "string" ? name : "";
-}
-
-/** The nearest speed that the upstream has; `exact` says whether it is the client's. */
-export function speedWithin(speed: number, min: number, max: number): { readonly speed: number; readonly exact: boolean } {
-  const nearest = Math.min(max, Math.max(min, speed));
-  return { speed: nearest, exact: nearest === speed };
 }
 
 export interface SpeechEncoding {
@@ -96,12 +108,20 @@ export function encodedSpeech(ask: SpeechRequest, encoding: SpeechEncoding): Enc
   return { request, answer, clampedTo: null, voice: voice === named ? null : voice, dropped: droppedFields(ask, carried) };
 }
 
-/** The URL of a speech request, with further query parameters if the dialect has any. */
-export function speechUrl({ channel, model }: Target, parameters?: URLSearchParams): string {
+/** The number of characters that a header of the answer states. */
+export function characterHeader(name: string): (head: UpstreamHead) => number | null {
+  return (head) => {
+    const stated = head.header(name) ?? "";
+    return /^\d{1,7}$/.test(stated) ? Number(stated) : null;
+  };
+}
+
+/** The URL of a speech request, with further query parameters if the dialect has any, and with more behind the channel's path. */
+export function speechUrl({ channel, model }: Target, parameters?: URLSearchParams, below = ""): string {
   const { baseUrl, speechPath, query } = channel.address;
   const added = parameters?.toString() ?? "";
   const separator = query === "" ? "?" : "&";
-  return baseUrl + speechPath.replace("{model}", encodeURIComponent(model)) + query + (added === "" ? "" : separator + added);
+  return baseUrl + speechPath.replace("{model}", encodeURIComponent(model)) + below + query + (added === "" ? "" : separator + added);
 }
 
 export function speechHeaders(asked: AudioFormat, type: string, { forwarded, channel }: Target): Record<string, string> {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { EncodedRequest } from "../../../src/dialects/dialect.ts";
-import { encodedSpeech, foreignSpeech, jsonInsteadOfAudio, speechUrl, speedWithin } from "../../../src/dialects/speech/foreign-speech.ts";
+import { encodedSpeech, foreignSpeech, jsonInsteadOfAudio, speechUrl } from "../../../src/dialects/speech/foreign-speech.ts";
+import { speedWithin } from "../../../src/dialects/speech/own-fields.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { readSpeechRequest, type SpeechRequest } from "../../../src/operations/speech/speech-request.ts";
 import { headOf, noTools, play, targetOf, tone } from "../../support/speech-world.ts";
