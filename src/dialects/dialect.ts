@@ -17,6 +17,7 @@ export interface Dialect extends Readonly<Partial<Record<PassthroughOperation, C
   readonly transcription?: Codec<TranscriptionRequest>;
   readonly speech?: Codec<SpeechRequest>;
   readonly models?: ModelsCodec;
+  readonly tokenCount?: TokenCountCodec;
   /** How a channel is addressed that names this dialect and no provider; absent: as in the OpenAI API. */
   readonly defaults?: DialectDefaults;
 }
@@ -176,6 +177,13 @@ export interface ErrorResponse {
   readonly status: number;
   readonly header: (name: string) => string | null;
   readonly body: string;
+}
+
+/** How an upstream is asked how many tokens a prompt has. It is made of the request that would ask for the answer. */
+export interface TokenCountCodec {
+  /** Null where it cannot be made of that request. */
+  request(chat: UpstreamRequest, target: Target): UpstreamRequest | null;
+  read(body: string): number | null;
 }
 
 export interface ModelsCodec {

@@ -1,17 +1,6 @@
 import type { Key } from "../keys/key.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import {
-  chatSurface,
-  countTokensBody,
-  generateAnswers,
-  listedAnswers,
-  messagesSurface,
-  readCountTokensRequest,
-  readGenerateRequest,
-  readTokenCount,
-  responsesSurface,
-  tokenCountBody,
-} from "../surfaces/index.ts";
+import { chatSurface, generateAnswers, listedAnswers, messagesSurface, readGenerateRequest, responsesSurface } from "../surfaces/index.ts";
 import type { AnswerFormat, Surface } from "../operations/conversation/surface.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { type JsonLimits, jsonLimits, scanJson } from "../operations/json.ts";
@@ -22,9 +11,7 @@ import { operationSpecs, type PassthroughOperation } from "../operations/operati
 import type { Endpoint, ParsedRequest } from "./call.ts";
 import { noMemory } from "./overload/load-shed.ts";
 import { maySplit, type RequestContext } from "./request-context.ts";
-import type { HttpResponse } from "../net/server/http-response.ts";
-import { errorResponse } from "./errors.ts";
-import { encodingMistake, notJson } from "./request-errors.ts";
+import { notJson } from "./request-errors.ts";
 
 /** POST /v1/chat/completions. */
 export const chat: Endpoint = surfaceEndpoint(chatSurface);
@@ -91,32 +78,6 @@ function surfaceEndpoint(surface: Surface): Endpoint {
   };
 }
 
-/** POST /v1/messages/count_tokens. Only the provider of a model knows its tokens: this is an estimate, and makes no call. */
-export function countTokens(context: RequestContext): Promise<HttpResponse> {
-  return estimated(context, (body) => {
-    const request = readCountTokensRequest(body);
-    return isFailure(request) ? request : countTokensBody(request.promptTokensEstimate);
-  });
-}
-
-/** POST /v1beta/models/{model}:countTokens, which is an estimate as well. */
-export function countGenerateTokens(context: RequestContext): Promise<HttpResponse> {
-  return estimated(context, (body) => {
-    const count = readTokenCount(body);
-    return typeof count === "number" ? tokenCountBody(count) : count;
-  });
-}
-
-async function estimated(context: RequestContext, answer: (body: Uint8Array) => Uint8Array | Failure): Promise<HttpResponse> {
-  const { head, errors } = context;
-  const rejected = rejectNotJson(context.request) ?? encodingMistake(context.request);
-  const body = rejected ?? (await readJsonBody(context));
-  const result = isFailure(body) ? body : answer(body);
-  if (isFailure(result)) return errorResponse(result, head, null, errors);
-  head.type = "application/json";
-  return { status: 200, head, body: result };
-}
-
 function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedRequest | Failure {
   if (isFailure(body)) return body;
   const facts = surface.parse(body);
@@ -152,7 +113,7 @@ async function readSpeech(context: RequestContext, key: Key): Promise<ParsedRequ
 }
 
 /** Rejects a request whose Content-Type is not JSON. */
-function rejectNotJson(request: IncomingRequest): Failure | null {
+export function rejectNotJson(request: IncomingRequest): Failure | null {
   const type = request.header("content-type");
   return type === null || isJson(type) ? null : notJson;
 }
@@ -161,7 +122,8 @@ function isJson(type: string): boolean {
   return type === "application/json" || /^application\/json\s*(;|$)/i.test(type);
 }
 
-function readJsonBody(context: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+/** The body of a request, as if it named the model that the path names. */
+export function readJsonBody(context: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const body = readSentBody(context);
   const { pathModel } = context;
   if (pathModel === null) return body;
@@ -179,7 +141,8 @@ function withModel(body: Uint8Array | Failure, model: string): Uint8Array | Fail
 /** Its reader limits the rest. */
 const anyLength: JsonLimits = { ...jsonLimits, membersMax: Infinity, tokensMax: Infinity };
 
-function readSentBody({ request, snapshot, services }: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
+/** The body of a request as it was sent. */
+export function readSentBody({ request, snapshot, services }: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const { bodyBytesMax, bodyReadMs } = snapshot.service;
   const whole = wholeBody(request, bodyBytesMax);
   if (whole !== null) return whole;

@@ -13,23 +13,13 @@ import { allowOrigin } from "./cors.ts";
 import { errorResponse } from "./errors.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
-import {
-  chat,
-  countGenerateTokens,
-  countTokens,
-  generate,
-  generateList,
-  generateStream,
-  messages,
-  passthrough,
-  responses,
-  speech,
-} from "./json-endpoints.ts";
+import { chat, generate, generateList, generateStream, messages, passthrough, responses, speech } from "./json-endpoints.ts";
 import { listGenerateModels, listModels, showModel } from "./models.ts";
 import { internalError, keyInUrl, noUpgrade, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
 import { statusFor } from "../net/server/request-parser.ts";
 import { pathOf, queryOf, routeOf, type HttpRoute } from "./routes.ts";
+import { countGenerateTokens, countMessagesTokens } from "./token-counts.ts";
 import { transcription, translation } from "./transcription.ts";
 import type { UnknownRoutes } from "./unknown-routes.ts";
 
@@ -160,8 +150,8 @@ async function answer(
   else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, errors));
   else if (route.name === "model" || route.name === "generate_model") request.respond(showModel(snapshot, key, route.id, head, errors));
   else if (route.name === "generate_models") request.respond(listGenerateModels(snapshot, key, head, queryOf(request.target)));
-  else if (route.name === "generate_count") request.respond(await countGenerateTokens(context));
-  else if (route.name === "count_tokens") request.respond(await countTokens(context));
+  else if (route.name === "generate_count") request.respond(await countGenerateTokens(context, key));
+  else if (route.name === "count_tokens") request.respond(await countMessagesTokens(context, key));
   else if (route.name === "audio_models") request.respond(listAudioModels(snapshot, key, head));
   else if (route.name === "audio_voices") request.respond(listVoices(snapshot, key, head, queryOf(request.target)));
   else request.respond(listModels(snapshot, key, head, errors, queryOf(request.target)));

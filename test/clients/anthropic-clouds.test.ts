@@ -76,12 +76,19 @@ async function respond(request: Request): Promise<Response> {
   const isProven = isBedrock ? isSigned(request, bytes, keys) : request.headers.get("authorization") === "Bearer issued-token";
   if (!isProven) return Response.json({ message: "not proven" }, { status: 403 });
   asked.push({ path: pathname, beta: request.headers.get("anthropic-beta"), body: JSON.parse(new TextDecoder().decode(bytes)) as Body });
+  const [, count] = counts.find(([ending]) => pathname.endsWith(ending)) ?? [];
+  if (count !== undefined) return Response.json(count);
   if (pathname.endsWith(":generateContent")) return Response.json(generated);
   if (pathname.endsWith("/invoke") || pathname.endsWith(":rawPredict")) return Response.json(message);
   if (!isBedrock) return new Response(sse, { headers: { "content-type": "text/event-stream" } });
   return new Response(frames, { headers: { "content-type": "application/vnd.amazon.eventstream" } });
 }
 
+const counts = [
+  ["/count-tokens", { inputTokens: 17 }],
+  ["/count-tokens:rawPredict", { input_tokens: 18 }],
+  [":countTokens", { totalTokens: 19 }],
+] as const;
 const usage = { input_tokens: 3, output_tokens: 2, cache_read_input_tokens: 4 };
 const thinking = { type: "thinking", thinking: "hm", signature: "c2lnbmF0dXJl" };
 const text = { type: "text", text: "Hello wörld" };
@@ -169,4 +176,48 @@ test("betas stand in the body on one, and in a header on the other", async () =>
     [null, ["one", "two"]],
     ["one,two", undefined],
   ]);
+});
+
+describe("tokens are counted by the cloud that has the model", () => {
+  const prompt = { system: "Be brief.", messages: [{ role: "user" as const, content: "hi" }] };
+  const paths = { bedrock: "/model/eu.anthropic.claude-x-v1%3A0/count-tokens", projects: "/v1/projects/p/locations/global/publishers" };
+
+  test.each([
+    ["bedrock", 17, paths.bedrock],
+    ["vertex", 18, `${paths.projects}/anthropic/models/count-tokens:rawPredict`],
+    ["gemini-x", 19, `${paths.projects}/google/models/gemini-x:countTokens`],
+  ])("for a client of the Messages API: %s", async (model, tokens, path) => {
+    const { data, response } = await anthropic.messages.countTokens({ model, ...prompt }).withResponse();
+    expect([data.input_tokens, response.headers.get("x-sluice-token-count")]).toEqual([tokens, "upstream"]);
+    expect(asked.map((one) => one.path)).toEqual([path]);
+  });
+
+  test("with the prompt in the form of its API, without what is about the answer", async () => {
+    for (const model of ["bedrock", "vertex", "gemini-x"]) await anthropic.messages.countTokens({ model, ...prompt });
+    const [bedrock, vertex, google] = asked.map(({ body }) => body);
+    const input = bedrock?.["input"] as { readonly invokeModel: { readonly body: string } } | undefined;
+    expect(JSON.parse(atob(input?.invokeModel.body ?? ""))).toEqual({ max_tokens: 1, ...prompt, anthropic_version: "bedrock-2023-05-31" });
+    expect(vertex).toEqual({ ...prompt, anthropic_version: "vertex-2023-10-16", model: "claude-x@20260101" });
+    expect(google).toMatchObject({
+      contents: [{ role: "user", parts: [{ text: "hi" }] }],
+      systemInstruction: { parts: [{ text: "Be brief." }] },
+    });
+  });
+
+  test("for a client of the Gemini API, over any of them", async () => {
+    const headers = { "x-goog-api-key": key, "content-type": "application/json" };
+    const body = JSON.stringify({ contents: [{ role: "user", parts: [{ text: "hi" }] }] });
+    for (const [model, totalTokens] of [
+      ["vertex", 18],
+      ["gemini-x", 19],
+    ] as const) {
+      const answer = await fetch(`${gateway.url}/v1beta/models/${model}:countTokens`, { method: "POST", headers, body });
+      expect(await answer.json()).toEqual({ totalTokens });
+    }
+    expect(asked[0]?.body).toEqual({
+      model: "claude-x@20260101",
+      messages: [{ role: "user", content: [{ type: "text", text: "hi" }] }],
+      anthropic_version: "vertex-2023-10-16",
+    });
+  });
 });

@@ -404,3 +404,34 @@ async function startListing(script: Script): Promise<{ readonly url: string } & 
     },
   };
 }
+
+describe("a request to count tokens", () => {
+  const prompt = { messages: [{ role: "user" as const, content: "hi" }], system: "Be brief." };
+  const count = (model: string) => anthropic.messages.countTokens({ model, ...prompt }).withResponse();
+
+  test("is answered by a channel that speaks the API, which gets it as it is", async () => {
+    upstream.next(() => Response.json({ input_tokens: 4711 }));
+    const { data, response } = await count("asked");
+    expect([data.input_tokens, response.headers.get("x-sluice-token-count")]).toEqual([4711, "upstream"]);
+    expect(upstream.requests.map(({ path, body }) => [path, body])).toEqual([
+      ["/v1/messages/count_tokens", { model: "claude-opus-5-5", ...prompt }],
+    ]);
+  });
+
+  test.each<[string, Script]>([
+    ["refuses it", refusing(404, "not_found_error", "Not found")],
+    ["answers with something else", () => Response.json({ input_tokens: "many" })],
+  ])("is answered with an estimate where the channel %s, which stays in use", async (_, script) => {
+    upstream.next(script);
+    const { data, response } = await count("asked");
+    expect(data.input_tokens).toBeWithin(5, 50);
+    expect(response.headers.get("x-sluice-token-count")).toBe("estimated");
+    expect((await anthropic.messages.create({ model: "asked", max_tokens: 5, ...prompt })).type).toBe("message");
+  });
+
+  test("is answered with an estimate where the channel that would answer cannot count", async () => {
+    const { response } = await count("back");
+    expect(response.headers.get("x-sluice-token-count")).toBe("estimated");
+    expect([...upstream.requests, ...reserve.requests]).toEqual([]);
+  });
+});

@@ -15,6 +15,7 @@ import { messagesUrl, ownHost, withoutVersion, type AnthropicHost } from "./host
 import { encodeMessages } from "./messages-body.ts";
 import { messagesModel } from "./model-facts.ts";
 import { MessagesStream } from "./stream.ts";
+import { messagesTokenCount } from "./token-count.ts";
 
 const { paths, ...addressing } = messagesApi;
 const versionHeader = "anthropic-version";
@@ -36,6 +37,7 @@ export function anthropicOn(host: AnthropicHost): Dialect {
       read: readModels,
       next: nextModels,
     },
+    tokenCount: messagesTokenCount(host),
   };
 }
 

@@ -1,7 +1,9 @@
 import type { Address } from "../../channels/channel.ts";
 import type { Failure } from "../../operations/failure.ts";
+import type { JsonObject } from "../../operations/json.ts";
 import type { ErrorResponse, EventDecoder, StreamReader } from "../dialect.ts";
 import { EventReader } from "../readers/event-reader.ts";
+import { promptFields } from "./prompt-fields.ts";
 
 /**
  * Where the API is served. Its own provider and several clouds serve the same bodies; what differs is where a few values stand, and how
@@ -30,6 +32,17 @@ export interface AnthropicHost {
   readonly reader: (decoder: EventDecoder) => StreamReader;
   /** Explains an error response, where errors are those of the host; absent where they are those of the API. */
   readonly explain?: (response: ErrorResponse) => Failure;
+  /** How it counts the tokens of a prompt. */
+  readonly counts: HostTokenCount;
+}
+
+export interface HostTokenCount {
+  /** The path, made of that of a whole answer. */
+  readonly path: (chatPath: string) => string;
+  /** The body, made of that of a request for an answer. */
+  readonly body: (fields: JsonObject, model: string) => JsonObject;
+  /** The name of the number in the answer. */
+  readonly answer: string;
 }
 
 function events(decoder: EventDecoder): StreamReader {
@@ -48,6 +61,7 @@ export const ownHost: AnthropicHost = {
   parallelChoice: true,
   systemInside: true,
   reader: events,
+  counts: { path: (path) => `${path}/count_tokens`, body: promptFields, answer: "input_tokens" },
 };
 
 export const vertexHost: AnthropicHost = {
@@ -58,6 +72,12 @@ export const vertexHost: AnthropicHost = {
   version: { place: "body", value: "vertex-2023-10-16" },
   fetches: false,
   schemas: false,
+  // Stands beside the models, and names the model in the body again (the host's page on counting tokens of partner models).
+  counts: {
+    path: (path) => path.replace("{model}", "count-tokens"),
+    body: (fields, model) => ({ ...promptFields(fields), model }),
+    answer: "input_tokens",
+  },
 };
 
 /** Its streams have a framing of their own, and so have its errors: whoever knows them gives the readers. */
@@ -74,6 +94,12 @@ export function bedrockHost(reader: AnthropicHost["reader"], explain?: Anthropic
     parallelChoice: false,
     systemInside: false,
     reader,
+    // Takes the body of a request for an answer as it is, in base64 (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html).
+    counts: {
+      path: (path) => path.replace(/\/invoke$/, "/count-tokens"),
+      body: (fields) => ({ input: { invokeModel: { body: base64({ max_tokens: 1, ...fields }) } } }),
+      answer: "inputTokens",
+    },
     ...(explain === undefined ? undefined : { explain }),
   };
 }
@@ -84,6 +110,15 @@ export function messagesUrl({ endings }: AnthropicHost, address: Address, model:
   const isStreamed = stream && endings !== null && path.endsWith(endings.whole);
   const asked = isStreamed ? path.slice(0, -endings.whole.length) + endings.streamed : path;
   return joinedUrl(address.baseUrl, asked) + address.query;
+}
+
+export function countUrl({ counts }: AnthropicHost, address: Address, model: string): string {
+  const path = counts.path(address.chatPath).replace("{model}", encodeURIComponent(model));
+  return joinedUrl(address.baseUrl, path) + address.query;
+}
+
+function base64(fields: JsonObject): string {
+  return new TextEncoder().encode(JSON.stringify(fields)).toBase64();
 }
 
 function joinedUrl(baseUrl: string, path: string): string {

@@ -2,7 +2,8 @@ import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import type { Tool } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import type { Dialect, EncodedRequest, ExpectedStream, StreamReader, Target, UpstreamHead } from "../dialect.ts";
+import { countIn, countRequest, fieldsOf } from "../counted-tokens.ts";
+import type { Dialect, EncodedRequest, ExpectedStream, StreamReader, Target, UpstreamHead, UpstreamRequest } from "../dialect.ts";
 import { modelFamilies, unknownFamily, type ModelFamily } from "../presets.ts";
 import { conversationFor } from "../target-conversation.ts";
 import { explainAws } from "./bedrock-errors.ts";
@@ -15,7 +16,21 @@ import { EventStreamReader } from "./event-stream-reader.ts";
 export const bedrockConverse: Dialect = {
   name: converseDialect,
   chat: { encode: encodeChat, explain: explainAws },
+  tokenCount: {
+    request: countRequestOf,
+    read: (body) => countIn(body, "inputTokens"),
+  },
 };
+
+/** Few models count, and the answer of the others is an error (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html). */
+function countRequestOf(chat: UpstreamRequest): UpstreamRequest | null {
+  const fields = fieldsOf(chat);
+  if (fields === null) return null;
+  const prompt = Object.fromEntries(Object.entries(fields).filter(([name]) => countedFields.has(name)));
+  return countRequest(chat, chat.url.replace(/\/converse(?=\?|$)/, "/count-tokens"), { input: { converse: prompt } });
+}
+
+const countedFields: ReadonlySet<string> = new Set(["messages", "system", "toolConfig", "additionalModelRequestFields"]);
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
   const conversation = conversationFor(ask, target);

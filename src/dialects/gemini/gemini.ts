@@ -21,12 +21,14 @@ import { spliceGenerate } from "./native-body.ts";
 import { encodeGeminiBody } from "./request-body.ts";
 import { dialectName } from "./response-parts.ts";
 import { GeminiStream } from "./stream.ts";
+import { generateTokenCount, isInCloud } from "./token-count.ts";
 
 /** The dialect of `generateContent`. The model stands in the path, and so does whether the answer is streamed. */
 export const gemini: Dialect = {
   name: dialectName,
   chat: { encode: encodeChat, explain },
   models: { path: modelsPath, read: readModels },
+  tokenCount: generateTokenCount,
 };
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
@@ -43,8 +45,7 @@ function translateChat(ask: ChatRequest, conversation: Conversation, target: Tar
   const encoded = encodeGeminiBody(conversation, {
     model: target.model,
     maxOutputTokens: clampedTo ?? maxOutputTokens,
-    // In the cloud, the path names the publisher of a model.
-    hasTiers: !target.channel.address.chatPath.includes("/publishers/"),
+    hasTiers: !isInCloud(target.channel.address),
   });
   if (isFailure(encoded)) return encoded;
   return {

@@ -76,7 +76,7 @@ export class Attempt implements StreamOwner {
     const lesson = together(gateway.upstreams.lessonOf(candidate), taught);
     this.candidate = candidate;
     this.ask = ask;
-    this.forwarded = forwarded(call, channel.forwardHeaders);
+    this.forwarded = forwardedHeaders(call, channel.forwardHeaders);
     const encoded = encode(dialect, ask, {
       channel,
       model: candidate.deployment.model,
@@ -307,11 +307,12 @@ export function patienceMs(operation: Operation, stream: boolean, timeouts: Time
 const nothing: readonly string[] = [];
 const noHeaders: Readonly<Record<string, string>> = {};
 
-function forwarded(call: Call, names: readonly string[]): Readonly<Record<string, string>> {
+/** The headers of a client that a channel is told. */
+export function forwardedHeaders({ headers: sent }: Pick<Call, "headers">, names: readonly string[]): Readonly<Record<string, string>> {
   if (names.length === 0) return noHeaders;
   const headers: Record<string, string> = {};
   for (const name of names) {
-    const value = call.headers.header(name);
+    const value = sent.header(name);
     if (value !== null) headers[name] = value;
   }
   return headers;

@@ -1,18 +1,13 @@
+import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
-import { readPrompt } from "./request.ts";
+import { readPrompt, requestOf } from "./request.ts";
 
-/** A request to `POST /v1/messages/count_tokens`: the prompt of a request without the answer. */
-export interface CountTokensRequest {
-  readonly model: string;
-  readonly promptTokensEstimate: number;
-}
-
-export function readCountTokensRequest(body: Uint8Array): CountTokensRequest | Failure {
+/** Reads a request to `POST /v1/messages/count_tokens`: the prompt of a request, without a bound for the answer. */
+export function readCountTokensRequest(body: Uint8Array): ChatRequest | Failure {
   const prompt = readPrompt(body);
-  return isFailure(prompt) ? prompt : { model: prompt.model, promptTokensEstimate: prompt.tokensEstimate };
+  return isFailure(prompt) ? prompt : requestOf(body, prompt, { maxTokens: null, stream: false });
 }
 
-/** The answer to it. Only the provider of a model knows its tokens; where nobody can be asked, an estimate is better than an error. */
 export function countTokensBody(inputTokens: number): Uint8Array {
   return encoder.encode(JSON.stringify({ input_tokens: inputTokens }));
 }

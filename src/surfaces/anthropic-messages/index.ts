@@ -18,5 +18,5 @@ export const anthropicMessages: Surface = {
   keepAlive: ping,
 };
 
-export { countTokensBody, readCountTokensRequest, type CountTokensRequest } from "./count-tokens.ts";
+export { countTokensBody, readCountTokensRequest } from "./count-tokens.ts";
 export { modelBody, modelsBody, type ListedModel, type ModelsQuery } from "./models.ts";

@@ -23,7 +23,7 @@ import { runsAtClient } from "./tool-types.ts";
 export function readMessagesRequest(body: Uint8Array): ChatRequest | Failure {
   const prompt = readPrompt(body);
   if (isFailure(prompt)) return prompt;
-  const { members, tools } = prompt;
+  const { members } = prompt;
 
   // Zero asks for no answer: it only fills the prompt cache.
   const maxTokens = largestInteger(body, members, "max_tokens", 0);
@@ -32,6 +32,16 @@ export function readMessagesRequest(body: Uint8Array): ChatRequest | Failure {
   const wrong = streamMistake(members) ?? stopsMistake(body, field(members, "stop_sequences"));
   if (wrong !== null) return wrong;
 
+  return requestOf(body, prompt, { maxTokens: maxTokens.value, stream: asksForStream(members) });
+}
+
+/** The facts of a request for an answer, or of one that only has its prompt. */
+export function requestOf(
+  body: Uint8Array,
+  prompt: PromptFacts,
+  { maxTokens, stream }: { readonly maxTokens: number | null; readonly stream: boolean },
+): ChatRequest {
+  const { members, tools } = prompt;
   const hostedTools = tools.some((tool) => actsUpstream(body, tool)) || isFilled(field(members, "mcp_servers"));
   return {
     operation: "chat",
@@ -41,9 +51,9 @@ export function readMessagesRequest(body: Uint8Array): ChatRequest | Failure {
     document: prompt.document,
     members,
     model: prompt.model,
-    stream: asksForStream(members),
+    stream,
     wantsUsage: true,
-    maxTokens: maxTokens.value,
+    maxTokens,
     maxCompletionTokens: null,
     choices: 1,
     hostedTools,
