@@ -63,6 +63,8 @@ export interface Target {
   readonly meterStream: boolean;
   /** False if it answered an earlier request for `srt` or `vtt` with something else, without times. */
   readonly subtitles?: boolean;
+  /** It refused the reasoning of earlier turns in this call: the request is written without it. */
+  readonly withoutReasoning?: boolean;
   /** The client's headers that are forwarded to this channel. */
   readonly forwarded: Readonly<Record<string, string>>;
   /** What the gateway sealed for clients to carry is opened with it, for the target that made it: see `openerFor`. Null: nothing is. */

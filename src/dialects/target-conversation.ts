@@ -11,10 +11,24 @@ import type { Target } from "./dialect.ts";
  */
 export function conversationFor(ask: ChatRequest, target: SealingTarget): Conversation | Failure {
   const conversation = ask.toConversation(ask);
-  return isFailure(conversation) ? conversation : withOpenedParts(conversation, openerFor(target));
+  if (isFailure(conversation)) return conversation;
+  return target.withoutReasoning === true ? withoutReasoning(conversation) : withOpenedParts(conversation, openerFor(target));
 }
 
-type SealingTarget = Pick<Target, "seal" | "keyId" | "channel" | "model">;
+type SealingTarget = Pick<Target, "seal" | "keyId" | "channel" | "model" | "withoutReasoning">;
+
+/** The conversation without what an upstream thought in it, and without the signatures of that. */
+function withoutReasoning(conversation: Conversation): Conversation {
+  const turns = conversation.turns.map((turn) => ({ ...turn, parts: turn.parts.flatMap(unsignedPart) }));
+  return { ...conversation, turns: turns.filter(({ parts }) => parts.length > 0) };
+}
+
+function unsignedPart(part: Part): readonly Part[] {
+  if (part.kind === "reasoning") return [];
+  if ((part.kind !== "text" && part.kind !== "tool_call") || part.signature === undefined) return [part];
+  const { signature: _, ...rest } = part;
+  return [rest];
+}
 
 /** Opens a value that the gateway sealed; null where this target did not make it. */
 export function openerFor({ seal, keyId = "", channel, model }: SealingTarget): (sealed: string) => Part | null {

@@ -88,6 +88,9 @@ export type FailureKind =
   | "shutting_down"
   | "internal";
 
+/** The `param` of a request that was refused for the signature of a thought in it. */
+export const signedParam = "thinking";
+
 type Charge = Pick<Failure, "blame" | "scope">;
 
 const charges: { readonly [K in FailureKind]: Charge } = {

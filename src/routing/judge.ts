@@ -113,7 +113,7 @@ function finalReason(failure: Failure): Stop["because"] | null {
   }
 }
 
-/** Hosted tools may have run at the upstream already, unless the request did not reach it or was rejected for load. */
+/** Hosted tools may have run at the upstream already, unless the request did not reach it or was rejected for load or for its form. */
 function isSurelyUnprocessed(failure: Failure): boolean {
   switch (failure.kind) {
     case "unreachable":
@@ -123,7 +123,7 @@ function isSurelyUnprocessed(failure: Failure): boolean {
     case "rate_limited":
       return true;
     default:
-      return failure.status === 429 || failure.status === 503;
+      return failure.retryAdapted === true || failure.status === 429 || failure.status === 503;
   }
 }
 

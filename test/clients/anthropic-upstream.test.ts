@@ -435,3 +435,55 @@ describe("a request to count tokens", () => {
     expect([...upstream.requests, ...reserve.requests]).toEqual([]);
   });
 });
+
+describe("thoughts whose signature the upstream refuses", () => {
+  const refused = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation.";
+  const refuse = refusing(400, "invalid_request_error", refused);
+  const turns = [
+    { role: "user" as const, content: "hi" },
+    {
+      role: "assistant" as const,
+      content: [thinking("Hm.", "sig"), text("Hello."), redacted("data")] as unknown as Anthropic.ContentBlock[],
+    },
+    { role: "user" as const, content: "again" },
+  ];
+  const ask = () =>
+    anthropic.messages.create({
+      model: "asked",
+      max_tokens: 50,
+      messages: turns,
+      tools: [{ type: "web_search_20250305", name: "web_search" }],
+    });
+
+  test("are left out of a second request to it, which is said", async () => {
+    upstream.next(refuse);
+    const { data, response } = await ask().withResponse();
+    expect(data.content).toEqual([text("Hello, you.")] as unknown as typeof data.content);
+    expect(response.headers.get("x-sluice-dropped-params")).toBe("thinking");
+    expect(upstream.bodies.map(({ messages }) => messages)).toEqual([
+      turns,
+      [turns[0], { role: "assistant", content: [text("Hello.")] }, turns[2]],
+    ]);
+  });
+
+  test("are tried without once and not again: the client reads why", async () => {
+    upstream.next(refuse);
+    upstream.next(refuse);
+    const error = await ask().then(
+      () => null,
+      (cause: unknown) => cause as InstanceType<typeof Anthropic.APIError>,
+    );
+    expect([error?.status, error?.message.includes(refused)]).toEqual([400, true]);
+    expect(upstream.requests).toHaveLength(2);
+  });
+
+  test("are left out for a client of another API, too", async () => {
+    upstream.next(answering([thinking("Hm.", "sig"), text("Hello.")]));
+    const user = { role: "user" as const, content: "hi" };
+    const { choices } = await openai.chat.completions.create({ model: "asked", reasoning_effort: "high", messages: [user] });
+    upstream.next(refuse);
+    await openai.chat.completions.create({ model: "asked", reasoning_effort: "high", messages: [user, choices[0]!.message, user] });
+    const [, first, second] = upstream.requests.map((request) => request.text);
+    expect([first?.includes('"sig"'), second?.includes('"sig"'), second?.includes("Hello.")]).toEqual([true, false, true]);
+  });
+});

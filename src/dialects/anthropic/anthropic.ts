@@ -10,7 +10,7 @@ import { explain } from "../errors/explain.ts";
 import { messagesApi } from "../presets.ts";
 import { conversationFor } from "../target-conversation.ts";
 import { readMessage } from "./answer.ts";
-import { foreignThinking } from "./foreign-thinking.ts";
+import { foreignThinking, type KeptThinking } from "./foreign-thinking.ts";
 import { messagesUrl, ownHost, withoutVersion, type AnthropicHost } from "./hosts.ts";
 import { encodeMessages } from "./messages-body.ts";
 import { messagesModel } from "./model-facts.ts";
@@ -76,7 +76,7 @@ const oneChoice = failure("unsupported", "the upstream gives one answer", {
 
 /** The client's own bytes, with the few values that must change. */
 function spliced(ask: ChatRequest, target: Target, host: AnthropicHost): EncodedRequest {
-  const splices: Splice[] = [...foreignThinking(ask, messagesModel(target.model).signs)];
+  const splices: Splice[] = [...foreignThinking(ask, keptThinking(target))];
   if (host.modelInPath) splices.push(...movedToPath(ask, target, host));
   else renameModel(ask, target, splices);
   const clampedTo = clamp(ask, target, splices);
@@ -92,6 +92,11 @@ function spliced(ask: ChatRequest, target: Target, host: AnthropicHost): Encoded
     clampedTo,
     voice: null,
   };
+}
+
+function keptThinking({ model, withoutReasoning }: Target): KeptThinking {
+  if (withoutReasoning === true) return "none";
+  return messagesModel(model).signs ? "signed" : "unsigned";
 }
 
 /** Every duplicate is renamed: an upstream that reads the first one must not see a model that the key may not use. */

@@ -1,4 +1,4 @@
-import { failure, type Failure, type FailureKind, type FailureScope } from "../../operations/failure.ts";
+import { failure, signedParam, type Failure, type FailureKind, type FailureScope } from "../../operations/failure.ts";
 import type { ErrorResponse } from "../dialect.ts";
 import { errorBody, errorIn, presentable, withoutEcho, type ErrorBody } from "./error-body.ts";
 import { retryAfterMs, waitInWords, waitMaxMs } from "./retry-after.ts";
@@ -173,8 +173,8 @@ function firstMatch(rules: readonly Rule[], seen: Evidence): Explanation | null 
   const rule = rules.find((each) => holds(each, seen));
   if (rule === undefined) return null;
   const { kind, scope } = rule;
-  const param = kind === "unsupported" ? unsupportedParam(seen) : (rule.param ?? null);
-  const basis = (kind === "unsupported" ? param?.toLowerCase() : null) ?? basisOf(rule, seen);
+  const param = rule.param ?? (kind === "unsupported" ? unsupportedParam(seen) : null);
+  const basis = (kind === "unsupported" && rule.param === undefined ? param?.toLowerCase() : null) ?? basisOf(rule, seen);
   return { kind, param, basis, ...(scope !== undefined && { scope }) };
 }
 
@@ -405,6 +405,16 @@ const requestRules: readonly Rule[] = [
       ["input token count", "exceed"],
       ["input length", "exceed"],
       ["inputs", "max_new_tokens", "must be <="],
+    ],
+  },
+  // A thought that another account made, or whose conversation was changed since. The upstream may well answer without it.
+  {
+    kind: "unsupported",
+    param: signedParam,
+    statuses: badRequest,
+    says: [
+      ["invalid `signature`", "thinking"],
+      ["thinking", "blocks in the latest assistant message cannot be modified"],
     ],
   },
   // Before the rules below, because these sentences repeat a name that the client chose, often without quotes.

@@ -1,7 +1,7 @@
 import { codecOf, encode, type Codec, type EncodedRequest, type StreamReader } from "../../dialects/dialect.ts";
 import { isLocalModel, type Candidate, type Timeouts } from "../../channels/channel.ts";
 import { type CallRequest, maxOutputTokensOf } from "../../operations/call-request.ts";
-import { isFailure, ofLocalEngine, type Failure } from "../../operations/failure.ts";
+import { isFailure, ofLocalEngine, signedParam, type Failure } from "../../operations/failure.ts";
 import { type Operation, operationSpecs } from "../../operations/operation.ts";
 import { requestText } from "../../operations/request-text.ts";
 import type { Choice } from "../../routing/plan.ts";
@@ -13,7 +13,7 @@ import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
-import { lessonIn, lower, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
+import { lessonIn, lower, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "../ports.ts";
@@ -83,6 +83,7 @@ export class Attempt implements StreamOwner {
       ceiling: lower(channel.maxTokensCeiling, lesson.ceiling),
       meterStream: channel.quirks.streamOptions && lesson.streamOptions,
       subtitles: lesson.subtitles,
+      withoutReasoning: lesson.withoutReasoning === true,
       forwarded: this.forwarded,
       seal: gateway.ports.seal ?? null,
       keyId: call.key.id,
@@ -94,7 +95,7 @@ export class Attempt implements StreamOwner {
     this.encoded = encoded;
     this.clampedTo = sendable?.clampedTo ?? null;
     this.voice = sendable?.voice ?? null;
-    this.dropped = sendable?.dropped ?? nothing;
+    this.dropped = lesson.withoutReasoning === true ? [...(sendable?.dropped ?? nothing), signedParam] : (sendable?.dropped ?? nothing);
     this.translated = sendable === null || sendable.translated === true;
     this.askedTokens = maxOutputTokensOf(ask);
     this.operation = ask.operation;
@@ -194,7 +195,7 @@ export class Attempt implements StreamOwner {
 
   /** The same failure, marked if the request can be written in another way. */
   private adapted(cause: Failure): Failure {
-    const lesson = this.asksSubtitles ? subtitlesLesson(cause) : null;
+    const lesson = this.asksSubtitles ? subtitlesLesson(cause) : signatureLesson(cause, this.taught);
     if (lesson === null) return cause;
     this.lesson = lesson;
     return { ...cause, retryAdapted: true };

@@ -1,5 +1,5 @@
 import type { Candidate } from "../../channels/channel.ts";
-import type { Failure } from "../../operations/failure.ts";
+import { signedParam, type Failure } from "../../operations/failure.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 /** What is no longer sent to a deployment, because it rejected it. */
@@ -8,6 +8,8 @@ export interface Lesson {
   readonly streamOptions: boolean;
   /** Whether it accepts `srt` and `vtt`. */
   readonly subtitles: boolean;
+  /** The reasoning of earlier turns is left out, because it does not take their signatures. */
+  readonly withoutReasoning?: true;
 }
 
 /** What a call learned from one rejection. */
@@ -40,6 +42,15 @@ export function subtitlesLesson({ kind, param, served }: Failure): CallLesson | 
   return { ...nothingLearned, subtitles: false, shared: served === true };
 }
 
+/**
+ * The deployment does not take the signature of a thought that it or another one made: the conversation was changed, or the thought is of
+ * another account. The same request fails again and again, and without the thoughts it does not. That holds for this conversation alone.
+ */
+export function signatureLesson({ kind, param }: Failure, before: CallLesson | null): CallLesson | null {
+  if (kind !== "unsupported" || param !== signedParam || before?.withoutReasoning === true) return null;
+  return { ...nothingLearned, withoutReasoning: true, shared: false };
+}
+
 /** Both lessons combined. */
 export function together<One extends Lesson>(one: One, other: Lesson | null): One {
   if (other === null) return one;
@@ -48,6 +59,7 @@ export function together<One extends Lesson>(one: One, other: Lesson | null): On
     ceiling: lower(one.ceiling, other.ceiling),
     streamOptions: one.streamOptions && other.streamOptions,
     subtitles: one.subtitles && other.subtitles,
+    ...(one.withoutReasoning === true || other.withoutReasoning === true ? { withoutReasoning: true } : undefined),
   };
 }
 
