@@ -99,6 +99,8 @@ export interface EncodedRequest {
   readonly voice: string | null;
   /** The fields of the request that the dialect does not support. */
   readonly dropped?: readonly string[];
+  /** Explains an error response, where that depends on the request; absent: as the codec does. */
+  readonly explain?: (response: ErrorResponse) => Failure;
   /** It asks for `srt` or `vtt`, which could also be made of another format. */
   readonly subtitles?: boolean;
 }

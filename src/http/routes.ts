@@ -23,6 +23,8 @@ export type CallRoute =
   | "transcription"
   | "translation"
   | "speech"
+  | "image_edit"
+  | "image_variation"
   | PassthroughOperation;
 
 export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>([
@@ -36,6 +38,8 @@ export const fixed: ReadonlyMap<string, HttpRoute> = new Map<string, HttpRoute>(
   ["/v1/completions", { name: "completion", method: "POST", access: "key" }],
   ["/v1/moderations", { name: "moderation", method: "POST", access: "key" }],
   ["/v1/images/generations", { name: "image", method: "POST", access: "key" }],
+  ["/v1/images/edits", { name: "image_edit", method: "POST", access: "key" }],
+  ["/v1/images/variations", { name: "image_variation", method: "POST", access: "key" }],
   ["/v1/rerank", { name: "rerank", method: "POST", access: "key" }],
   ["/v1/models", { name: "models", method: "GET", access: "key" }],
   ["/v1/responses", { name: "responses", method: "POST", access: "key" }],
@@ -109,6 +113,8 @@ const deploymentPaths = [
   "completions",
   "embeddings",
   "images/generations",
+  "images/edits",
+  "images/variations",
   "audio/transcriptions",
   "audio/translations",
   "audio/speech",

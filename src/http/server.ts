@@ -11,6 +11,7 @@ import { handleCall, type Endpoint } from "./call.ts";
 import { Connections } from "../net/server/connections.ts";
 import { allowOrigin } from "./cors.ts";
 import { errorResponse } from "./errors.ts";
+import { imageEdits, imageVariations } from "./image-forms.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import { chat, generate, generateList, generateStream, messages, passthrough, responses, speech } from "./json-endpoints.ts";
@@ -192,6 +193,8 @@ const endpoints: ReadonlyMap<string, Endpoint> = new Map([
   ["transcription", transcription],
   ["translation", translation],
   ["speech", speech],
+  ["image_edit", imageEdits],
+  ["image_variation", imageVariations],
   ...Object.entries(passthrough),
 ]);
 

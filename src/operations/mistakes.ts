@@ -49,13 +49,17 @@ export function present(member: JsonMember | undefined): JsonMember | undefined 
  */
 export function misspelled(members: readonly JsonMember[], names: ReadonlySet<string>): Failure | null {
   for (const { key } of members) {
-    if (key.length > nameLengthMax || !unusual.test(key)) continue;
-    const name = folded(key);
-    if (name !== key && names.has(name)) {
-      return mistake(`Unknown parameter: '${key}'. Names are case-sensitive: did you mean '${name}'?`, "unknown_parameter", name);
-    }
+    const wrong = misspelledName(key, names);
+    if (wrong !== null) return wrong;
   }
   return null;
+}
+
+export function misspelledName(key: string, names: ReadonlySet<string>): Failure | null {
+  if (key.length > nameLengthMax || !unusual.test(key)) return null;
+  const name = folded(key);
+  if (name === key || !names.has(name)) return null;
+  return mistake(`Unknown parameter: '${key}'. Names are case-sensitive: did you mean '${name}'?`, "unknown_parameter", name);
 }
 
 /** Upper case turns the long s (U+017F) into an s, and lower case turns the Kelvin sign (U+212A) into a k. */

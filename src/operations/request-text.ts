@@ -9,8 +9,14 @@ import type { TranscriptionRequest } from "./transcription/transcription-request
  * values that were sent besides the body.
  */
 export function requestText(ask: CallRequest, others: readonly string[] = []): string {
-  const texts = ask.operation === "transcription" ? formTexts(ask) : "maxTokens" in ask ? boundedTexts(ask) : [jsonText(ask.body)];
+  const texts = textsOf(ask);
   return [...texts, ...others].join("\n").toLowerCase();
+}
+
+function textsOf(ask: CallRequest): readonly string[] {
+  if (ask.operation === "transcription") return formTexts(ask);
+  if ("form" in ask && ask.form !== undefined) return [ask.form.text];
+  return "maxTokens" in ask ? boundedTexts(ask) : [jsonText(ask.body)];
 }
 
 /** Without the requested number of tokens: a lower number in an error may be part of its digits, but is no echo of it. */

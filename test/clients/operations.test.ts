@@ -61,6 +61,9 @@ function answer({ path, body }: { readonly path: string; readonly body: Readonly
             created: 1,
             data: Array.from({ length: (body["n"] as number | undefined) ?? 1 }, () => ({ url: "https://x.test/" })),
           });
+    case "/v1/images/edits":
+    case "/v1/images/variations":
+      return Response.json({ created: 1, data: [{ b64_json: "AAAA" }, { b64_json: "BBBB" }] });
     case "/v1/rerank":
       return Response.json({ results: [{ index: 1, relevance_score: 0.9 }], usage: { total_tokens: 12 } });
     default:
@@ -195,5 +198,60 @@ test("documents are ranked, and charged by the call", async () => {
     operation: "rerank",
     delivered: { promptTokens: 12 },
     billedNanos: 2_000_000,
+  });
+});
+
+describe("images that are changed, with the official client", () => {
+  const picture = () => new File(["the bytes of a picture"], 'a "picture".png', { type: "image/png" });
+
+  test("go to the upstream in a form with the model of the channel, and are billed like those that are made", async () => {
+    const asked = { model: "painter", prompt: "A hat, please: é", n: 2, image: [picture(), picture()], mask: picture() };
+    const { data, response } = await client.images.edit(asked).withResponse();
+    expect(data.data).toHaveLength(2);
+    const { path, headers, text } = first.requests.at(-1)!;
+    expect(path).toBe("/v1/images/edits");
+    const form = await new Response(text, { headers: { "content-type": headers.get("content-type") ?? "" } }).formData();
+    expect([...form.keys()].toSorted()).toEqual(["image[]", "image[]", "mask", "model", "n", "prompt"]);
+    expect([form.get("model"), form.get("prompt"), form.get("n")]).toEqual(["painter", "A hat, please: é", "2"]);
+    expect(await (form.get("mask") as File).text()).toBe("the bytes of a picture");
+    expect(await receipts.of(requestIdOf(response))).toMatchObject({ operation: "image", channel: "first", costNanos: 80_000_000 });
+  });
+
+  test("go to another channel where one has no such path, which stays in use for others", async () => {
+    first.next(() => new Response("<html>Not found</html>", { status: 404, headers: { "content-type": "text/html" } }));
+    const { response } = await client.images.createVariation({ model: "painter", image: picture() }).withResponse();
+    expect(response.headers.get("x-sluice-channel")).toBe("second");
+    expect(second.requests.at(-1)?.path).toBe("/v1/images/variations");
+    const { response: next } = await client.images.generate({ model: "painter", prompt: "A cat" }).withResponse();
+    expect(next.headers.get("x-sluice-channel")).toBe("first");
+  });
+
+  test.each([
+    [{ prompt: "x", image: "file" }, "model"],
+    [{ model: "painter", prompt: "x" }, "image"],
+    [{ model: "painter", image: "file" }, "prompt"],
+    [{ model: "painter", prompt: "x", image: "file", n: "11" }, "n"],
+    [{ model: "painter", prompt: "x", image: "file", stream: "perhaps" }, "stream"],
+    [{ model: "painter", prompt: "x", image: "file", Model: "other" }, "model"],
+  ])("%j is refused with the name of the field", async (fields, param) => {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields)) form.append(name, value === "file" ? picture() : value);
+    const before = first.requests.length;
+    const answered = await fetch(`${gateway.url}/v1/images/edits`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}` },
+      body: form,
+    });
+    expect([answered.status, ((await answered.json()) as { error: { param: string } }).error.param]).toEqual([400, param]);
+    expect(first.requests).toHaveLength(before);
+  });
+
+  test("of a repeated model only the last one reaches the upstream", async () => {
+    const form = new FormData();
+    for (const model of ["token-painter", "painter"]) form.append("model", model);
+    form.append("prompt", "x");
+    form.append("image", picture());
+    await fetch(`${gateway.url}/v1/images/edits`, { method: "POST", headers: { authorization: `Bearer ${key}` }, body: form });
+    expect(first.requests.at(-1)?.text.match(/token-painter|painter/g)).toEqual(["painter"]);
   });
 });

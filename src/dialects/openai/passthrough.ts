@@ -1,10 +1,10 @@
-import { failure, isFailure } from "../../operations/failure.ts";
+import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { countElements } from "../../operations/json-skim.ts";
 import type { PassthroughOperation } from "../../operations/operation.ts";
 import type { PassthroughRequest } from "../../operations/passthrough/passthrough-request.ts";
 import { imageUsage, inputUsage } from "../../operations/passthrough/passthrough-usage.ts";
 import { splice, type Splice } from "../../operations/splice.ts";
-import type { Codec, EncodedRequest, EventDecoder, ExpectedAnswer, ExpectedWhole, Target } from "../dialect.ts";
+import type { Codec, EncodedRequest, ErrorResponse, EventDecoder, ExpectedAnswer, ExpectedWhole, Target } from "../dialect.ts";
 import { explain } from "../errors/explain.ts";
 import { readList } from "../passthrough/list-answer.ts";
 import { passthroughHead } from "../passthrough/passthrough-request-head.ts";
@@ -26,6 +26,7 @@ export const openaiPassthrough: { readonly [O in PassthroughOperation]: Codec<Pa
 };
 
 function encode(ask: PassthroughRequest, target: Target): EncodedRequest {
+  if (ask.form !== undefined) return encodeForm(ask, ask.form.modelAt, target);
   const splices: Splice[] = [];
   renameModel(ask, target.model, splices);
   const isCompletion = ask.operation === "completion";
@@ -38,6 +39,25 @@ function encode(ask: PassthroughRequest, target: Target): EncodedRequest {
     voice: null,
   };
 }
+
+function encodeForm(ask: PassthroughRequest, modelAt: number, target: Target): EncodedRequest {
+  return {
+    request: { ...passthroughHead(ask, target), body: splice(ask.body, [{ start: modelAt, end: modelAt, text: target.model }]) },
+    answer: ask.stream ? streamed(ask, false) : { kind: "whole", read: readers.image },
+    clampedTo: null,
+    voice: null,
+    explain: explainForm,
+  };
+}
+
+/** Many that make images do not change them. That they do not know the path is no fault of the channel, and another one may. */
+function explainForm(response: ErrorResponse): Failure {
+  const cause = explain(response);
+  return unknownPath.has(response.status) ? failure("unsupported", cause.detail, { status: response.status, message: noForms }) : cause;
+}
+
+const unknownPath: ReadonlySet<number> = new Set([404, 405, 415, 501]);
+const noForms = "This model does not change images.";
 
 function streamed({ operation, choices }: PassthroughRequest, hidesUsage: boolean): ExpectedAnswer {
   const decoder = (): EventDecoder =>

@@ -10,7 +10,12 @@ export function passthroughHead(
   const accept = ask.stream ? "text/event-stream" : "application/json";
   return {
     method: "POST",
-    url: baseUrl + passthroughPaths[ask.operation].replace("{model}", encodeURIComponent(model)) + query,
-    headers: { "content-type": "application/json", accept, ...forwarded, ...channel.headers },
+    url: baseUrl + pathOf(ask, passthroughPaths[ask.operation]).replace("{model}", encodeURIComponent(model)) + query,
+    headers: { "content-type": ask.form?.type ?? "application/json", accept, ...forwarded, ...channel.headers },
   };
+}
+
+/** Images are changed beside where they are made. */
+function pathOf({ form }: PassthroughRequest, path: string): string {
+  return form === undefined ? path : path.replace(/\/generations$/, `/${form.task}`);
 }

@@ -124,14 +124,14 @@ export class Attempt implements StreamOwner {
     const { deployment, credential } = this.candidate;
     this.exchange = this.ports.send(encoded.request, deployment.channel, credential);
     const reply = await this.exchange.reply;
-    return this.conclude(isFailure(reply) ? reply : await this.read(reply, encoded.answer));
+    return this.conclude(isFailure(reply) ? reply : await this.read(reply, encoded));
   }
 
   /** Reads the answer: all of it, or up to the first output of a stream. */
-  private async read(reply: Reply, answer: EncodedRequest["answer"]): Promise<Outcome> {
+  private async read(reply: Reply, { answer, explain }: Pick<EncodedRequest, "answer" | "explain">): Promise<Outcome> {
     const { timeouts } = this;
     timeouts.headArrived();
-    if (!isSuccess(reply)) return explained(reply, this.codec);
+    if (!isSuccess(reply)) return explained(reply, explain ?? this.codec.explain);
     const { answerBytesMax } = operationSpecs[this.operation];
     if (answer.kind !== "stream") return readWhole(reply, answer.read, answerBytesMax, timeouts);
     // Some upstreams answer a streaming request with JSON and status 200, mostly to report an error.

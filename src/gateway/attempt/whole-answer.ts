@@ -22,10 +22,10 @@ export function insteadOf(answer: ExpectedStream): ExpectedWhole["read"] {
 }
 
 /** What the dialect makes of an answer with an error status. */
-export async function explained(reply: Reply, codec: Pick<Codec<never>, "explain">): Promise<Failure> {
+export async function explained(reply: Reply, explain: Codec<never>["explain"]): Promise<Failure> {
   const body = await reply.bytes(errorBytesMax);
   const text = isFailure(body) ? "" : decoder.decode(body);
-  return codec.explain({ status: reply.status, header: (name) => reply.header(name), body: text });
+  return explain({ status: reply.status, header: (name) => reply.header(name), body: text });
 }
 
 /** A connection that breaks inside the body is the deployment's fault, unlike a refused connection. */

@@ -7,6 +7,13 @@ export const notForm = formError("not a form", {
   code: "unsupported_media_type",
 });
 
+export const notImageForm = formError("not a form", {
+  message:
+    "The request body must be a form: send 'Content-Type: multipart/form-data' with the picture as 'image' (curl -F image=@picture.png).",
+  status: 415,
+  code: "unsupported_media_type",
+});
+
 export const badBoundary = formError("a form without a usable boundary", {
   message:
     "The 'Content-Type: multipart/form-data' has no valid boundary. Do not set this header by hand: your HTTP client adds the boundary.",

@@ -32,7 +32,7 @@ export function rejectNotForm(request: IncomingRequest): Failure | null {
 }
 
 /** The boundary from a Content-Type. */
-function boundaryOf(contentType: string | null): string | Failure {
+export function boundaryOf(contentType: string | null): string | Failure {
   if (contentType === null || !/^\s*multipart\/form-data\s*(;|$)/i.test(contentType)) return notForm;
   const boundary = readHeaderValue(contentType)?.parameters.get("boundary");
   // RFC 2046, 5.1.1 allows 70 characters of a smaller set, but some clients use more. None may end with a space.

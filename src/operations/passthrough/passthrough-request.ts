@@ -26,6 +26,20 @@ export interface PassthroughRequest {
   readonly promptTokensEstimate: number;
   /** The part of it that has to fit into a model's context; 0 if that is not known. */
   readonly contextTokens: number;
+  /** Where the body is a form, of images to be changed; absent: it is JSON. */
+  readonly form?: PassthroughForm;
+}
+
+export type ImageTask = "edits" | "variations";
+
+export interface PassthroughForm {
+  readonly task: ImageTask;
+  /** The content type, with the boundary. */
+  readonly type: string;
+  /** Where the name of the model goes, which the form leaves out. */
+  readonly modelAt: number;
+  /** What the client wrote, without its images. */
+  readonly text: string;
 }
 
 /** Reads a request, or returns the mistake that the client has to fix. Unknown fields are passed on. */
