@@ -138,6 +138,7 @@ function serviceOf({ server, expose, cors }: ConfigFile, nofile: number): Settin
     wrongKeysMax: server.wrong_keys,
     connectionsPerAddressMax: server.connections_per_address,
     corsOrigins: cors === undefined ? null : new Set(cors.origins),
+    openAudioLists: server.open_audio_lists,
     lingerMs: server.linger,
     drainMs: server.drain,
   };

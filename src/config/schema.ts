@@ -392,6 +392,11 @@ export const fileSchema = z.strictObject({
         "off",
         "How many connections one address (or one IPv6 /64 network) may have to each worker at the same time; further ones are reset. Use it only if clients connect directly: behind a proxy, all connections come from the proxy's address.",
       ),
+      open_audio_lists: defaulted(
+        flag(),
+        false,
+        "Whether the lists of models for speech and of their voices are given without a key, because Open WebUI asks for them so. Anybody who reaches the gateway can then read these names.",
+      ),
       linger: defaulted(duration(0), "5s", "How long the gateway still accepts calls after SIGTERM, so that load balancers notice."),
       drain: defaulted(duration(0), "120s", "How long running streams may continue after that."),
     },

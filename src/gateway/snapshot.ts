@@ -50,6 +50,8 @@ export interface ServiceSettings {
   readonly exposeChannels: boolean;
   /** The origins of web pages that may read responses; `*`: any; null: none. */
   readonly corsOrigins: ReadonlySet<string> | null;
+  /** The lists of models for speech and of their voices need no key. */
+  readonly openAudioLists: boolean;
   /** After SIGTERM: how long new requests are accepted, and how long running streams may continue. */
   readonly lingerMs: number;
   readonly drainMs: number;

@@ -1,17 +1,16 @@
 import { voicesOf, type Route } from "../channels/channel.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
-import type { Key } from "../keys/key.ts";
 import type { HttpResponse, ResponseHead } from "../net/server/http-response.ts";
-import { jsonAnswer, modelsFor } from "./models.ts";
+import { jsonAnswer, modelsFor, type ModelScope } from "./models.ts";
 
 /** GET /v1/audio/models: the models that the key may use for speech, in the form that chat interfaces read. */
-export function listAudioModels(snapshot: Snapshot, key: Key, head: ResponseHead): HttpResponse {
+export function listAudioModels(snapshot: Snapshot, key: ModelScope, head: ResponseHead): HttpResponse {
   const models = modelsFor("speech", snapshot, key).map(([id]) => ({ id, name: id }));
   return jsonAnswer({ models }, head);
 }
 
 /** GET /v1/audio/voices: the voices of these models, or of the one that the query names. */
-export function listVoices(snapshot: Snapshot, key: Key, head: ResponseHead, query: string): HttpResponse {
+export function listVoices(snapshot: Snapshot, key: ModelScope, head: ResponseHead, query: string): HttpResponse {
   const model = new URLSearchParams(query).get("model");
   const routes = modelsFor("speech", snapshot, key).flatMap(([id, route]) => (model === null || id === model ? [route] : []));
   const voices = [...voiceNames(routes)].map((id) => ({ id, name: id }));

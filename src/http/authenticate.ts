@@ -21,6 +21,11 @@ export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: nu
   return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, wallMs)) : admitted(opened, wallMs);
 }
 
+/** Whether a request has no key at all, which is something else than a wrong one. */
+export function namesNoKey(request: IncomingRequest): boolean {
+  return ["authorization", ...keyHeaders].every((name) => request.header(name) === null);
+}
+
 /** Clients of some APIs send their key in a header of its own. */
 const keyHeaders = ["x-api-key", "api-key", "x-goog-api-key"];
 

@@ -23,8 +23,11 @@ export function listModels(snapshot: Snapshot, key: Key, head: ResponseHead, err
   return jsonAnswer({ object: "list", data, ...catalogue }, head);
 }
 
+/** What of a key decides which models it sees. */
+export type ModelScope = Pick<Key, "models" | "operations" | "channels">;
+
 /** The models that the key may use for an operation, as far as is known what they are for. */
-export function modelsFor(operation: Operation, snapshot: Snapshot, key: Key): readonly (readonly [id: string, route: Route])[] {
+export function modelsFor(operation: Operation, snapshot: Snapshot, key: ModelScope): readonly (readonly [id: string, route: Route])[] {
   return [...snapshot.routes].flatMap(([id, route]) => {
     const usable = usableBy(key, route);
     return usable !== null && operationsFor(key, routeOperations(usable)).includes(operation) ? [[id, usable] as const] : [];
@@ -78,7 +81,7 @@ function operationsOf({ deployment: { channel, model } }: Candidate): readonly O
 }
 
 /** The part of a route that the key may use and that supports at least one operation of the key; null if nothing is left. */
-function usableBy(key: Key, route: Route): Route | null {
+function usableBy(key: ModelScope, route: Route): Route | null {
   if (!allowsModel(key, route.model)) return null;
   const bound = boundTo(route, key.channels);
   const { operations: allowed } = key;
@@ -113,7 +116,7 @@ function routeOperations(route: Route): RouteOperations {
 }
 
 /** A model's name is a hint, and does not take an operation away that the channel supports. */
-function operationsFor({ operations: allowed }: Key, { named, all }: RouteOperations): readonly Operation[] {
+function operationsFor({ operations: allowed }: ModelScope, { named, all }: RouteOperations): readonly Operation[] {
   if (allowed === null) return named.length > 0 ? named : all;
   const may = named.filter((one) => allowed.includes(one));
   return may.length > 0 ? may : all.filter((one) => allowed.includes(one));

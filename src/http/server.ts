@@ -6,7 +6,7 @@ import { isFailure, type Failure } from "../operations/failure.ts";
 import type { RequestContext, ListenerServices } from "./request-context.ts";
 import { listAudioModels, listVoices } from "./audio-lists.ts";
 import type { AuthFailures } from "./auth-failures.ts";
-import { authenticate, type KeyRing } from "./authenticate.ts";
+import { authenticate, namesNoKey, type KeyRing } from "./authenticate.ts";
 import { handleCall, type Endpoint } from "./call.ts";
 import { Connections } from "../net/server/connections.ts";
 import { allowOrigin } from "./cors.ts";
@@ -15,7 +15,7 @@ import { imageEdits, imageVariations } from "./image-forms.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
 import { chat, generate, generateList, generateStream, messages, passthrough, responses, speech } from "./json-endpoints.ts";
-import { listGenerateModels, listModels, showModel } from "./models.ts";
+import { listGenerateModels, listModels, showModel, type ModelScope } from "./models.ts";
 import { internalError, keyInUrl, noUpgrade, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
 import { ReceiptIds } from "./receipt-ids.ts";
 import { statusFor } from "../net/server/request-parser.ts";
@@ -113,9 +113,16 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   if (errors.requestIdHeader !== undefined) head.add(errors.requestIdHeader, head.requestId);
   if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, errors);
 
+  if (snapshot.service.openAudioLists && namesNoKey(request)) {
+    if (route.name === "audio_models") return listAudioModels(snapshot, anybody, head);
+    if (route.name === "audio_voices") return listVoices(snapshot, anybody, head, query);
+  }
   const context: RequestContext = { request, receiptId, head, snapshot, services: options, errors, pathModel: modelOf(route) };
   return answer(context, route, endpoint, authenticate(request, ring, wallMs), options);
 }
+
+/** Whoever asks for what needs no key sees what any key could. */
+const anybody: ModelScope = { models: null, operations: null, channels: null };
 
 function modelOf(route: HttpRoute): string | null {
   return "model" in route ? (route.model ?? null) : null;

@@ -1,7 +1,7 @@
 import type { Operation } from "../operations/operation.ts";
 import type { Key } from "./key.ts";
 
-export function allowsModel(key: Key, model: string): boolean {
+export function allowsModel(key: Pick<Key, "models">, model: string): boolean {
   if (key.models === null) return true;
   for (const pattern of key.models) if (matchesPattern(pattern, model)) return true;
   return false;

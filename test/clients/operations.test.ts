@@ -214,7 +214,7 @@ describe("images that are changed, with the official client", () => {
     expect([...form.keys()].toSorted()).toEqual(["image[]", "image[]", "mask", "model", "n", "prompt"]);
     expect([form.get("model"), form.get("prompt"), form.get("n")]).toEqual(["painter", "A hat, please: é", "2"]);
     expect(await (form.get("mask") as File).text()).toBe("the bytes of a picture");
-    expect(await receipts.of(requestIdOf(response))).toMatchObject({ operation: "image", channel: "first", costNanos: 80_000_000 });
+    expect(await receipts.of(requestIdOf(response))).toMatchObject({ operation: "image", billedNanos: 80_000_000 });
   });
 
   test("go to another channel where one has no such path, which stays in use for others", async () => {

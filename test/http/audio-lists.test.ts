@@ -70,4 +70,28 @@ describe("the lists for chat interfaces", () => {
     expect(await voices("voices", chatKey)).toEqual([]);
     expect((await get("voices", null)).status).toBe(401);
   });
+
+  test("need no key where the configuration says so, and a wrong key is still refused", async () => {
+    const open = await startGateway({
+      config: {
+        keys: [{ name: "client", key }],
+        channels: [
+          {
+            name: "choir",
+            base_url: "http://127.0.0.1:9/v1",
+            models: ["chorus"],
+            voices: { alto: "a1" },
+            capabilities: { operations: ["speech"] },
+          },
+        ],
+        server: { open_audio_lists: true },
+      },
+    });
+    const list = (path: string, headers: Record<string, string> = {}) => fetch(`${open.url}/v1/${path}`, { headers });
+    expect(await (await list("audio/models")).json()).toEqual({ models: [{ id: "chorus", name: "chorus" }] });
+    expect(await (await list("audio/voices")).json()).toEqual({ voices: [{ id: "alto", name: "alto" }] });
+    expect((await list("audio/voices", { authorization: "Bearer sk-of-nobody-at-all" })).status).toBe(401);
+    expect((await list("models")).status).toBe(401);
+    await open.kill();
+  });
 });

@@ -176,6 +176,7 @@ describe("defaults", () => {
         wrongKeysMax: 30,
         connectionsPerAddressMax: null,
         corsOrigins: null,
+        openAudioLists: false,
         lingerMs: 5000,
         drainMs: 120_000,
       },
