@@ -20,6 +20,7 @@ import { providerVariables, settingsFromEnvironment } from "./config/environment
 import { readFileText } from "./config/file-text.ts";
 import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/command.ts";
+import { machineFacts } from "./net/credentials/machine-facts.ts";
 import { channelTestSettings, listenOverrides, overridden } from "./config/overrides.ts";
 import { loadConfig, readSecretFile, renderProblem, type Loaded, type Settings } from "./config/load.ts";
 import { nearest } from "./config/findings/nearest.ts";
@@ -142,6 +143,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
       const app = await openApp(channelTestSettings(settings, name, token, dataDir), {
         log: new Log((bytes) => bytes.length, "error"),
         engineEnvironment: engineEnvironment(process.env),
+        machine: machineFacts(process.env),
         masterKey: null,
         adminToken: null,
         version: manifest.version,
@@ -227,6 +229,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   const app = await openApp(withOverrides(result.settings), {
     log,
     engineEnvironment: engineEnvironment(process.env),
+    machine: machineFacts(process.env),
     masterKey: process.env["SLUICE_MASTER_KEY"] || null,
     adminToken,
     version: manifest.version,

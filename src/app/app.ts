@@ -41,6 +41,7 @@ import { discoverModels } from "./discovery/discover.ts";
 import { Discovery } from "./discovery/discovery.ts";
 import { makeRedact } from "../telemetry/redact.ts";
 import { makeSend } from "../net/client/send.ts";
+import type { MachineFacts } from "../net/credentials/identity-ports.ts";
 import { withCredentials } from "../net/credentials/authenticated-send.ts";
 import { TokenCache } from "../net/credentials/token-cache.ts";
 import { makeObtainToken } from "../net/credentials/token-client.ts";
@@ -143,7 +144,7 @@ export class App {
     const { wallMs } = durable.clock;
     const ports: Ports = {
       redact,
-      send: withCredentials(send, { secret, wallMs, tokens, obtain: makeObtainToken({ wallMs, nowMs }) }),
+      send: withCredentials(send, { secret, wallMs, tokens, obtain: makeObtainToken({ wallMs, nowMs, machine: options.machine }) }),
       nowMs,
       dice: Math.random,
       after,
@@ -440,6 +441,8 @@ export interface AppOptions {
   readonly log: Log;
   /** The environment for engine processes. */
   readonly engineEnvironment: Record<string, string>;
+  /** What channels that act as this machine find out about it. */
+  readonly machine: MachineFacts;
   /** SLUICE_MASTER_KEY. */
   readonly masterKey: string | null;
   /** The token in ADMIN_TOKEN_FILE. */

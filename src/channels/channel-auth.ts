@@ -3,9 +3,12 @@
  * well, so that secrets are stored, encrypted and pooled in one way whatever they are.
  */
 export type ChannelAuth =
-  /** Each request is signed (AWS Signature Version 4). The secret: `ACCESS_KEY_ID:SECRET_ACCESS_KEY`, and `:SESSION_TOKEN` if there is one. */
+  /**
+   * Each request is signed (AWS Signature Version 4). The secret: `ACCESS_KEY_ID:SECRET_ACCESS_KEY`, and `:SESSION_TOKEN` if there is one.
+   * Without one, the keys of this machine.
+   */
   | { readonly kind: "aws"; readonly region: string; readonly service: string }
-  /** Access tokens of Google Cloud. The secret: the JSON of a service account. Without one, the metadata server of this machine. */
+  /** Access tokens of Google Cloud. The secret: the JSON of a service account, or of an external account. Without one, the metadata server. */
   | { readonly kind: "google"; readonly scope: string; readonly tokenUrl: string }
   /** Access tokens of Microsoft Entra. The secret: `TENANT:CLIENT_ID:CLIENT_SECRET`. Without one, the managed identity of this machine. */
   | { readonly kind: "entra"; readonly scope: string; readonly tokenUrl: string | null };
@@ -51,6 +54,58 @@ export function serviceAccountText({ clientEmail, privateKey, privateKeyId }: Se
   return JSON.stringify(account).replaceAll(" ", "\\u0020");
 }
 
+/** An identity of another provider, which Google Cloud accepts (workload identity federation). */
+export interface ExternalAccount {
+  readonly audience: string;
+  readonly subjectTokenType: string;
+  readonly tokenUrl: string;
+  /** Where the token of a service account is requested with the token of the identity; null: that is used itself. */
+  readonly impersonationUrl: string | null;
+  readonly source:
+    | { readonly kind: "file"; readonly path: string }
+    | { readonly kind: "url"; readonly url: string; readonly headers: Readonly<Record<string, string>> };
+  /** The field of the source that holds the token, where the source is JSON. */
+  readonly tokenField: string | null;
+}
+
+/** Reads the JSON of an external account, whose token is in a file or at a URL. Others need programs or clouds that the gateway does not ask. */
+export function externalAccountOf(secret: string): ExternalAccount | null {
+  const account = objectIn(secret) ?? objectIn(fromBase64(secret));
+  if (account?.["type"] !== "external_account") return null;
+  const [audience, subjectTokenType, tokenUrl] = ["audience", "subject_token_type", "token_url"].map((name) => account[name]);
+  const source = sourceOf(objectOf(account["credential_source"]));
+  if (typeof audience !== "string" || typeof subjectTokenType !== "string" || !isSecureUrl(tokenUrl) || source === null) return null;
+  const impersonationUrl = account["service_account_impersonation_url"] ?? null;
+  if (impersonationUrl !== null && !isSecureUrl(impersonationUrl)) return null;
+  const format = objectOf(objectOf(account["credential_source"])?.["format"]);
+  const field = format?.["type"] === "json" ? format["subject_token_field_name"] : null;
+  if (field !== null && typeof field !== "string") return null;
+  return { audience, subjectTokenType, tokenUrl, impersonationUrl, source, tokenField: field };
+}
+
+function sourceOf(source: Readonly<Record<string, unknown>> | null): ExternalAccount["source"] | null {
+  const [file, url] = [source?.["file"], source?.["url"]];
+  if (typeof file === "string" && file !== "") return { kind: "file", path: file };
+  if (typeof url !== "string" || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) return null;
+  if (source?.["environment_id"] !== undefined) return null;
+  const headers = Object.entries(objectOf(source?.["headers"]) ?? {}).filter(
+    (entry): entry is [string, string] => typeof entry[1] === "string",
+  );
+  return { kind: "url", url, headers: Object.fromEntries(headers.map(([name, value]) => [name.toLowerCase(), value])) };
+}
+
+/** Tokens are not sent unencrypted, but to this machine. */
+function isSecureUrl(url: unknown): url is string {
+  if (typeof url !== "string" || !URL.canParse(url)) return false;
+  const { protocol, hostname } = new URL(url);
+  return protocol === "https:" || (protocol === "http:" && ["localhost", "127.0.0.1", "[::1]"].includes(hostname));
+}
+
+/** The same account as one line without spaces, as other secrets are. */
+export function externalAccountText(secret: string): string {
+  return JSON.stringify(objectIn(secret) ?? objectIn(fromBase64(secret))).replaceAll(" ", "\\u0020");
+}
+
 export interface ClientSecret {
   readonly tenant: string;
   readonly clientId: string;
@@ -91,11 +146,14 @@ const keyLineMin = 16;
 function objectIn(text: string | null): Readonly<Record<string, unknown>> | null {
   if (text === null || text.length > secretMax) return null;
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : null;
+    return objectOf(JSON.parse(text));
   } catch {
     return null;
   }
+}
+
+function objectOf(value: unknown): Readonly<Record<string, unknown>> | null {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : null;
 }
 
 const secretMax = 64 * 1024;

@@ -1,6 +1,8 @@
 import {
   awsKeysOf,
   clientSecretOf,
+  externalAccountOf,
+  externalAccountText,
   serviceAccountOf,
   serviceAccountText,
   type AuthKind,
@@ -74,9 +76,12 @@ export function readAuthSecret(kind: AuthKind, secret: string): string | { reado
         : secret;
     case "google": {
       const account = serviceAccountOf(secret);
-      return account === null
-        ? { reason: "this is not the JSON of a service account", fix: "give the key file of a service account, as it is or in base64" }
-        : serviceAccountText(account);
+      if (account !== null) return serviceAccountText(account);
+      if (externalAccountOf(secret) !== null) return externalAccountText(secret);
+      return {
+        reason: "this is neither the JSON of a service account nor of an external account with a file or a URL",
+        fix: "give the key file of a service account or the file of the external account, as it is or in base64",
+      };
     }
     case "entra":
       return clientSecretOf(secret) === null

@@ -292,14 +292,12 @@ function upstreamKeys(
   }
   const secrets = entry.api_keys ?? (entry.api_key === undefined ? [] : [entry.api_key]);
   if (secrets.length > 0) return readAs(authKind, secrets, [...path, entry.api_keys === undefined ? "api_key" : "api_keys"]);
-  // Without a key, tokens are those of this machine.
-  const needsKey = authKind === "aws" || (authKind === "key" && preset?.needsKey === true);
-  if (!needsKey) return { secrets, findings: [] };
-  const names = authKind === "aws" ? ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] : [preset?.environment.key[0] ?? "NAME"];
-  const example = names.map((variable) => `\${${variable}}`).join(":");
+  // Without a key, signatures and tokens are those of this machine.
+  if (authKind !== "key" || preset?.needsKey !== true) return { secrets, findings: [] };
+  const variable = preset.environment.key[0] ?? "NAME";
   return {
     secrets,
-    findings: [problem([...path, "api_key"], "this is missing: the provider requires a key", `add api_key: ${example}`)],
+    findings: [problem([...path, "api_key"], "this is missing: the provider requires a key", `add api_key: \${${variable}}`)],
   };
 }
 

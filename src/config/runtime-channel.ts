@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { LocalModel } from "../channels/channel.ts";
+import { externalAccountOf } from "../channels/channel-auth.ts";
 import { isPrivateHost, isReserved } from "../channels/network.ts";
 import { readChannel } from "./channel.ts";
 import { schemaProblems } from "./findings/schema-problems.ts";
@@ -53,14 +54,19 @@ export function readRuntimeChannel(
     .filter(({ severity }) => severity === "problem")
     .map(({ path, reason, fix }) => ({ path: withoutList(pathText(path)), message: `${reason}: ${fix}` }));
   if (reading.setting === null || problems.length > 0) return { ok: false, problems };
-  if (reading.setting.auth !== undefined && secrets.length === 0) return { ok: false, problems: [identityOfMachine] };
+  const isMachine =
+    secrets.length === 0 || (reading.setting.auth?.kind === "google" && secrets.some((one) => externalAccountOf(one) !== null));
+  if (reading.setting.auth !== undefined && isMachine) return { ok: false, problems: [identityOfMachine] };
   const addressProblem = forbiddenAddress(reading.setting, context);
   if (addressProblem !== null) return { ok: false, problems: [{ path: "base_url", message: addressProblem }] };
   return { ok: true, setting: { ...reading.setting, reach: context.allowPrivate ? "any" : "public" }, secrets: reading.secrets };
 }
 
-/** Who may add channels may still not act as the machine. */
-const identityOfMachine = { path: "auth", message: "This needs `secrets`: the identity of this machine can be used in the file only." };
+/** Who may add channels may still not act as the machine, nor name its files. */
+const identityOfMachine = {
+  path: "auth",
+  message: "This needs `secrets` of its own: the identity of this machine can be used in the file only.",
+};
 
 /** Checks the address itself. What its host name resolves to is checked again with each connection. */
 function forbiddenAddress(

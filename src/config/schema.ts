@@ -130,7 +130,7 @@ const channelShape = {
   ),
   auth: optional(
     choice(authKinds),
-    "How the gateway authenticates: with the API key (`key`), signed requests (`aws`), or access tokens of Google Cloud (`google`) or Microsoft Entra (`entra`). The API key is then `ACCESS_KEY_ID:SECRET_ACCESS_KEY` (and `:SESSION_TOKEN`), the JSON of a service account (as `api_key_file`, or in base64), or `TENANT:CLIENT_ID:CLIENT_SECRET`. Without an API key, `google` and `entra` use the identity of this machine.",
+    "How the gateway authenticates: with the API key (`key`), signed requests (`aws`), or access tokens of Google Cloud (`google`) or Microsoft Entra (`entra`). The API key is then `ACCESS_KEY_ID:SECRET_ACCESS_KEY` (and `:SESSION_TOKEN`), the JSON of a service account or an external account (as `api_key_file`, or in base64), or `TENANT:CLIENT_ID:CLIENT_SECRET`. Without an API key, it is the identity of this machine.",
     "the provider's; else `key`",
   ),
   token_url: optional(address(), "Where access tokens are requested, if not at the cloud's usual address."),

@@ -110,7 +110,7 @@ describe("a request that waits for its token", () => {
       secret: () => undefined,
       wallMs: () => 0,
       tokens: new TokenCache(() => 0),
-      obtain: () => Promise.reject(new Error("no token is needed")),
+      obtain: () => Promise.resolve({ value: "no-keys", lifetimeMs: 1000 }),
     });
     const request = { method: "POST", url: "https://up.example/", headers: {}, body: null } as const;
     const exchange = sending(request, { ...channel, auth: { kind: "aws", region: "r", service: "s" } }, "cloud#1");

@@ -14,7 +14,7 @@ export interface HeadFields {
 
 /** The head of a request but for the Content-Length. Every character is one byte (Latin-1). */
 export function makeHead(
-  { method, headers }: Pick<UpstreamRequest, "method" | "headers">,
+  { method, headers }: Pick<UpstreamRequest, "headers"> & { readonly method: string },
   path: string,
   { host, authHeader, auth }: HeadFields,
 ): Uint8Array {

@@ -31,14 +31,19 @@ export function withCredentials(send: Send, { secret, wallMs, tokens, obtain }: 
     auth: ChannelAuth & { readonly kind: "aws" },
     known: string | undefined,
   ): Exchange {
-    const keys = known === undefined ? null : awsKeysOf(known);
-    if (keys === null) return failed(failure("misconfigured", "the channel has no access keys to sign with", { scope: "credential" }));
     const { method, url, headers, body } = request;
     if (body !== null && !(body instanceof Uint8Array)) return failed(failure("misconfigured", "an upload cannot be signed"));
     const type = headers["content-type"];
     const own = { host: new URL(url).host, ...(type === undefined ? undefined : { "content-type": type }) };
-    const signature = signatureHeaders({ method, url, headers: own, body }, keys, auth, wallMs());
-    return send({ ...request, headers: { ...headers, ...signature } }, channel, credential);
+    const sendWith = (text: string): Exchange => {
+      const keys = awsKeysOf(text);
+      if (keys === null) return failed(failure("misconfigured", "the channel has no access keys to sign with", { scope: "credential" }));
+      const signature = signatureHeaders({ method, url, headers: own, body }, keys, auth, wallMs());
+      return send({ ...request, headers: { ...headers, ...signature } }, channel, credential);
+    };
+    if (known !== undefined) return sendWith(known);
+    const keys = tokens.token(JSON.stringify([auth.kind, auth.region]), () => obtain(auth, undefined, channel));
+    return typeof keys === "string" ? sendWith(keys) : later(keys, sendWith);
   }
 
   function bearer(request: UpstreamRequest, channel: Channel, credential: string, auth: TokenAuth, known: string | undefined): Exchange {

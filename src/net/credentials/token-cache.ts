@@ -27,9 +27,11 @@ export class TokenCache {
     if (entry?.value === value) entry.value = null;
   }
 
-  /** Every token that is known, so that it can be removed from texts. */
+  /** Every token that is known, and the parts of access keys, so that they can be removed from texts. */
   get known(): readonly string[] {
-    return [...this.entries.values()].flatMap(({ value }) => value ?? []);
+    return [...this.entries.values()].flatMap(({ value }) =>
+      value === null ? [] : [value, ...(value.includes(":") ? value.split(":") : [])],
+    );
   }
 
   private entryOf(identity: string): TokenEntry {

@@ -1,48 +1,76 @@
 import type { Channel } from "../../channels/channel.ts";
+import { externalAccountOf, type ChannelAuth } from "../../channels/channel-auth.ts";
+import { isMetadata } from "../../channels/network.ts";
 import type { Exchange } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { startExchange } from "../client/exchange.ts";
 import { Pool } from "../client/pool.ts";
 import { startProxiedExchange } from "../client/proxied-exchange.ts";
 import { makeHead, originOf, pathStart } from "../client/request-head.ts";
-import { readToken, tokenRequest, type AccessToken, type TokenAuth, type TokenRequest } from "./token-request.ts";
+import { awsIdentity } from "./aws-identity.ts";
+import { entraIdentity } from "./entra-identity.ts";
+import { federatedToken } from "./google-federation.ts";
+import { unusable, type IdentityPorts, type MachineFacts, type TokenAnswer } from "./identity-ports.ts";
+import { googleMachineRequest, readToken, tokenRequest, type AccessToken, type TokenAuth, type TokenRequest } from "./token-request.ts";
 
-/** Requests an access token for a channel. Never throws. */
-export type ObtainToken = (auth: TokenAuth, secret: string | undefined, channel: Channel) => Promise<AccessToken | Failure>;
+/** Requests an access token for a channel, or the access keys of this machine. Never throws. */
+export type ObtainToken = (auth: ChannelAuth, secret: string | undefined, channel: Channel) => Promise<AccessToken | Failure>;
 
-export interface TokenClientClock {
+export interface TokenClientOptions {
   /** The time of day, which requests state. */
   readonly wallMs: () => number;
   readonly nowMs: () => number;
+  /** For all requests that a token takes, together. */
   readonly timeoutMs?: number;
+  readonly machine?: MachineFacts;
 }
 
-export function makeObtainToken({ wallMs, nowMs, timeoutMs = tokenTimeoutMs }: TokenClientClock): ObtainToken {
+export function makeObtainToken({ wallMs, nowMs, timeoutMs = tokenTimeoutMs, machine = nothingKnown }: TokenClientOptions): ObtainToken {
   const pool = new Pool(nowMs);
+  const late = failure("timed_out", `the token service did not answer within ${timeoutMs} ms`, { scope: "credential" });
 
   return async function obtain(auth, secret, channel) {
-    const request = tokenRequest(auth, secret, wallMs());
-    if (isFailure(request)) return request;
+    const untilMs = nowMs() + timeoutMs;
+    const ports: IdentityPorts = { ...machine, wallMs, ask: (request) => ask(request, channel, untilMs) };
+    if (secret !== undefined)
+      return auth.kind === "aws" ? unusable("access keys are not requested") : withSecret(auth, secret, channel, ports);
+    switch (auth.kind) {
+      case "aws":
+        return awsIdentity(auth.region, ports);
+      case "entra":
+        return entraIdentity(auth.scope, ports);
+      case "google":
+        return token(googleMachineRequest(), ports);
+    }
+  };
+
+  async function ask(request: TokenRequest, channel: Channel, untilMs: number): Promise<TokenAnswer | Failure> {
+    const leftMs = untilMs - nowMs();
+    if (leftMs <= 0) return late;
+    if (!URL.canParse(request.url)) return unusable("the address of the token service is no URL");
     const exchange = start(request, channel);
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
       exchange.abort();
-    }, timeoutMs);
+    }, leftMs);
     const reply = await exchange.reply;
     const body = isFailure(reply) ? reply : await reply.bytes(answerBytesMax);
     clearTimeout(timer);
-    if (isLate) return failure("timed_out", `the token service did not answer within ${timeoutMs} ms`, { scope: "credential" });
+    if (isLate) return late;
     if (isFailure(reply)) return unreachable(reply);
     if (isFailure(body)) return unreachable(body);
-    return readToken(reply.status, new TextDecoder().decode(body));
-  };
+    return { status: reply.status, body: new TextDecoder().decode(body) };
+  }
 
   /** The same way as the channel's own requests: through its proxy, and for a channel of the admin API to public addresses only. */
-  function start({ method, url, headers, body, metadata }: TokenRequest, channel: Channel): Exchange {
+  function start({ method, url, headers, body, metadata, machine: isMachine }: TokenRequest, channel: Channel): Exchange {
     const content = body === null ? null : new TextEncoder().encode(body);
-    if (channel.proxy !== null && !metadata) return startProxiedExchange({ method, url, headers, body: content }, headers, channel.proxy);
-    const reach = metadata ? "metadata" : channel.reach;
+    const isNear = metadata || isMachine === true;
+    if (channel.proxy !== null && !isNear && method !== "PUT") {
+      return startProxiedExchange({ method, url, headers, body: content }, headers, channel.proxy);
+    }
+    const reach = metadata || (isNear && isMetadata(new URL(url).hostname)) ? "metadata" : isNear ? "any" : channel.reach;
     const pathAt = pathStart(url);
     const address = url.slice(0, pathAt);
     const origin = originOf(address, `${reach} ${address}`, reach);
@@ -51,6 +79,22 @@ export function makeObtainToken({ wallMs, nowMs, timeoutMs = tokenTimeoutMs }: T
   }
 }
 
+async function withSecret(auth: TokenAuth, secret: string, { reach }: Channel, ports: IdentityPorts): Promise<AccessToken | Failure> {
+  const external = auth.kind === "google" ? externalAccountOf(secret) : null;
+  if (external === null) {
+    const request = tokenRequest(auth, secret, ports.wallMs());
+    return isFailure(request) ? request : token(request, ports);
+  }
+  // Who may add channels may still not act as the machine, nor read its files.
+  return reach === "public" ? unusable("an external account can be used in the file only") : federatedToken(external, auth.scope, ports);
+}
+
+async function token(request: TokenRequest, ports: IdentityPorts): Promise<AccessToken | Failure> {
+  const answer = await ports.ask(request);
+  return isFailure(answer) ? answer : readToken(answer.status, answer.body, ports.wallMs());
+}
+
+const nothingKnown: MachineFacts = { env: {}, readFile: () => Promise.resolve(null) };
 const tokenTimeoutMs = 10_000;
 const answerBytesMax = 64 * 1024;
 

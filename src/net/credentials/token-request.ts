@@ -1,18 +1,21 @@
 import { createPrivateKey, sign } from "node:crypto";
 import { clientSecretOf, serviceAccountOf, type ChannelAuth, type ServiceAccount } from "../../channels/channel-auth.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
+import { refusedBy, unusable } from "./identity-ports.ts";
 
 /** The kinds of authentication that use access tokens. */
 export type TokenAuth = Exclude<ChannelAuth, { readonly kind: "aws" }>;
 
 /** A request for an access token. */
 export interface TokenRequest {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "PUT";
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | null;
   /** It goes to the metadata service of this machine, which nothing else may reach. */
   readonly metadata: boolean;
+  /** It goes to a service of this machine or of its network, at an address that the operator's environment names. */
+  readonly machine?: true;
 }
 
 export interface AccessToken {
@@ -20,14 +23,13 @@ export interface AccessToken {
   readonly lifetimeMs: number;
 }
 
-/** `wallMs` is the time that a service account states in its request. */
-export function tokenRequest(auth: TokenAuth, secret: string | undefined, wallMs: number): TokenRequest | Failure {
+/** The request with the secret of a channel. `wallMs` is the time that a service account states in it. */
+export function tokenRequest(auth: TokenAuth, secret: string, wallMs: number): TokenRequest | Failure {
   return auth.kind === "google" ? googleRequest(auth, secret, wallMs) : entraRequest(auth, secret);
 }
 
-function googleRequest(auth: TokenAuth & { readonly kind: "google" }, secret: string | undefined, wallMs: number): TokenRequest | Failure {
+function googleRequest(auth: TokenAuth & { readonly kind: "google" }, secret: string, wallMs: number): TokenRequest | Failure {
   const { scope, tokenUrl } = auth;
-  if (secret === undefined) return metadataRequest(googleMetadata, { "metadata-flavor": "Google" });
   const account = serviceAccountOf(secret);
   if (account === null) return unusable("the credential is not the JSON of a service account");
   const assertion = signedAssertion(account, { scope, audience: tokenUrl }, Math.floor(wallMs / 1000));
@@ -55,40 +57,36 @@ function signedAssertion(
 
 const assertionSeconds = 3600;
 
-function entraRequest({ scope, tokenUrl }: TokenAuth & { readonly kind: "entra" }, secret: string | undefined): TokenRequest | Failure {
-  if (secret === undefined) {
-    const resource = scope.replace(/\/\.default$/, "");
-    return metadataRequest(`${entraMetadata}&resource=${encodeURIComponent(resource)}`, { metadata: "true" });
-  }
+function entraRequest({ scope, tokenUrl }: TokenAuth & { readonly kind: "entra" }, secret: string): TokenRequest | Failure {
   const client = clientSecretOf(secret);
   if (client === null) return unusable("the credential is not TENANT:CLIENT_ID:CLIENT_SECRET");
   const url = tokenUrl ?? `https://login.microsoftonline.com/${client.tenant}/oauth2/v2.0/token`;
   return formRequest(url, { grant_type: "client_credentials", client_id: client.clientId, client_secret: client.secret, scope });
 }
 
-const googleMetadata = "http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/token";
-const entraMetadata = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01";
+/** The request for the token of the service account that this machine has at Google. */
+export function googleMachineRequest(): TokenRequest {
+  return metadataRequest(googleMetadata, { "metadata-flavor": "Google" });
+}
 
-function metadataRequest(url: string, headers: Readonly<Record<string, string>>): TokenRequest {
+const googleMetadata = "http://169.254.169.254/computeMetadata/v1/instance/service-accounts/default/token";
+
+export function metadataRequest(url: string, headers: Readonly<Record<string, string>>): TokenRequest {
   return { method: "GET", url, headers: { accept: "application/json", ...headers }, body: null, metadata: true };
 }
 
-function formRequest(url: string, fields: Readonly<Record<string, string>>): TokenRequest {
+export function formRequest(url: string, fields: Readonly<Record<string, string>>): TokenRequest {
   const headers = { accept: "application/json", "content-type": "application/x-www-form-urlencoded" };
   return { method: "POST", url, headers, body: new URLSearchParams(fields).toString(), metadata: false };
 }
 
 /** Reads the answer of a token service. Of a refusal only the code is kept: its text may repeat what was sent. */
-export function readToken(status: number, body: string): AccessToken | Failure {
+export function readToken(status: number, body: string, wallMs = Number.NaN): AccessToken | Failure {
   const answer = objectIn(body);
-  if (status !== 200) {
-    const code = answer?.["error"];
-    const shown = typeof code === "string" && /^[\w.-]{1,64}$/.test(code) ? `: ${code}` : "";
-    const kind = status === 429 || status >= 500 ? "overloaded" : "unauthorized";
-    return failure(kind, `the token service answered ${status}${shown}`, { scope: "credential", status });
-  }
+  if (status !== 200) return refusedBy("the token service", status, answer?.["error"]);
   const value = answer?.["access_token"];
-  const seconds = Number(answer?.["expires_in"]);
+  // The identity services of some machines only give the time at which it ends.
+  const seconds = Number(answer?.["expires_in"] ?? Number(answer?.["expires_on"]) - wallMs / 1000);
   if (typeof value !== "string" || value.length > tokenMax || !/^[\x21-\x7e]+$/.test(value)) {
     return failure("bad_response", "the token service answered without a token", { scope: "credential" });
   }
@@ -100,7 +98,7 @@ export function readToken(status: number, body: string): AccessToken | Failure {
 const tokenMax = 32 * 1024;
 const lifetimeMaxSeconds = 86_400;
 
-function objectIn(text: string): Readonly<Record<string, unknown>> | null {
+export function objectIn(text: string): Readonly<Record<string, unknown>> | null {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : null;
@@ -111,8 +109,4 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | null {
 
 function base64url(data: string | Buffer): string {
   return Buffer.from(data).toString("base64url");
-}
-
-function unusable(detail: string): Failure {
-  return failure("misconfigured", detail, { scope: "credential" });
 }

@@ -3,7 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { secretPartsOf, serviceAccountOf } from "../../../src/channels/channel-auth.ts";
+import { externalAccountOf, secretPartsOf, serviceAccountOf } from "../../../src/channels/channel-auth.ts";
 import { loadConfig, type Loaded } from "../../../src/config/load.ts";
 import { readRuntimeChannel } from "../../../src/config/runtime-channel.ts";
 
@@ -31,6 +31,13 @@ async function problemsOf(...lines: readonly string[]): Promise<readonly string[
   return loaded.ok ? [] : loaded.problems.map(({ path, reason }) => `${path}: ${reason}`);
 }
 
+const external = {
+  type: "external_account",
+  audience: "a pool",
+  subject_token_type: "urn:jwt",
+  token_url: "https://tokens.example/v1/token",
+  credential_source: { file: "/a token" },
+};
 const upstream = "base_url: https://service.example/v1";
 
 describe("auth", () => {
@@ -59,19 +66,40 @@ describe("auth", () => {
     expect(serviceAccountOf(secrets[0] ?? "")).toEqual({ clientEmail: "robot@project.example", privateKey: pem, privateKeyId: "k1" });
   });
 
-  test("google and entra need no key: the machine may have an identity", async () => {
+  test("google takes an external account, and keeps it as one line", async () => {
+    const text = Buffer.from(JSON.stringify(external)).toString("base64");
+    const { secrets } = await read(upstream, "auth: google", `api_key: ${text}`);
+    expect(secrets[0]).toMatch(/^[\x21-\x7e]+$/);
+    expect(externalAccountOf(secrets[0] ?? "")).toMatchObject({
+      audience: "a pool",
+      source: { kind: "file", path: "/a token" },
+      tokenField: null,
+    });
+    for (const wrong of [
+      { token_url: "http://tokens.example" },
+      { credential_source: { executable: { command: "x" } } },
+      { audience: 1 },
+    ]) {
+      expect(externalAccountOf(JSON.stringify({ ...external, ...wrong }))).toBeNull();
+    }
+  });
+
+  test("aws, google and entra need no key: the machine may have an identity", async () => {
+    expect((await read(upstream, "auth: aws", "region: r")).secrets).toEqual([]);
     expect((await read(upstream, "auth: google")).secrets).toEqual([]);
     expect((await read(upstream, "auth: entra")).auth).toMatchObject({ kind: "entra", tokenUrl: null });
   });
 
   test.each([
     [["auth: aws", "region: r", "api_key: only-one-part"], "channels[0].api_key: this is not a pair of access keys"],
-    [["auth: aws", "region: r"], "channels[0].api_key: this is missing: the provider requires a key"],
     [["auth: entra", "api_key: only-one-part"], "channels[0].api_key: this is not the secret of an application"],
-    [["auth: google", "api_key: e30="], "channels[0].api_key: this is not the JSON of a service account"],
+    [
+      ["auth: google", "api_key: e30="],
+      "channels[0].api_key: this is neither the JSON of a service account nor of an external account with a file or a URL",
+    ],
     [
       ["auth: google", "api_key_file: other.json"],
-      "channels[0].api_key_file: the file does not contain a key: this is not the JSON of a service account",
+      "channels[0].api_key_file: the file does not contain a key: this is neither the JSON of a service account nor of an external account with a file or a URL",
     ],
     [["token_url: https://tokens.example"], "channels[0].token_url: this channel requests no tokens"],
     [
@@ -89,6 +117,8 @@ describe("auth", () => {
     expect(readRuntimeChannel(entry, [], rules)).toMatchObject({ ok: false, problems: [{ path: "auth" }] });
     const secret = Buffer.from(JSON.stringify(account)).toString("base64");
     expect(readRuntimeChannel(entry, [secret], rules)).toMatchObject({ ok: true });
+    const outside = Buffer.from(JSON.stringify(external)).toString("base64");
+    expect(readRuntimeChannel(entry, [outside], rules)).toMatchObject({ ok: false, problems: [{ path: "auth" }] });
   });
 
   test("knows what of a secret must not be shown", () => {

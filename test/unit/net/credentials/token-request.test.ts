@@ -1,7 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { createVerify, generateKeyPairSync } from "node:crypto";
 import { serviceAccountOf, serviceAccountText } from "../../../../src/channels/channel-auth.ts";
-import { readToken, tokenRequest, type TokenAuth, type TokenRequest } from "../../../../src/net/credentials/token-request.ts";
+import { entraIdentity } from "../../../../src/net/credentials/entra-identity.ts";
+import {
+  googleMachineRequest,
+  readToken,
+  tokenRequest,
+  type TokenAuth,
+  type TokenRequest,
+} from "../../../../src/net/credentials/token-request.ts";
 import { isFailure, type Failure } from "../../../../src/operations/failure.ts";
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
@@ -49,15 +56,17 @@ describe("a request for a token", () => {
     }
   });
 
-  test("without a secret goes to the metadata service of the machine, and nowhere else", () => {
-    expect(requested(tokenRequest(google, undefined, wallMs))).toMatchObject({
-      method: "GET",
-      metadata: true,
-      headers: { "metadata-flavor": "Google" },
-    });
-    const managed = requested(tokenRequest(entra, undefined, wallMs));
-    expect(managed).toMatchObject({ method: "GET", metadata: true, headers: { metadata: "true" } });
-    expect(new URL(managed.url).searchParams.get("resource")).toBe("https://service.example");
+  test("without a secret goes to the metadata service of the machine, and nowhere else", async () => {
+    expect(googleMachineRequest()).toMatchObject({ method: "GET", metadata: true, headers: { "metadata-flavor": "Google" } });
+    const asked: TokenRequest[] = [];
+    const ask = (request: TokenRequest) => {
+      asked.push(request);
+      return Promise.resolve({ status: 404, body: "" });
+    };
+    const ports = { env: {}, readFile: () => Promise.resolve(null), ask, wallMs: () => wallMs };
+    expect(await entraIdentity(entra.scope, ports)).toMatchObject({ kind: "unauthorized" });
+    expect(asked).toMatchObject([{ method: "GET", metadata: true, headers: { metadata: "true" } }]);
+    expect(new URL(asked[0]?.url ?? "").searchParams.get("resource")).toBe("https://service.example");
   });
 
   test("of an application carries its id and its secret", () => {
