@@ -71,8 +71,10 @@ export function settingsFromEnvironment({
       });
       continue;
     }
-    entries.push(reading.entry);
-    found.push({ channel: preset.name, variable: reading.variable });
+    for (const entry of [reading.entry, ...besideOf(preset, reading.entry)]) {
+      entries.push(entry);
+      found.push({ channel: String(entry["name"]), variable: reading.variable });
+    }
   }
   const isDisabled = ["off", "0", "false", "no"].includes(valueOf(env, localVariable)?.toLowerCase() ?? "");
   if (localModels(dataDir).length > 0 && !isDisabled) entries.push({ name: "embedded", provider: "embedded" });
@@ -125,6 +127,13 @@ function providerEntry(preset: Preset, env: Environment): ProviderEntry {
   if (address !== null) entry["base_url"] = baseUrlOf(address.value, preset);
   if (preset.modelsPath === null) entry["models"] = "*";
   return { entry, variable: trigger.name };
+}
+
+/** The channel for what only another API of the provider has, if there is one. */
+function besideOf({ name, environment: { beside } }: Preset, entry: Record<string, unknown>): readonly Record<string, unknown>[] {
+  if (beside === undefined) return [];
+  const { suffix, dialect, operations } = beside;
+  return [{ ...entry, name: `${name}-${suffix}`, dialect, capabilities: { operations } }];
 }
 
 /**

@@ -9,6 +9,7 @@ import { cohere } from "./cohere/cohere.ts";
 import { deepgram } from "./deepgram/deepgram.ts";
 import { elevenlabs } from "./elevenlabs/elevenlabs.ts";
 import { gemini } from "./gemini/gemini.ts";
+import { googleSpeechToText, googleTextToSpeech } from "./google/google-cloud.ts";
 import { openai } from "./openai/openai.ts";
 import { openaiResponses } from "./openai-responses/openai-responses.ts";
 
@@ -24,6 +25,8 @@ const all: readonly Dialect[] = [
   deepgram,
   elevenlabs,
   cartesia,
+  googleTextToSpeech,
+  googleSpeechToText,
 ];
 
 /** Every dialect the gateway speaks, by name. */

@@ -4,6 +4,7 @@ import type { Operation } from "../operations/operation.ts";
 import { cartesiaVoices } from "./cartesia/voices.ts";
 import { deepgramVoices } from "./deepgram/voices.ts";
 import { elevenlabsVoices } from "./elevenlabs/voices.ts";
+import { geminiVoices, starNames } from "./gemini/voices.ts";
 
 /**
  * The defaults for a provider: its address, how it takes a key, what it supports. This is the only index of providers by name; all other
@@ -33,12 +34,15 @@ export interface Preset {
   readonly local: boolean;
   readonly tier: number;
   readonly operations: readonly Operation[];
+  /** The operations of single models that support fewer, by a part of their names. */
+  readonly namedOperations: NonNullable<Capabilities["namedOperations"]>;
   readonly transcriptionFormats: Capabilities["transcriptionFormats"];
   readonly transcriptionStream: boolean;
   readonly translation: boolean;
   readonly speechFormats: Capabilities["speechFormats"];
   readonly speechEvents: Capabilities["speechEvents"];
   readonly inputCharactersMax: number | null;
+  readonly audioBytesMax: number | null;
   readonly audioSecondsMax: number | null;
   readonly voices: Voices | null;
   readonly quirks: Quirks;
@@ -94,6 +98,8 @@ export interface PresetEnvironment {
   /** Variables with the path of a file that holds the key. */
   readonly keyFile?: readonly string[];
   readonly resource?: readonly string[];
+  /** A second channel, for operations that only another API of the provider has. Its name ends with `suffix`. */
+  readonly beside?: { readonly suffix: string; readonly dialect: string; readonly operations: readonly Operation[] };
 }
 
 /** What signatures and access tokens of the clouds are made for. */
@@ -172,6 +178,30 @@ export const messagesApi = {
   forwardHeaders: ["anthropic-beta", "anthropic-version"],
 } as const satisfies Partial<Preset>;
 
+/** What channels of `generateContent` offer, wherever it is served. */
+const generateApi: Partial<Preset> = {
+  operations: ["chat", "transcription", "speech"],
+  namedOperations: [
+    { part: "-tts", operations: ["speech"] },
+    { part: "", operations: ["chat", "transcription"] },
+  ],
+  // Its models write no times that can be relied on.
+  transcriptionFormats: [{ prefix: "", formats: ["json", "text"] }],
+  transcriptionStream: false,
+  speechFormats: ["pcm"],
+  speechEvents: [],
+  voices: geminiVoices,
+};
+
+/** Cloud APIs take the token of a service account, or with `auth: key` an API key in this header. */
+const googleKey: Partial<Preset> = {
+  auth: "google",
+  authHeader: "x-goog-api-key",
+  authPrefix: "",
+  modelsPath: null,
+  environment: { key: [], address: [], addressPath: "", region: [] },
+};
+
 const chatOnly: readonly Operation[] = ["chat"];
 const withAudio: readonly Operation[] = ["chat", "transcription", "speech"];
 const hearsAndSpeaks: readonly Operation[] = ["transcription", "speech"];
@@ -195,6 +225,10 @@ const vertexRegions: NonNullable<Preset["regions"]> = {
 
 function vertexUrl(host: string, location: string): string {
   return `https://${host}/v1/projects/{resource}/locations/${location}`;
+}
+
+function speechUrl(host: string, location: string): string {
+  return `https://${host}/v2/projects/{resource}/locations/${location}`;
 }
 
 export const presets: readonly Preset[] = [
@@ -283,17 +317,26 @@ export const presets: readonly Preset[] = [
   hosted("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", {
     operations: ["chat", "embedding", "image"],
     listedPrefix: "models/",
-    environment: { key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"], address: [], addressPath: "", region: [] },
+    environment: {
+      key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+      address: [],
+      addressPath: "",
+      region: [],
+      beside: { suffix: "audio", dialect: "gemini", operations: ["transcription", "speech"] },
+    },
     variants: {
       gemini: {
+        ...generateApi,
         dialect: "gemini",
         baseUrl: "https://generativelanguage.googleapis.com/v1beta",
         paths: { ...defaultPaths, chatPath: "/models/{model}:generateContent" },
         authHeader: "x-goog-api-key",
         authPrefix: "",
+        // 100 MB as base64: https://blog.google/innovation-and-ai/technology/developers-tools/gemini-api-new-file-limits
+        audioBytesMax: 74_000_000,
       },
     },
-    remark: "the provider's OpenAI-compatible endpoint; with `dialect: gemini` its own API",
+    remark: "the provider's OpenAI-compatible endpoint; with `dialect: gemini` its own API, which has transcription and speech as well",
   }),
   hosted("bedrock", "https://bedrock-mantle.{region}.api.aws/openai/v1", "AWS_BEARER_TOKEN_BEDROCK", {
     environment: {
@@ -326,7 +369,10 @@ export const presets: readonly Preset[] = [
     remark: "the Messages API on Bedrock; models are ids of models or inference profiles",
   }),
   hosted("vertex", vertexUrl("{region}-aiplatform.googleapis.com", "{region}"), "", {
+    ...generateApi,
     dialect: "gemini",
+    // A request of 20 MB, as base64.
+    audioBytesMax: 14_000_000,
     paths: { ...defaultPaths, chatPath: "/publishers/google/models/{model}:generateContent" },
     regions: vertexRegions,
     auth: "google",
@@ -348,6 +394,32 @@ export const presets: readonly Preset[] = [
     modelsPath: null,
     environment: noEnvironment,
     remark: "the Messages API on Vertex AI; `resource` is the project, and without a key, the service account of this machine is used",
+  }),
+  hosted("google-tts", "https://texttospeech.googleapis.com/v1", "", {
+    dialect: "google-tts",
+    paths: { ...defaultPaths, speechPath: "/text:synthesize" },
+    ...googleKey,
+    operations: ["speech"],
+    inputCharactersMax: 5000,
+    voices: { names: new Map(starNames.map((name) => [name, `en-US-Chirp3-HD-${name}`])), unknown: "pass", fallback: null },
+    remark:
+      "Cloud Text-to-Speech, with a service account, or an API key and `auth: key`; " +
+      "models are families of voices: chirp3-hd, neural2, wavenet, standard, studio",
+  }),
+  hosted("google-stt", speechUrl("{region}-speech.googleapis.com", "{region}"), "", {
+    dialect: "google-stt",
+    paths: { ...defaultPaths, transcriptionPath: "/recognizers/_:recognize" },
+    regions: { global: speechUrl("speech.googleapis.com", "global") },
+    ...googleKey,
+    operations: ["transcription"],
+    transcriptionStream: false,
+    translation: false,
+    // A minute, and 10 MB as base64: https://cloud.google.com/speech-to-text/v2/quotas
+    audioSecondsMax: 60,
+    audioBytesMax: 7_400_000,
+    remark:
+      "Cloud Speech-to-Text, with a service account, or an API key and `auth: key`; `resource` is the project; " +
+      "name the models, such as chirp_3 (region us or eu); recordings of up to a minute",
   }),
   hosted("cohere", "https://api.cohere.com", "COHERE_API_KEY", {
     dialect: "cohere",
@@ -468,12 +540,14 @@ function hosted(name: string, baseUrl: string, keyVariable: string, facts: Parti
     local: false,
     tier: 1,
     operations: chatOnly,
+    namedOperations: [],
     transcriptionFormats: [],
     transcriptionStream: true,
     translation: true,
     speechFormats: null,
     speechEvents: null,
     inputCharactersMax: null,
+    audioBytesMax: null,
     audioSecondsMax: null,
     voices: null,
     quirks: usualQuirks,

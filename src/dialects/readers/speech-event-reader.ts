@@ -38,7 +38,7 @@ export class SpeechEventReader implements StreamReader {
   constructor(
     conversion: AudioConversion,
     tools: ReaderTools,
-    private readonly decoder: AudioEventDecoder = openaiEvents,
+    private readonly decoder: AudioEventDecoder = usualEvents,
   ) {
     this.events = new SseReader(decoder.eventBytesMax);
     ({ type: this.type, shape: this.shape } = audioShape(conversion));
@@ -85,7 +85,7 @@ export class SpeechEventReader implements StreamReader {
 
 const none: readonly Emission[] = [];
 
-const openaiEvents: AudioEventDecoder = { read };
+const usualEvents: AudioEventDecoder = { read };
 
 function read(events: readonly SseEvent[]): AudioEvents {
   const pieces: AudioPiece[] = [];

@@ -44,9 +44,29 @@ describe("without a file", () => {
 
   test("the first of a provider's variables that is set is used", () => {
     const { settings, found } = ready({ GOOGLE_API_KEY: "second", GEMINI_API_KEY: "first" });
-    expect([...settings.secrets.values()]).toEqual(["first"]);
-    expect(found.map(({ variable }) => variable)).toEqual(["GEMINI_API_KEY"]);
-    expect(ready({ GOOGLE_API_KEY: "second" }).found.map(({ variable }) => variable)).toEqual(["GOOGLE_API_KEY"]);
+    expect(new Set(settings.secrets.values())).toEqual(new Set(["first"]));
+    expect(new Set(found.map(({ variable }) => variable))).toEqual(new Set(["GEMINI_API_KEY"]));
+    expect(ready({ GOOGLE_API_KEY: "second" }).found[0]?.variable).toBe("GOOGLE_API_KEY");
+  });
+
+  test("a provider whose other API alone has audio gets a second channel for it", () => {
+    const { settings, found } = ready({ GEMINI_API_KEY: "k" });
+    expect(found.map(({ channel }) => channel)).toEqual(["gemini", "gemini-audio"]);
+    expect(settings.channels).toMatchObject([
+      { name: "gemini", dialect: "openai", capabilities: { operations: ["chat", "embedding", "image"] } },
+      {
+        name: "gemini-audio",
+        provider: "gemini",
+        dialect: "gemini",
+        capabilities: {
+          operations: ["transcription", "speech"],
+          namedOperations: [
+            { part: "-tts", operations: ["speech"] },
+            { part: "", operations: ["transcription"] },
+          ],
+        },
+      },
+    ]);
   });
 
   test("keys of a cloud become a channel that signs, with the session of temporary ones", () => {
