@@ -141,7 +141,8 @@ function environmentSection(): string {
   return `## Without a file
 
 Each provider whose variables are set becomes a channel of that name in tier 1. Its models are discovered. If a provider
-does not list its models, its channel accepts any name that no other channel lists.
+does not list its models, its channel accepts any name that no other channel lists, unless the name shows that the model is another
+provider's: \`aura-2\` goes to \`deepgram\`, if there is such a channel.
 
 | channel | variables |
 |---|---|

@@ -22,6 +22,8 @@ export interface Preset {
   readonly modelsPath: string | null;
   /** A prefix of all names in that list, which clients do not write. */
   readonly listedPrefix: string;
+  /** The names that only its models have, where it has no list: of the channels that take any name, those of this provider serve them. */
+  readonly modelNames?: RegExp;
   /** The older API with an `api_version`; null if there is none. */
   readonly dated: DatedAddress | null;
   readonly authHeader: string;
@@ -438,6 +440,7 @@ export const presets: readonly Preset[] = [
     translation: false,
     inputCharactersMax: 2000,
     voices: deepgramVoices,
+    modelNames: /^(?:nova-\d|aura)(?:$|-)/,
     remark: "name the models, such as nova-3 and aura-2",
   }),
   hosted("elevenlabs", "https://api.elevenlabs.io/v1", "ELEVENLABS_API_KEY", {
@@ -452,6 +455,7 @@ export const presets: readonly Preset[] = [
     // The least that any of its models takes. Some take forty thousand.
     inputCharactersMax: 5000,
     voices: elevenlabsVoices,
+    modelNames: /^(?:scribe|eleven)_/,
     remark: "name the models, such as scribe_v2 and eleven_flash_v2_5",
   }),
   hosted("cartesia", "https://api.cartesia.ai", "CARTESIA_API_KEY", {
@@ -460,6 +464,7 @@ export const presets: readonly Preset[] = [
     modelsPath: null,
     operations: ["speech"],
     voices: cartesiaVoices,
+    modelNames: /^sonic(?:$|-)/,
     remark: "speech only; name the models, such as sonic-3.5",
   }),
   selfHosted("ollama", "http://127.0.0.1:11434/v1", {
