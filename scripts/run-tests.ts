@@ -13,7 +13,7 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
  * The first line of a file says what it needs (scripts/test-needs.ts), and that decides what runs beside it:
  *
  * 1. Files that share the machine run first, one more than there are processors, so that none is idle while one of them waits.
- * 2. Files that need it quiet come next. They mostly wait, so three run at a time on two processors.
+ * 2. Files that need it quiet come next. They mostly wait, so four run at a time on two processors.
  * 3. Files that need it alone come last, one after the other.
  *
  * In the first two steps, one or two files more run as long as they leave a third of the processors idle.
@@ -25,7 +25,7 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
  * the processors, in any five seconds of its run, is run again at the end, alone, up to three times. Any other failure is a failure.
  *
  * Properties are tried with the same inputs in every run (test/support/seed.ts); SLUICE_TEST_SEED chooses others. SLUICE_TEST_RUNS
- * multiplies how many inputs the expensive ones are tried with (test/support/properties.ts): 1 by default, 4 with --all.
+ * multiplies how many inputs the expensive ones are tried with (test/support/properties.ts): 1 by default, 2 with --all.
  *
  * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file is started later than that, and the files left out are
  * named at the end.
@@ -42,7 +42,7 @@ if (!(minutes > 0))
   throw new Error(`SLUICE_TEST_MINUTES must be a number above 0, not ${JSON.stringify(process.env["SLUICE_TEST_MINUTES"])}`);
 /** Slow files are only started in the first half of the time, so that a starved machine spends it on the others. */
 const slowMinutes = minutes / 2;
-const runsOfAll = "4";
+const runsOfAll = "2";
 
 const flags: readonly string[] = process.argv.slice(2).filter((argument) => argument === "--slow" || argument === "--all");
 const named = process.argv.slice(2).filter((argument) => !flags.includes(argument));
@@ -130,7 +130,7 @@ async function runUsual(files: readonly string[]): Promise<void> {
   const processors = availableParallelism();
   await runInLanes(unitBatches(unit, processors), processors);
   await runInLanes(each([...models, ...others]), processors + 1);
-  await runInLanes(each(quiet), Math.floor(1.5 * processors));
+  await runInLanes(each(quiet), 2 * processors);
   await runInLanes(each(alone), 1);
 }
 
