@@ -1,5 +1,7 @@
 import type { Dialect } from "./dialect.ts";
 import { anthropic, anthropicOn } from "./anthropic/anthropic.ts";
+import { assemblyai } from "./assemblyai/assemblyai.ts";
+import { azureSpeech } from "./azure-speech/azure-speech.ts";
 import { bedrockHost, vertexHost } from "./anthropic/hosts.ts";
 import { explainAws } from "./bedrock/bedrock-errors.ts";
 import { bedrockConverse } from "./bedrock/converse.ts";
@@ -27,6 +29,8 @@ const all: readonly Dialect[] = [
   cartesia,
   googleTextToSpeech,
   googleSpeechToText,
+  assemblyai,
+  azureSpeech,
 ];
 
 /** Every dialect the gateway speaks, by name. */

@@ -1,6 +1,7 @@
 import type { Address, Capabilities, Quirks, Voices } from "../channels/channel.ts";
 import type { AuthKind } from "../channels/channel-auth.ts";
 import type { Operation } from "../operations/operation.ts";
+import { azureVoices } from "./azure-speech/voices.ts";
 import { cartesiaVoices } from "./cartesia/voices.ts";
 import { deepgramVoices } from "./deepgram/voices.ts";
 import { elevenlabsVoices } from "./elevenlabs/voices.ts";
@@ -466,6 +467,50 @@ export const presets: readonly Preset[] = [
     voices: cartesiaVoices,
     modelNames: /^sonic(?:$|-)/,
     remark: "speech only; name the models, such as sonic-3.5",
+  }),
+  hosted("assemblyai", "https://api.assemblyai.com/v2", "ASSEMBLYAI_API_KEY", {
+    dialect: "assemblyai",
+    paths: { ...defaultPaths, transcriptionPath: "/transcript" },
+    authPrefix: "",
+    modelsPath: null,
+    operations: ["transcription"],
+    transcriptionStream: false,
+    translation: false,
+    // Ten hours.
+    audioSecondsMax: 36_000,
+    remark: "transcription only; name the models, such as universal-3-5-pro; in Europe with `base_url: https://api.eu.assemblyai.com/v2`",
+  }),
+  hosted("azure-speech", "https://{region}.api.cognitive.microsoft.com", "AZURE_SPEECH_KEY", {
+    dialect: "azure-speech",
+    paths: {
+      ...defaultPaths,
+      transcriptionPath: "/speechtotext/transcriptions:transcribe",
+      translationPath: "/speechtotext/transcriptions:transcribe",
+      speechPath: "/tts/cognitiveservices/v1",
+    },
+    regions: {
+      usgovarizona: "https://usgovarizona.api.cognitive.microsoft.us",
+      usgovvirginia: "https://usgovvirginia.api.cognitive.microsoft.us",
+      chinaeast2: "https://chinaeast2.api.cognitive.azure.cn",
+      chinanorth2: "https://chinanorth2.api.cognitive.azure.cn",
+      chinanorth3: "https://chinanorth3.api.cognitive.azure.cn",
+    },
+    authHeader: "ocp-apim-subscription-key",
+    authPrefix: "",
+    modelsPath: null,
+    operations: hearsAndSpeaks,
+    transcriptionStream: false,
+    inputCharactersMax: 4096,
+    voices: azureVoices,
+    environment: {
+      key: ["AZURE_SPEECH_KEY"],
+      address: ["AZURE_SPEECH_ENDPOINT"],
+      addressPath: "",
+      region: ["AZURE_SPEECH_REGION"],
+    },
+    remark:
+      "models of transcription are `llm-speech`, those whose names begin with `mai-`, and any other name for the default one; " +
+      "for a resource with a domain of its own give `base_url` in place of `region`",
   }),
   selfHosted("ollama", "http://127.0.0.1:11434/v1", {
     operations: texts,

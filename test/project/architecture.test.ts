@@ -177,7 +177,7 @@ describe("names", () => {
 const providerIndexes = ["src/dialects/presets.ts", "src/dialects/foreign-names.ts", "src/cli/import/"];
 
 /** Too common a word to be looked for, or a way to authenticate as well. */
-const mistakable = ["together", "converse", "tts", "stt", "google"];
+const mistakable = ["together", "converse", "tts", "stt", "google", "speech"];
 const providerNames: readonly string[] = [
   ...new Set([
     ...presets.filter(({ local }) => !local).flatMap(({ name }) => [name, ...name.split("-")]),

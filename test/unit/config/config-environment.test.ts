@@ -140,6 +140,18 @@ describe("without a file", () => {
     expect(settings.channels[0]?.address.host).toBe("bedrock-mantle.eu-west-1.api.aws:443");
   });
 
+  test("either a region or an address will do where the address is that of a region, and the address counts", () => {
+    const channelOf = (env: Record<string, string>) => ready({ AZURE_SPEECH_KEY: "k", ...env }).settings.channels[0]?.address.baseUrl;
+    expect(channelOf({ AZURE_SPEECH_REGION: "westeurope" })).toBe("https://westeurope.api.cognitive.microsoft.com");
+    const endpoint = "https://mine.cognitiveservices.azure.com/";
+    expect(channelOf({ AZURE_SPEECH_ENDPOINT: endpoint })).toBe("https://mine.cognitiveservices.azure.com");
+    expect(channelOf({ AZURE_SPEECH_REGION: "x", AZURE_SPEECH_ENDPOINT: endpoint })).toBe("https://mine.cognitiveservices.azure.com");
+    expect(ready({ AZURE_SPEECH_KEY: "k" }).warnings[0]).toMatchObject({
+      path: "AZURE_SPEECH_KEY",
+      reason: expect.stringContaining("AZURE_SPEECH_REGION or AZURE_SPEECH_ENDPOINT"),
+    });
+  });
+
   test("the client key is taken from SLUICE_KEY, and a short one prevents the start", () => {
     const { settings } = ready({ SLUICE_KEY: "0123456789abcdef" });
     expect(settings.keys.map(({ key, token }) => [key.name, token])).toEqual([["environment", "0123456789abcdef"]]);
