@@ -303,6 +303,9 @@ function earlyResponse(answering: Promise<CallResult>, call: Call, context: Requ
     },
     cancel: (reason) => cancellation.cancel(reason),
     unsentBytes: null,
+    get place() {
+      return source?.place ?? null;
+    },
   };
   return streamResponse(later, { type: "text/event-stream; charset=utf-8", shape: "events", early: true }, cancellation, context);
 }
@@ -335,7 +338,7 @@ function streamResponse(
   { head, snapshot, errors, services: { gateway } }: RequestContext,
 ): HttpResponse {
   const { keepAliveMs, writeStallMs } = snapshot.service;
-  head.type = type;
+  head.type = shape === "events" ? (errors.streamType ?? type) : type;
   head.addLines(unbuffered);
   if (shape === "events") head.cacheControl = "no-cache, no-store";
   const body = new ResponseStream(source, new StreamedCall(cancellation, gateway.calls), {

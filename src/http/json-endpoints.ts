@@ -42,7 +42,7 @@ export const responses: Endpoint = surfaceEndpoint(responsesSurface);
 export const generate: Endpoint = generateEndpoint(generateAnswers, { stream: false, listed: false });
 /** POST /v1beta/models/{model}:streamGenerateContent, whose answer is a list of responses unless events are asked for. */
 export const generateStream: Endpoint = generateEndpoint(generateAnswers, { stream: true, listed: false });
-export const generateList: Endpoint = generateEndpoint(listedAnswers, { stream: false, listed: true });
+export const generateList: Endpoint = generateEndpoint(listedAnswers, { stream: true, listed: true });
 
 /** The model stands in the path, and so does whether the answer is streamed. */
 function generateEndpoint(surface: AnswerFormat, how: { readonly stream: boolean; readonly listed: boolean }): Endpoint {

@@ -91,13 +91,20 @@ describe("a client of the Gemini API, over a channel that speaks chat completion
   });
 
   test("gets a stream as a list where it asks for no events", async () => {
-    const response = await fetch(`${world.gateway.url}/v1beta/models/plain:streamGenerateContent`, {
-      method: "POST",
-      headers: { "x-goog-api-key": world.key },
-      body: JSON.stringify(question),
-    });
+    const listed = (model: string): Promise<Response> =>
+      fetch(`${world.gateway.url}/v1beta/models/${model}:streamGenerateContent`, {
+        method: "POST",
+        headers: { "x-goog-api-key": world.key },
+        body: JSON.stringify(question),
+      });
+    const response = await listed("plain");
     expect(response.headers.get("content-type")).toContain("application/json");
-    expect(textOf((await response.json()) as readonly GenerateResponse[])).toBe(world.sent("plain"));
+    const list = (await response.json()) as readonly GenerateResponse[];
+    expect(textOf(list)).toBe(world.sent("plain"));
+    expect(list.length).toBeGreaterThan(1);
+    const cut = (await (await listed("ended-midway")).json()) as readonly GenerateResponse[];
+    expect(textOf(cut.slice(0, -1))).not.toBe("");
+    expect(cut.at(-1)?.error).toMatchObject({ status: "UNAVAILABLE" });
   });
 
   test("says in the other API what it said in its own", async () => {

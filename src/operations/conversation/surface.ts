@@ -29,6 +29,8 @@ export interface AnswerFormat extends ErrorFormat {
 export interface ErrorFormat {
   /** The header that names a response to its clients, beside `x-request-id`; absent where they read that one. */
   readonly requestIdHeader?: string;
+  /** The media type of its streams; absent where they are server-sent events. */
+  readonly streamType?: string;
   error(failure: SurfaceFailure, requestId: string): Uint8Array;
   /** The status of an error where this API has another one for it than the gateway; absent where they are the same. */
   status?(failure: SurfaceFailure): number;

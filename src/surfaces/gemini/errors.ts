@@ -8,10 +8,13 @@ export const generateErrors: ErrorFormat = {
   keepAlive: new TextEncoder().encode('data: {"candidates":[]}\n\n'),
 };
 
-/** The errors of a stream that is a list. */
+/** The errors of a stream that is a list: the error is the last of its elements. */
 export const listedErrors: ErrorFormat = {
-  ...generateErrors,
+  streamType: "application/json",
   error: (failure, requestId) => encoder.encode(`[${errorJson(failure, requestId)}]`),
+  errorEvent: (failure, requestId, place = null) => encoder.encode(`${place === null ? "[" : ",\n"}${errorJson(failure, requestId)}]`),
+  // White space may stand before the list and between its elements.
+  keepAlive: new TextEncoder().encode("\n"),
 };
 
 const encoder = new TextEncoder();

@@ -10,7 +10,7 @@ import { promptTokens } from "./prompt-tokens.ts";
 export interface GeneratePath {
   readonly model: string;
   readonly stream: boolean;
-  /** The answer is a list of responses, although a stream was asked for: it is written anew, whatever the upstream speaks. */
+  /** The stream is a list of responses instead of events: it is written anew, whatever the upstream speaks. */
   readonly listed: boolean;
 }
 

