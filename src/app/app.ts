@@ -161,7 +161,7 @@ export class App {
     const ledger = new Ledger({
       limiter: durable.limiter,
       receipts: durable.receipts,
-      ratesOf: (provider, model, atMs) => priceOf(this.priceBook, { provider, model }, atMs),
+      ratesOf: (provider, model, atMs, served) => priceOf(this.priceBook, { provider, model, served }, atMs),
       wallMs: durable.clock.wallMs,
       log: (record) => log.traffic(accessLine(record, log.time())),
     });

@@ -26,6 +26,8 @@ export interface MeteredUsage extends TokenUsage {
   readonly characters?: number | null;
   /** Generated images. */
   readonly images?: number;
+  /** The model that served, as the upstream names it: another one than was asked for may cost something else. Absent where it does not say. */
+  readonly servedModel?: string;
 }
 
 export const nothingCounted: TokenUsage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };
@@ -140,6 +142,15 @@ function exceeds(part: number | null | undefined, whole: number | null): boolean
 function least<Part extends number | null>(part: Part, whole: number | null): Part | number {
   return part === null || whole === null ? part : Math.min(part, whole);
 }
+
+/** The usage with the model that served, where the upstream gives a name. */
+export function servedBy(usage: MeteredUsage | null, model: unknown): MeteredUsage | null {
+  const isName = typeof model === "string" && model !== "" && model.length <= nameMax;
+  return usage === null || !isName ? usage : { ...usage, servedModel: model };
+}
+
+/** Longer than any name of a model. */
+const nameMax = 256;
 
 /** A number of tokens that an upstream reports; null for anything else. */
 export function tokenCount(value: unknown): number | null {

@@ -15,11 +15,18 @@ export interface Priced {
   readonly provider: string | null;
   /** The upstream's name of the model. */
   readonly model: string;
+  /** The model that served, as the upstream named it; absent where that is not known. */
+  readonly served?: string | undefined;
 }
 
 interface LayerIndex {
-  readonly exact: ReadonlyMap<string, readonly Price[]>;
-  readonly patterns: readonly Price[];
+  readonly exact: ReadonlyMap<string, readonly RankedPrice[]>;
+  readonly patterns: readonly RankedPrice[];
+}
+
+interface RankedPrice extends Price {
+  /** The number of its layer. */
+  readonly rank: number;
 }
 
 /** An entry of a later layer takes precedence: first the shipped prices, then the store, then the file. */
@@ -32,11 +39,21 @@ export function makePriceBook(layers: readonly (readonly Price[])[]): PriceBook 
  * pattern, a longer pattern over a shorter one, and a price for the provider over one for all; the latest that has begun counts.
  * A dated name without an entry, such as `large-2026-01-31`, has the price of the name without the date. Nothing else is
  * guessed: `vendor/large` at a router is another model than `large` at its vendor.
+ *
+ * Where another model served than was asked for, its price counts. But a name may only be another one for the same model: what an
+ * operator has set for the name that was asked for comes before what is shipped for the other.
  */
-export function priceOf(book: PriceBook, { provider, model }: Priced, atMs: number): PriceRates | null {
+export function priceOf(book: PriceBook, { provider, model, served }: Priced, atMs: number): PriceRates | null {
+  const asked = entryOf(book, provider, model, atMs);
+  if (served === undefined || served === model || withoutDate(served) === model) return asked?.rates ?? null;
+  const other = entryOf(book, provider, served, atMs);
+  return (other !== null && (asked === null || other.rank >= asked.rank) ? other : asked)?.rates ?? null;
+}
+
+function entryOf(book: PriceBook, provider: string | null, model: string, atMs: number): RankedPrice | null {
   const { own, entries, undated } = book.found.get(provider, model) ?? book.found.keep(provider, model, search(book, provider, model));
   const list = undated !== null && !hasBegun(own, atMs) ? undated : entries;
-  for (const { fromMs, rates } of list) if (fromMs <= atMs) return rates;
+  for (const price of list) if (price.fromMs <= atMs) return price;
   return null;
 }
 
@@ -47,11 +64,11 @@ function hasBegun(prices: readonly Price[], atMs: number): boolean {
 
 /** All entries that match, in descending order of precedence. */
 interface PriceMatches {
-  readonly entries: readonly Price[];
+  readonly entries: readonly RankedPrice[];
   /** Those with exactly this name. */
-  readonly own: readonly Price[];
+  readonly own: readonly RankedPrice[];
   /** The entries with those of the name without its date; null where it has no date. */
-  readonly undated: readonly Price[] | null;
+  readonly undated: readonly RankedPrice[] | null;
 }
 
 /** More than a gateway serves. It is bounded because a channel that takes any model lets clients choose the names. */
@@ -77,10 +94,11 @@ class FoundPrices {
   }
 }
 
-function indexOf(layer: readonly Price[]): LayerIndex {
-  const exact = new Map<string, Price[]>();
-  const patterns: Price[] = [];
-  for (const price of layer) {
+function indexOf(layer: readonly Price[], rank: number): LayerIndex {
+  const exact = new Map<string, RankedPrice[]>();
+  const patterns: RankedPrice[] = [];
+  for (const entry of layer) {
+    const price = { ...entry, rank };
     const named = exact.get(price.model);
     if (price.model.includes("*")) patterns.push(price);
     else if (named === undefined) exact.set(price.model, [price]);
@@ -91,8 +109,8 @@ function indexOf(layer: readonly Price[]): LayerIndex {
 
 function search({ indexes }: PriceBook, provider: string | null, model: string): PriceMatches {
   const base = withoutDate(model);
-  const named = (index: LayerIndex, name: string): readonly Price[] => preferred(index.exact.get(name) ?? [], provider);
-  const fitting = (index: LayerIndex): readonly Price[] =>
+  const named = (index: LayerIndex, name: string): readonly RankedPrice[] => preferred(index.exact.get(name) ?? [], provider);
+  const fitting = (index: LayerIndex): readonly RankedPrice[] =>
     preferred(
       index.patterns.filter((price) => matchesPattern(price.model, model)),
       provider,
@@ -105,7 +123,7 @@ function search({ indexes }: PriceBook, provider: string | null, model: string):
 }
 
 /** Leaves out other providers' prices. Among names of equal length the provider's own comes first, then the latest. */
-function preferred(prices: readonly Price[], provider: string | null): readonly Price[] {
+function preferred(prices: readonly RankedPrice[], provider: string | null): readonly RankedPrice[] {
   const usable = prices.filter((price) => price.provider === null || price.provider === provider);
   const others = (price: Price): number => (price.provider === null ? 1 : 0);
   return usable.toSorted((a, b) => b.model.length - a.model.length || others(a) - others(b) || b.fromMs - a.fromMs);

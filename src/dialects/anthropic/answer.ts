@@ -2,10 +2,11 @@ import type { Tool } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject } from "../../operations/json.ts";
+import { servedBy } from "../../operations/usage.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { sniffsAsEvents } from "../readers/event-reader.ts";
 import { parseUntrusted } from "../untrusted.ts";
-import { finishReason, messageAnswer } from "./message-parts.ts";
+import { finishReason, messageAnswer, servedModel } from "./message-parts.ts";
 import { messageUsage } from "./message-usage.ts";
 
 /**
@@ -26,7 +27,7 @@ export function readMessage(body: Uint8Array, tools: readonly Tool[] | null): Wh
     kind: "whole",
     body,
     type: "application/json",
-    usage: messageUsage(message["usage"]),
+    usage: servedBy(messageUsage(message["usage"]), servedModel(message["content"] as readonly unknown[])),
     finish: typeof reason === "string" ? (answer?.finish.reason ?? finishReason(reason)) : null,
     ...(answer === null ? undefined : { answer }),
   };

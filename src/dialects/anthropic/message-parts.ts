@@ -3,6 +3,7 @@ import type { Part, Tool, ToolCallPart } from "../../operations/conversation/con
 import { unwrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import { elementsOf, isJsonObject, lastMember, membersOf, scanJson, type JsonObject } from "../../operations/json.ts";
+import { servedBy } from "../../operations/usage.ts";
 import { answerToolName } from "./answer-tool.ts";
 import { ownValues } from "./content-blocks.ts";
 import { messageUsage } from "./message-usage.ts";
@@ -23,7 +24,7 @@ export function messageAnswer(body: Uint8Array, message: JsonObject, tools: read
     createdSeconds: null,
     parts,
     finish: finishOf(endReason(message["stop_reason"], hasAnswer), message["stop_sequence"]),
-    usage: messageUsage(message["usage"]),
+    usage: servedBy(messageUsage(message["usage"]), servedModel(content)),
   };
 }
 
@@ -84,7 +85,7 @@ function inputTexts(body: Uint8Array): readonly (string | undefined)[] {
 }
 
 /** The model that served where the provider fell back to another one. */
-function servedModel(content: readonly unknown[]): string | null {
+export function servedModel(content: readonly unknown[]): string | null {
   for (const block of content) {
     const model = isJsonObject(block) ? fallbackModel(block) : null;
     if (model !== null) return model;

@@ -5,7 +5,7 @@ import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import type { Emission, Output } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import type { MeteredUsage } from "../../operations/usage.ts";
+import { servedBy, type MeteredUsage } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted, filledTextOf } from "../untrusted.ts";
@@ -54,6 +54,8 @@ export class MessagesStream implements EventDecoder {
   private hasAnswer = false;
   private finish: string | null = null;
   private usage: MeteredUsage | null = null;
+  /** The model that the provider fell back to; null where it did not. */
+  private fallback: string | null = null;
   private waitingFrames: Uint8Array[] = [];
   private waitingBytes = 0;
   private waitingParts: StreamPart[] = [];
@@ -160,8 +162,8 @@ export class MessagesStream implements EventDecoder {
     const said = this.say(event, { output: reason === null ? null : "finish", parts, finishes: reason !== null });
     const reported = isJsonObject(data["usage"]) ? messageUsage(data["usage"], this.usage) : null;
     if (reported === null) return said;
-    this.usage = reported;
-    return [...said, { kind: "usage", frame: null, usage: reported }];
+    this.usage = servedBy(reported, this.fallback);
+    return this.usage === null ? said : [...said, { kind: "usage", frame: null, usage: this.usage }];
   }
 
   private blockStart(data: JsonObject): EventMeaning {
@@ -191,6 +193,7 @@ export class MessagesStream implements EventDecoder {
       case "fallback": {
         this.open(index, "other");
         const model = fallbackModel(block);
+        this.fallback = model ?? this.fallback;
         return { output: null, parts: model === null ? [] : [{ kind: "start", id: this.id, model, createdSeconds: null }] };
       }
       default:

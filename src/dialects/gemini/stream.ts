@@ -5,6 +5,7 @@ import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
+import { servedBy } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted, textOf } from "../untrusted.ts";
@@ -47,7 +48,7 @@ export class GeminiStream implements EventDecoder {
     if (error !== null) return this.broken(explainInBand(error));
     if (!isJsonObject(value)) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
 
-    const usage = geminiUsage(value["usageMetadata"]);
+    const usage = servedBy(geminiUsage(value["usageMetadata"]), value["modelVersion"]);
     const candidates = candidatesOf(value);
     const facts = factsOf(candidates.flatMap(partsOf));
     const read = this.parts?.read(value) ?? null;

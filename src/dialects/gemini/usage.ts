@@ -17,7 +17,10 @@ export function geminiUsage(value: unknown): MeteredUsage | null {
     total_tokens: total,
     prompt_tokens_details: {
       cached_tokens: value["cachedContentTokenCount"],
-      audio_tokens: sum(audioIn(value["promptTokensDetails"]), audioIn(value["toolUsePromptTokensDetails"])),
+      audio_tokens: uncached(
+        sum(audioIn(value["promptTokensDetails"]), audioIn(value["toolUsePromptTokensDetails"])),
+        audioIn(value["cacheTokensDetails"]),
+      ),
     },
     completion_tokens_details: {
       reasoning_tokens: value["thoughtsTokenCount"],
@@ -30,6 +33,11 @@ export function geminiUsage(value: unknown): MeteredUsage | null {
 function sum(a: unknown, b: unknown): number | undefined {
   if (typeof a !== "number") return typeof b === "number" ? b : undefined;
   return typeof b === "number" ? a + b : a;
+}
+
+/** Sound that came from the cache is among the cached tokens, and must not be billed again. */
+function uncached(audio: number | undefined, cached: number | undefined): number | undefined {
+  return audio === undefined || cached === undefined ? audio : Math.max(0, audio - cached);
 }
 
 function audioIn(details: unknown): number | undefined {

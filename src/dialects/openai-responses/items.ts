@@ -2,7 +2,7 @@ import type { ChatAnswer, Finish } from "../../operations/conversation/answer-pa
 import type { Part, ProviderValue, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { tokenUsage, type MeteredUsage } from "../../operations/usage.ts";
+import { servedBy, tokenUsage, type MeteredUsage } from "../../operations/usage.ts";
 import { ownValues } from "./models.ts";
 import { numberOf, objectsIn, textOf } from "../untrusted.ts";
 
@@ -133,11 +133,12 @@ export function finishOf(response: JsonObject): Finish {
 export function usageOf(response: JsonObject): MeteredUsage | null {
   const { usage } = response;
   if (!isJsonObject(usage)) return null;
-  return tokenUsage({
+  const counted = tokenUsage({
     prompt_tokens: usage["input_tokens"],
     completion_tokens: usage["output_tokens"],
     total_tokens: usage["total_tokens"],
     prompt_tokens_details: usage["input_tokens_details"],
     completion_tokens_details: usage["output_tokens_details"],
   });
+  return servedBy(counted, response["model"]);
 }

@@ -8,8 +8,8 @@ import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/
 import type { Admission } from "../admission/limiter.ts";
 import { answeredBy, lostRace, type CallRecord, type AttemptRecord } from "./record.ts";
 
-/** The price of a model at a time of the wall clock; null if it is unknown. */
-export type RatesOf = (provider: string | null, model: string, atMs: number) => PriceRates | null;
+/** The price of a model at a time of the wall clock, or of the one that served in its place; null if it is unknown. */
+export type RatesOf = (provider: string | null, model: string, atMs: number, served?: string) => PriceRates | null;
 
 /** The receipt of a call that has ended: what each attempt used and cost, and what of it reached the client. */
 export function receiptOf(record: CallRecord, admission: Admission, ratesOf: RatesOf): Receipt {
@@ -69,7 +69,8 @@ function speakerOf(attempts: readonly AttemptRecord[]): AttemptRecord | null {
 function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission, ratesOf: RatesOf): AttemptReceipt {
   const work = workDoneBy(one);
   const usage = work === "none" || work === "doubtful" ? null : used(one, work, record);
-  const cost = usage === null ? free : costNanos(ratesOf(one.provider, one.model, admission.startedMs), usage, one.expected);
+  const cost =
+    usage === null ? free : costNanos(ratesOf(one.provider, one.model, admission.startedMs, usage.servedModel), usage, one.expected);
   return {
     promptTokens: usage?.promptTokens ?? null,
     cachedTokens: usage?.cachedTokens ?? null,
@@ -151,8 +152,8 @@ function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean
 }
 
 /** Whether it has only the figures that every report has. */
-function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, images, estimated }: MeteredUsage): boolean {
-  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? images ?? estimated) === undefined;
+function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, images, estimated, servedModel }: MeteredUsage): boolean {
+  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? images ?? estimated ?? servedModel) === undefined;
 }
 
 /** A fast model generates about a hundred tokens per second. */

@@ -77,7 +77,10 @@ const finished = (reason: "stop" | "length" | "tool_calls" | "content_filter"): 
   kind: "finish",
   finish: { reason, stopSequence: null },
 });
-const usage = { promptTokens: 40, completionTokens: 12, cachedTokens: 30, cacheWriteTokens: 4, reasoningTokens: 5 };
+const usage = {
+  ...{ promptTokens: 40, completionTokens: 12, cachedTokens: 30, cacheWriteTokens: 4, reasoningTokens: 5 },
+  servedModel: "served-model",
+};
 
 interface Scene {
   readonly items: readonly ScriptedItem[];

@@ -3,15 +3,13 @@ import type { SseEvent } from "../../../src/dialects/dialect.ts";
 import { readAnswer } from "../../../src/dialects/openai/answer.ts";
 import { OpenAiStream } from "../../../src/dialects/openai/stream.ts";
 import { presets } from "../../../src/dialects/presets.ts";
-import type { Admission } from "../../../src/gateway/admission/limiter.ts";
-import { receiptOf } from "../../../src/gateway/settlement/receipt.ts";
-import type { CallRecord, AttemptRecord } from "../../../src/gateway/settlement/record.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { transcriptionUsage } from "../../../src/operations/transcription/transcription-usage.ts";
 import { nothingCounted, tokenUsage, type MeteredUsage } from "../../../src/operations/usage.ts";
 import { accessLine } from "../../../src/telemetry/access.ts";
 import type { PriceRates } from "../../../src/usage/price.ts";
 import type { Receipt } from "../../../src/usage/receipt.ts";
+import { invoice, recorded } from "../../support/invoice.ts";
 
 /** Billionths of a dollar for a million tokens: another rate for everything that is billed apart. */
 const dollar = 1_000_000_000;
@@ -273,51 +271,6 @@ function asStream(usage: object): MeteredUsage | null {
 function event(data: object): SseEvent {
   const text = JSON.stringify(data);
   return { name: "", data: text, frame: new TextEncoder().encode(`data: ${text}\n\n`) };
-}
-
-/** A call that was answered with this report. */
-function recorded(usage: MeteredUsage | null): CallRecord {
-  const tried: AttemptRecord = {
-    channel: "one",
-    provider: null,
-    model: "large",
-    startedMs: 0,
-    outcome: "answered",
-    failure: null,
-    tookMs: 20,
-    hedge: false,
-    sent: true,
-    expected: nothingCounted,
-    usage,
-    outputTokens: 5,
-  };
-  return {
-    id: "req",
-    keyId: "key",
-    operation: "chat",
-    model: "large",
-    stream: true,
-    bytesIn: 100,
-    startedMs: 0,
-    admission: null,
-    status: 200,
-    state: "complete",
-    failure: null,
-    attempts: [tried],
-    endedMs: 20,
-    firstContentMs: 10,
-    usage,
-    finish: "stop",
-    bytesOut: 500,
-    clampedTo: null,
-    skippedEvents: 0,
-    plan: null,
-  };
-}
-
-function invoice(usage: MeteredUsage | null, known: PriceRates): Receipt {
-  const admission = { id: "0199", startedMs: 1_700_000_000_000 } as Admission;
-  return receiptOf(recorded(usage), admission, () => known);
 }
 
 const answered = (receipt: Receipt): Partial<MeteredUsage> => receipt.attempts[0]!;

@@ -26,6 +26,19 @@ describe("among prices", () => {
     expect(input(makePriceBook([shipped, [price("l*", 9)]]), "small")).toBe(2);
   });
 
+  test("that of the model that served counts, unless an operator set one for the name that was asked for", () => {
+    const shipped = [price("large", 1), price("small", 2)];
+    const served = (book: PriceBook, model: string): number | undefined =>
+      priceOf(book, { provider: "acme", model: "large", served: model }, 1000)?.input;
+    expect(served(makePriceBook([shipped]), "small")).toBe(2);
+    expect(served(makePriceBook([shipped]), "unheard-of")).toBe(1);
+    expect(served(makePriceBook([[price("small", 2)]]), "small")).toBe(2);
+    expect(served(makePriceBook([shipped, [price("large", 9)]]), "small")).toBe(9);
+    expect(served(makePriceBook([shipped, [price("large", 9), price("small", 8)]]), "small")).toBe(8);
+    // A dated name is another name for the same model.
+    expect(served(makePriceBook([[...shipped, price("large-2026-01-31", 5)], [price("large", 9)]]), "large-2026-01-31")).toBe(9);
+  });
+
   test("a name goes before a pattern, and a longer pattern before a shorter one", () => {
     const book = makePriceBook([[price("*", 1), price("lar*", 3), price("l*", 2), price("large", 4)]]);
     expect([input(book, "large"), input(book, "larch"), input(book, "lily"), input(book, "small")]).toEqual([4, 3, 2, 1]);
