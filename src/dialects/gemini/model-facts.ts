@@ -26,11 +26,11 @@ export type ThinkingControl =
   /** A number of tokens. `least` is zero where it can be switched off. */
   | { readonly kind: "budget"; readonly least: number; readonly smallest: number; readonly most: number };
 
-export type ThinkingLevel = "minimal" | "low" | "medium" | "high";
+export type ThinkingLevel = "MINIMAL" | "LOW" | "MEDIUM" | "HIGH";
 
 const current: ModelFacts = {
   // The one that every model of this generation has.
-  thinking: { kind: "level", levels: ["low", "medium", "high"] },
+  thinking: { kind: "level", levels: ["LOW", "MEDIUM", "HIGH"] },
   callIds: true,
   signedCalls: true,
   resultMedia: true,
@@ -41,7 +41,7 @@ const current: ModelFacts = {
   systemInstruction: true,
 };
 
-const everyLevel: ThinkingControl = { kind: "level", levels: ["minimal", "low", "medium", "high"] };
+const everyLevel: ThinkingControl = { kind: "level", levels: ["MINIMAL", "LOW", "MEDIUM", "HIGH"] };
 
 const second: ModelFacts = {
   ...current,
@@ -60,7 +60,7 @@ const known: readonly (readonly [name: RegExp, facts: ModelFacts])[] = [
   [/^gemini-2\.5-pro/, { ...second, thinking: { kind: "budget", least: 128, smallest: 128, most: 32_768 } }],
   [/^gemini-2\.5-flash-lite/, { ...second, thinking: { kind: "budget", least: 0, smallest: 512, most: 24_576 } }],
   [/^gemini-2/, second],
-  [/^gemini-3-pro/, { ...current, thinking: { kind: "level", levels: ["low", "high"] } }],
+  [/^gemini-3-pro/, { ...current, thinking: { kind: "level", levels: ["LOW", "HIGH"] } }],
   [/^gemini-3(?:\.[1-6])?-flash/, { ...current, thinking: everyLevel }],
   [/^gemma-[123]/, { ...old, systemInstruction: false }],
   [/^gemma/, { ...second, thinking: { kind: "none" } }],
@@ -73,11 +73,12 @@ export function modelFacts(model: string): ModelFacts {
 
 /** The level for an effort: the same if the model has it, else the next one up, else the highest. */
 export function levelFor(effort: ReasoningEffort, levels: readonly ThinkingLevel[]): ThinkingLevel {
-  const wanted = order.indexOf(effort === "none" ? "minimal" : effort === "xhigh" || effort === "max" ? "high" : effort);
-  return levels.find((level) => order.indexOf(level) >= wanted) ?? levels.at(-1) ?? "high";
+  const known = effort === "none" ? "minimal" : effort === "xhigh" || effort === "max" ? "high" : effort;
+  const wanted = order.indexOf(known.toUpperCase() as Uppercase<typeof known>);
+  return levels.find((level) => order.indexOf(level) >= wanted) ?? levels.at(-1) ?? "HIGH";
 }
 
-const order: readonly ThinkingLevel[] = ["minimal", "low", "medium", "high"];
+const order: readonly ThinkingLevel[] = ["MINIMAL", "LOW", "MEDIUM", "HIGH"];
 
 /** The budget for an effort, as the provider itself reads it in its endpoint for the OpenAI API. */
 export function budgetFor(effort: ReasoningEffort, most: number): number {

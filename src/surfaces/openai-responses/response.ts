@@ -165,6 +165,7 @@ export function responseObject(context: AnswerContext, facts: ResponseFacts): It
     completed_at: status === "completed" ? nowSeconds : null,
     status,
     background: false,
+    access_programs: null,
     error: null,
     incomplete_details: incomplete === null ? null : { reason: incomplete },
     instructions: asked("instructions"),
@@ -210,7 +211,7 @@ export function responseUsage(usage: MeteredUsage): Item {
     input_tokens: input,
     input_tokens_details: {
       cached_tokens: usage.cachedTokens ?? 0,
-      ...(usage.cacheWriteTokens === undefined ? undefined : { cache_write_tokens: usage.cacheWriteTokens }),
+      cache_write_tokens: usage.cacheWriteTokens ?? 0,
     },
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: usage.reasoningTokens ?? 0 },

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { gemini } from "../../../src/dialects/gemini/gemini.ts";
-import { generateUrl } from "../../../src/dialects/gemini/generate-request.ts";
+import { gemini, generateUrl } from "../../../src/dialects/gemini/gemini.ts";
 import type { Conversation, ConversationTurn, Part, ReasoningRequest, Tool } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { askFor, bodyFor, encodedFor, encodedRequest, newest, text } from "../../support/gemini.ts";
@@ -397,13 +396,13 @@ describe("reasoning", () => {
   const asked = (change: Partial<ReasoningRequest>): ReasoningRequest => ({ effort: null, budgetTokens: null, summary: null, ...change });
 
   test.each([
-    [newest, asked({ effort: "none" }), { thinkingLevel: "low" }],
-    ["gemini-3-flash-preview", asked({ effort: "minimal" }), { thinkingLevel: "minimal", includeThoughts: true }],
-    ["gemini-3.7-flash", asked({ effort: "minimal" }), { thinkingLevel: "low", includeThoughts: true }],
-    ["gemini-3.1-pro-preview", asked({ effort: "none" }), { thinkingLevel: "low" }],
-    ["gemini-3-pro-preview", asked({ effort: "medium" }), { thinkingLevel: "high", includeThoughts: true }],
-    [newest, asked({ effort: "max", summary: "none" }), { thinkingLevel: "high" }],
-    [newest, asked({ budgetTokens: 10_000 }), { thinkingLevel: "medium", includeThoughts: true }],
+    [newest, asked({ effort: "none" }), { thinkingLevel: "LOW" }],
+    ["gemini-3-flash-preview", asked({ effort: "minimal" }), { thinkingLevel: "MINIMAL", includeThoughts: true }],
+    ["gemini-3.7-flash", asked({ effort: "minimal" }), { thinkingLevel: "LOW", includeThoughts: true }],
+    ["gemini-3.1-pro-preview", asked({ effort: "none" }), { thinkingLevel: "LOW" }],
+    ["gemini-3-pro-preview", asked({ effort: "medium" }), { thinkingLevel: "HIGH", includeThoughts: true }],
+    [newest, asked({ effort: "max", summary: "none" }), { thinkingLevel: "HIGH" }],
+    [newest, asked({ budgetTokens: 10_000 }), { thinkingLevel: "MEDIUM", includeThoughts: true }],
     [newest, asked({ summary: "auto" }), { includeThoughts: true }],
     [older, asked({ effort: "none" }), { thinkingBudget: 0 }],
     [older, asked({ effort: "low" }), { thinkingBudget: 1024, includeThoughts: true }],
