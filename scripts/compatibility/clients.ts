@@ -24,7 +24,18 @@ export interface SeenAnswer {
   readonly text: string;
   readonly calls: readonly { readonly id: string; readonly name: string; readonly arguments: unknown }[];
   readonly finish: Finish["reason"] | "unknown";
-  readonly usage: { readonly input: number; readonly cached: number; readonly output: number } | null;
+  readonly usage: ({ readonly input: number; readonly output: number } & UsageParts) | null;
+}
+
+/** The parts of usage that an API tells apart; one that it has no place for is absent. */
+export interface UsageParts {
+  readonly cached?: number;
+  readonly written?: number;
+  /** Of what was written to a cache, what is kept for an hour. */
+  readonly writtenHour?: number;
+  readonly reasoning?: number;
+  readonly audioInput?: number;
+  readonly audioOutput?: number;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -38,6 +49,8 @@ export interface TestClient {
   /** The events of a stream as the answer that they add up to; null where the stream did not say that it is complete. */
   joined(events: readonly Json[]): Json | null;
   seen(answer: Json): SeenAnswer;
+  /** The message of an error, in a body or in the last event of a stream; null where it is no error of this API. */
+  failed(error: Json): string | null;
 }
 
 const parameters = { type: "object", properties: { path: { type: "string" } }, required: ["path"] };
@@ -130,9 +143,16 @@ const chat: TestClient = {
         return { id: textOf(objectOf(call)["id"]), name: textOf(called["name"]), arguments: parsed(called["arguments"]) };
       }),
       finish: (choice["finish_reason"] as Finish["reason"] | undefined) ?? "unknown",
-      usage: figuresOf(usage["prompt_tokens"], objectOf(usage["prompt_tokens_details"])["cached_tokens"], usage["completion_tokens"]),
+      usage: figuresOf(usage["prompt_tokens"], usage["completion_tokens"], {
+        cached: objectOf(usage["prompt_tokens_details"])["cached_tokens"],
+        written: objectOf(usage["prompt_tokens_details"])["cache_write_tokens"],
+        reasoning: objectOf(usage["completion_tokens_details"])["reasoning_tokens"],
+        audioInput: objectOf(usage["prompt_tokens_details"])["audio_tokens"],
+        audioOutput: objectOf(usage["completion_tokens_details"])["audio_tokens"],
+      }),
     };
   },
+  failed: errorMessage,
 };
 
 const messages: TestClient = {
@@ -214,13 +234,18 @@ const messages: TestClient = {
       usage:
         typeof usage["input_tokens"] !== "number"
           ? null
-          : {
-              input: usage["input_tokens"] + cached + numberOf(usage["cache_creation_input_tokens"]),
+          : figuresOf(usage["input_tokens"] + cached + numberOf(usage["cache_creation_input_tokens"]), usage["output_tokens"], {
               cached,
-              output: numberOf(usage["output_tokens"]),
-            },
+              written: usage["cache_creation_input_tokens"],
+              // The last event of a stream has no place for it.
+              ...(usage["cache_creation"] == null
+                ? undefined
+                : { writtenHour: objectOf(usage["cache_creation"])["ephemeral_1h_input_tokens"] }),
+              reasoning: objectOf(usage["output_tokens_details"])["thinking_tokens"],
+            }),
     };
   },
+  failed: (error) => (error["type"] === "error" && objectOf(error["error"])["type"] !== undefined ? errorMessage(error) : null),
 };
 
 const stops: Readonly<Record<string, Finish["reason"]>> = {
@@ -240,7 +265,7 @@ const responses: TestClient = {
       { type: "function_call_output", call_id: "call_0", output: first },
       { type: "function_call_output", call_id: "call_1", output: words.otherResult },
     ];
-    const image = { type: "input_image", image_url: `data:image/png;base64,${png}` };
+    const image = { type: "input_image", image_url: `data:image/png;base64,${png}`, detail: "auto" };
     switch (kind) {
       case "text":
         return { ...base, instructions: words.system, input: words.user };
@@ -288,9 +313,14 @@ const responses: TestClient = {
       text: texts.map((part) => textOf(part["text"])).join(""),
       calls: calls.map((item) => ({ id: textOf(item["call_id"]), name: textOf(item["name"]), arguments: parsed(item["arguments"]) })),
       finish: ended ?? refused ?? (calls.length > 0 ? "tool_calls" : "stop"),
-      usage: figuresOf(usage["input_tokens"], objectOf(usage["input_tokens_details"])["cached_tokens"], usage["output_tokens"]),
+      usage: figuresOf(usage["input_tokens"], usage["output_tokens"], {
+        cached: objectOf(usage["input_tokens_details"])["cached_tokens"],
+        written: objectOf(usage["input_tokens_details"])["cache_write_tokens"],
+        reasoning: objectOf(usage["output_tokens_details"])["reasoning_tokens"],
+      }),
     };
   },
+  failed: (error) => errorMessage(error["type"] === "response.failed" ? objectOf(error["response"]) : error),
 };
 
 const gemini: TestClient = {
@@ -365,13 +395,15 @@ const gemini: TestClient = {
       text: parts.map((part) => (part["thought"] === true ? "" : textOf(part["text"]))).join(""),
       calls: calls.map((call, at) => ({ id: textOf(call["id"]) || `${at}`, name: textOf(call["name"]), arguments: call["args"] })),
       finish: finish === "stop" && calls.length > 0 ? "tool_calls" : finish,
-      usage: figuresOf(
-        usage["promptTokenCount"],
-        usage["cachedContentTokenCount"],
-        numberOf(usage["candidatesTokenCount"]) + numberOf(usage["thoughtsTokenCount"]),
-      ),
+      usage: figuresOf(usage["promptTokenCount"], numberOf(usage["candidatesTokenCount"]) + numberOf(usage["thoughtsTokenCount"]), {
+        cached: usage["cachedContentTokenCount"],
+        reasoning: usage["thoughtsTokenCount"],
+        audioInput: soundIn(usage["promptTokensDetails"]),
+        audioOutput: soundIn(usage["candidatesTokensDetails"]),
+      }),
     };
   },
+  failed: (error) => (typeof objectOf(error["error"])["status"] === "string" ? errorMessage(error) : null),
 };
 
 const finishes: Readonly<Record<string, Finish["reason"]>> = {
@@ -429,9 +461,21 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Null where the answer has no usage. */
-function figuresOf(input: unknown, cached: unknown, output: unknown): { input: number; cached: number; output: number } | null {
-  return typeof input === "number" ? { input, cached: numberOf(cached), output: numberOf(output) } : null;
+/** Null where the answer has no usage. A part that is not told is none of it. */
+function figuresOf(input: unknown, output: unknown, parts: { readonly [Part in keyof UsageParts]: unknown }): SeenAnswer["usage"] {
+  const counted = Object.fromEntries(Object.entries(parts).map(([part, count]) => [part, numberOf(count)]));
+  return typeof input === "number" ? { input, output: numberOf(output), ...counted } : null;
+}
+
+function soundIn(details: unknown): unknown {
+  return listOf(details)
+    .map(objectOf)
+    .find(({ modality }) => modality === "AUDIO")?.["tokenCount"];
+}
+
+function errorMessage(body: Json): string | null {
+  const { message } = objectOf(body["error"]);
+  return typeof message === "string" ? message : null;
 }
 
 function numberOf(value: unknown): number {

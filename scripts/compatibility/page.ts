@@ -5,7 +5,8 @@ import { dialects } from "../../src/dialects/index.ts";
 import type { Surface } from "../../src/operations/conversation/surface.ts";
 import { chatSurface, generateAnswers, messagesSurface, readGenerateRequest, responsesSurface } from "../../src/surfaces/index.ts";
 import type { SeenAnswer } from "./clients.ts";
-import { openUpstream, Pair, type CellOutcome } from "./pair.ts";
+import { openUpstream, Pair, type CellOutcome, type ChannelSettings } from "./pair.ts";
+import type { TrafficItem } from "./traffic.ts";
 
 /** One row of the table: a surface over a dialect. */
 export interface CompatibilityRow {
@@ -14,6 +15,8 @@ export interface CompatibilityRow {
   readonly cells: Readonly<Record<string, CellOutcome>>;
   /** Why cells are `lost`. */
   readonly trouble: readonly string[];
+  /** What was sent to the upstream and told to the client, for the types of the providers. */
+  readonly traffic: readonly TrafficItem[];
 }
 
 /** Its requests say in their path what those of others say in their body. */
@@ -35,16 +38,22 @@ export function fixtureFolder(dialect: Dialect): string {
 /** Plays every cell of every pair. */
 export async function compatibilityRows(): Promise<readonly CompatibilityRow[]> {
   const rows: CompatibilityRow[] = [];
-  for (const dialect of chatDialects) {
-    const folder = fixtureFolder(dialect);
-    if (!existsSync(folder)) throw new Error(`${dialect.name} has no fixtures: ${folder}`);
-    const upstream = await openUpstream(dialect, folder);
-    for (const surface of surfaces) {
-      const pair = new Pair(surface, upstream);
-      const cells: Record<string, CellOutcome> = {};
-      for (const [name, play] of Object.entries(columns)) cells[name] = await play(pair);
-      rows.push({ surface: surface.name, dialect: dialect.name, cells, trouble: pair.trouble });
-    }
+  for (const dialect of chatDialects) rows.push(...(await compatibilityRowsOf(dialect)));
+  return rows;
+}
+
+/** Plays every cell over one dialect. `settings` are those of another channel than that of its fixtures. */
+export async function compatibilityRowsOf(dialect: Dialect, settings?: ChannelSettings): Promise<readonly CompatibilityRow[]> {
+  const folder = fixtureFolder(dialect);
+  if (!existsSync(folder)) throw new Error(`${dialect.name} has no fixtures: ${folder}`);
+  const upstream = await openUpstream(dialect, folder, settings);
+  const rows: CompatibilityRow[] = [];
+  for (const surface of surfaces) {
+    const pair = new Pair(surface, upstream);
+    const cells: Record<string, CellOutcome> = {};
+    for (const [name, play] of Object.entries(columns)) cells[name] = await play(pair);
+    await pair.settings();
+    rows.push({ surface: surface.name, dialect: dialect.name, cells, trouble: pair.trouble, traffic: pair.traffic.items });
   }
   return rows;
 }
@@ -82,7 +91,7 @@ const columns: Readonly<Record<string, (pair: Pair) => Promise<CellOutcome> | Ce
     ),
   refusal: (pair) => pair.answer("refusal", "text", ({ finish }) => finish === "content_filter"),
   "length stop": (pair) => pair.answer("length", "text", says("ANSWER-TEXT", "length")),
-  usage: (pair) => pair.answer("usage", "text", ({ usage }) => usage?.input === 100 && usage.cached === 40 && usage.output === 30),
+  usage: (pair) => pair.usage(),
   errors: (pair) => pair.errors(),
   "cut at every event": async (pair) => both(await pair.cut("text", "text"), await pair.cut("tools", "tools")),
 };
@@ -129,4 +138,6 @@ clients speak; one column for each API of upstreams.
 
 *Reasoning, five turns*: in a loop with a tool, the upstream gets its own signed reasoning back in each turn, and each
 request begins with the bytes of the one before. *Cut at every event*: wherever the upstream's stream breaks off, the client
-gets an error, never an end.`;
+gets an error, never an end. *Usage*: each figure that both APIs have a place for (read from a cache, written to one for five
+minutes or an hour, reasoning, sound) is the upstream's. *Errors*: each refusal that the provider documents, with its wait, and its
+error inside of a stream, have their class, and the client reads them in its own API.`;

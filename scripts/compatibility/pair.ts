@@ -5,14 +5,28 @@ import { loadConfig } from "../../src/config/load.ts";
 import type { Dialect, EncodedRequest, StreamReader, Target } from "../../src/dialects/dialect.ts";
 import { sealFor } from "../../src/gateway/attempt/carried-parts.ts";
 import { Relay } from "../../src/gateway/attempt/relay.ts";
-import { errorEvent } from "../../src/http/errors.ts";
+import { errorEvent, errorResponse } from "../../src/http/errors.ts";
+import { ResponseHead } from "../../src/net/server/http-response.ts";
 import type { ChatRequest } from "../../src/operations/chat/chat-request.ts";
 import type { AnswerContext, Surface } from "../../src/operations/conversation/surface.ts";
 import type { Emission } from "../../src/operations/emission.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import { carriedKeyOf } from "../../src/store/secrets/encryption.ts";
 import { makeTextSeal } from "../../src/store/secrets/text-seal.ts";
-import { clients, listOf, objectOf, pdf, png, words, type RequestKind, type SeenAnswer, type TestClient } from "./clients.ts";
+import { settingsOf } from "./settings.ts";
+import { Traffic } from "./traffic.ts";
+import {
+  clients,
+  listOf,
+  objectOf,
+  pdf,
+  png,
+  words,
+  type RequestKind,
+  type SeenAnswer,
+  type TestClient,
+  type UsageParts,
+} from "./clients.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -24,8 +38,12 @@ export interface Upstream {
   readonly folder: string;
 }
 
-export async function openUpstream(dialect: Dialect, folder: string): Promise<Upstream> {
-  const { answersOf, ...settings } = JSON.parse(readFileSync(join(folder, "channel.json"), "utf8")) as Json;
+/** The settings of a channel in a configuration, without its name. */
+export type ChannelSettings = Json;
+
+export async function openUpstream(dialect: Dialect, folder: string, other?: ChannelSettings): Promise<Upstream> {
+  const { answersOf, ...own } = JSON.parse(readFileSync(join(folder, "channel.json"), "utf8")) as Json;
+  const settings = other ?? own;
   const text = JSON.stringify({ channels: [{ name: "a", ...settings }] });
   const loaded = await loadConfig({ path: null, text, env: {}, nofile: 20_000 });
   if (!loaded.ok) throw new Error(`${folder}/channel.json: ${loaded.problems[0]?.reason}`);
@@ -43,6 +61,7 @@ export class Pair {
   private readonly deployment: { readonly id: string; readonly channel: Channel; readonly model: string };
   private readonly client: TestClient;
   readonly trouble: string[] = [];
+  readonly traffic = new Traffic();
 
   constructor(
     readonly surface: Surface,
@@ -58,7 +77,7 @@ export class Pair {
     if (ask === null) return "none";
     const encoded = this.encode(ask);
     if (isFailure(encoded)) return encoded.kind === "unsupported" ? "refused" : this.lost(`${kind}: ${encoded.detail}`);
-    const body = await bodyOf(encoded);
+    const body = await this.bodyOf(encoded);
     const missing = marksOf[kind].filter((mark) => !body.includes(mark));
     if (missing.length > 0) {
       return (encoded.dropped ?? []).length > 0 ? "dropped" : this.lost(`${kind}: the upstream does not get ${missing.join(", ")}`);
@@ -82,6 +101,17 @@ export class Pair {
     return "yes";
   }
 
+  /** Every figure of the usage that both APIs have a place for is the upstream's. */
+  async usage(): Promise<CellOutcome> {
+    const parts = JSON.parse(readFileSync(this.file("usage-parts.json"), "utf8")) as UsageParts;
+    return this.answer("usage", "text", ({ usage }) => {
+      if (usage === null) return false;
+      const { input, output, ...seen } = usage;
+      const isTold = Object.entries(seen).every(([part, count]) => count === (parts[part as keyof UsageParts] ?? 0));
+      return input === 100 && output === 30 && isTold;
+    });
+  }
+
   /** Reasoning returns to the upstream for five turns, and what is sent begins as it did before. */
   async loop(name: string, marks: readonly string[]): Promise<CellOutcome> {
     if (!existsSync(this.file(`${name}.json`))) return "none";
@@ -91,7 +121,7 @@ export class Pair {
       for (let turn = 0; turn < 5; turn++) {
         const encoded = this.encode(ask);
         if (isFailure(encoded)) return this.lost(`turn ${turn}: ${encoded.detail}`);
-        const body = await bodyOf(encoded);
+        const body = await this.bodyOf(encoded);
         for (const mark of marks) {
           const count = body.split(mark).length - 1;
           if (count < turn) return this.lost(`turn ${turn}, streamed ${stream}: ${mark} came back ${count} times`);
@@ -129,22 +159,65 @@ export class Pair {
     return "yes";
   }
 
-  /** Each error that the provider documents has its class, and the client reads it in its own API. */
-  errors(): CellOutcome {
+  /** Each error that the provider documents has its class, before and in a stream, and the client reads it in its own API. */
+  async errors(): Promise<CellOutcome> {
     const file = this.file("errors.json");
     if (!existsSync(file)) return "none";
     const rows = JSON.parse(readFileSync(file, "utf8")) as readonly ErrorRow[];
-    const { chat } = this.upstream.dialect;
-    for (const { status, headers, body, kind } of rows) {
-      const header = (name: string): string | null => headers?.[name] ?? null;
-      const failure = chat!.explain({ status, header, body: typeof body === "string" ? body : JSON.stringify(body) });
-      if (failure.kind !== kind) return this.lost(`${status} ${kind} is read as ${failure.kind}`);
-      const told = this.surface.error({ status, type: "t", code: null, param: null, message: failure.publicMessage }, "req_1");
-      if (!new TextDecoder().decode(told).includes(JSON.stringify(failure.publicMessage))) return this.lost(`${kind} has no message`);
-      const event = new TextDecoder().decode(errorEvent(failure, "req_1", this.surface));
-      if (!event.includes("data: {")) return this.lost(`${kind} is no event`);
+    for (const row of rows) {
+      const failure = row.event === undefined ? this.refused(row) : await this.brokenOff(row);
+      if (typeof failure === "string") return this.lost(failure);
+      const { body } = errorResponse(failure, new ResponseHead("req_1"), failure.retryAfterMs, this.surface);
+      const told = JSON.parse(new TextDecoder().decode(body as Uint8Array)) as Json;
+      const events = eventsOf(new TextDecoder().decode(errorEvent(failure, "req_1", this.surface)));
+      this.traffic.add("error", told);
+      for (const event of events) this.traffic.add("errorEvent", event);
+      for (const one of [told, events.at(-1) ?? {}]) {
+        const message = this.client.failed(one);
+        if (message?.endsWith(failure.publicMessage) !== true) return this.lost(`${row.kind} is told as ${JSON.stringify(one)}`);
+      }
     }
     return rows.length === 0 ? "none" : "yes";
+  }
+
+  private refused({ status, headers, body, kind, retryAfterMs = null }: ErrorRow): Failure | string {
+    const header = (name: string): string | null => headers?.[name] ?? null;
+    const failure = this.upstream.dialect.chat!.explain({ status, header, body: typeof body === "string" ? body : JSON.stringify(body) });
+    if (failure.kind !== kind) return `${status} ${JSON.stringify(body)} is read as ${failure.kind}, not ${kind}`;
+    return failure.retryAfterMs === retryAfterMs ? failure : `${status} ${kind} is to be retried after ${failure.retryAfterMs} ms`;
+  }
+
+  /** An error inside of a stream: it keeps its class before the first output, and interrupts the answer after it. */
+  private async brokenOff({ event, kind }: ErrorRow): Promise<Failure | string> {
+    const text = this.chunks("text");
+    const broken = existsSync(this.file("text.base64")) ? new Uint8Array(Buffer.from(event!, "base64")) : new TextEncoder().encode(event);
+    for (const [before, expected] of [
+      [[], kind],
+      [text.slice(0, Math.ceil(text.length / 2)), "interrupted"],
+    ] as const) {
+      const encoded = this.encode({ ...this.client.ask("text"), stream: true, ...this.streamOptions() });
+      if (isFailure(encoded)) return encoded.detail;
+      const got = await this.streamed(encoded, [...before, broken]);
+      if (got === null || !isFailure(got)) return `an error of a stream after ${before.length} events is none`;
+      if (got.kind !== expected) return `an error of a stream after ${before.length} events is ${got.kind}`;
+      if (before.length > 0) return got;
+    }
+    return "a stream has no text to be broken off";
+  }
+
+  /** Sends requests with every setting that the client's API has. Those that the upstream cannot take at all are left out. */
+  async settings(): Promise<void> {
+    for (const settings of settingsOf[this.surface.name]) {
+      const encoded = this.encode({ ...this.client.ask("tools"), ...settings });
+      if (!isFailure(encoded)) await this.bodyOf(encoded);
+      else if (encoded.kind !== "unsupported") this.lost(`${JSON.stringify(settings)}: ${encoded.detail}`);
+    }
+  }
+
+  private async bodyOf(encoded: EncodedRequest): Promise<string> {
+    const body = await textOf(encoded.request.body);
+    this.traffic.add("request", JSON.parse(body));
+    return body;
   }
 
   private encode(ask: Json): EncodedRequest | Failure {
@@ -178,8 +251,11 @@ export class Pair {
     if (answer.kind !== "whole") throw new Error("a stream is expected");
     const read = answer.read(body, head("application/json"));
     if (isFailure(read)) return read;
-    const written = encoded.translated === true && read.answer !== undefined ? this.surface.whole(read.answer, this.context) : read.body;
-    return JSON.parse(new TextDecoder().decode(written)) as Json;
+    const translated = encoded.translated === true && read.answer !== undefined;
+    const written = translated ? this.surface.whole(read.answer, this.context) : read.body;
+    const told = JSON.parse(new TextDecoder().decode(written)) as Json;
+    if (translated) this.traffic.add("whole", told);
+    return told;
   }
 
   /** Null where the client is told of an interruption, or gets no end. */
@@ -204,7 +280,9 @@ export class Pair {
       if (isFailure(frames)) return frames;
       text += decoder.decode(frames, { stream: true });
     }
-    return this.client.joined(eventsOf(text));
+    const events = eventsOf(text);
+    if (translated) for (const event of events) this.traffic.add("event", event);
+    return this.client.joined(events);
   }
 
   private chunks(name: string): readonly Uint8Array[] {
@@ -233,11 +311,14 @@ export class Pair {
   }
 }
 
+/** A refusal, or an event of a stream that is an error. */
 interface ErrorRow {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: unknown;
+  readonly event?: string;
   readonly kind: string;
+  readonly retryAfterMs?: number | null;
 }
 
 /** What must be in the body that the upstream gets. */
@@ -262,7 +343,7 @@ function head(type: string): { readonly status: number; readonly header: (name: 
   return { status: 200, header: (name) => (name.toLowerCase() === "content-type" ? type : null) };
 }
 
-async function bodyOf({ request: { body } }: EncodedRequest): Promise<string> {
+async function textOf(body: EncodedRequest["request"]["body"]): Promise<string> {
   if (body === null) return "";
   if (body instanceof Uint8Array) return new TextDecoder().decode(body);
   let text = "";
