@@ -52,11 +52,18 @@ export const reasons: Readonly<Record<string, Readonly<Record<string, string>>>>
     "@langchain/core": "tests: asked for by the others",
     openai: "tests: the official client, which the loader uses",
   },
+  "test/types": {
+    "@aws-sdk/client-bedrock-runtime": "tests: types that requests to Converse must have; nothing of it runs",
+    "@google/genai": "tests: types that requests and answers in Gemini's API must have; nothing of it runs",
+    "@smithy/types": "tests: asked for by @aws-sdk/client-bedrock-runtime, and named by the test",
+    "cohere-ai": "tests: types that requests to Cohere must have; nothing of it runs",
+  },
 };
 
 /** Packages that would run something when they are installed, and why they need not: `.npmrc` and `allowScripts` keep them from it. */
 export const installScripts: Readonly<Record<string, string>> = {
   "@anthropic-ai/claude-code": "puts the binary of the platform's package in its own place; the tests start it by its `cli-wrapper.cjs`",
+  "@google/genai": "prints that it does nothing; only its types are read",
   bun: "puts the binary of the platform's package (`@oven/bun-*`) in its own place; `bin/bun` runs it where it lies",
   "onnxruntime-node": "downloads libraries for NVIDIA GPUs; what we use is in the package",
 };
@@ -92,6 +99,7 @@ export const licenceRemarks: Readonly<Record<string, string>> = {
   "@mediabunny/aac-encoder": "MPL: binds changes to its own files, and we change none",
   mediabunny: "MPL: binds changes to its own files, and we change none",
   "audio-file-decoder": "LGPL: a separate module, unchanged, that can be replaced",
+  "cohere-ai": "MIT, by its LICENSE file; its package.json does not say so",
   "fast-sha256": "Unlicense: dedicated to the public domain, and only tests use it",
   "codec-parser": "LGPL: a separate module, unchanged, that can be replaced",
 };
@@ -126,6 +134,7 @@ const titles: Readonly<Record<string, string>> = {
   test: "What `npm test`, `npm run typecheck`, `npm run lint` and `npm run format` install the first time",
   "test/agents": "What `npm run test:agents` installs, apart from the rest",
   "test/langchain": "What `npm run test:langchain` installs, apart from the rest",
+  "test/types": "What `npm run test:types` installs, apart from the rest",
 };
 
 function directSection(folder: string): string {

@@ -25,7 +25,7 @@ export interface LockedPackage {
 }
 
 /** The folders of this repository that have a lock. */
-export const lockedFolders = [".", "test", "test/agents", "test/langchain"] as const;
+export const lockedFolders = [".", "test", "test/agents", "test/langchain", "test/types"] as const;
 
 export function lockOf(folder: string): Lockfile {
   return JSON.parse(readFileSync(new URL(`../${folder}/package-lock.json`, import.meta.url), "utf8")) as Lockfile;

@@ -8,7 +8,7 @@ import { billOfMaterials } from "../../scripts/sbom.ts";
 
 const root = join(import.meta.dir, "../..");
 /** Everything with a package.json of its own. */
-const folders = [".", ...(manifestOf(".").workspaces ?? []), "test", "test/agents", "test/langchain"];
+const folders = [".", ...(manifestOf(".").workspaces ?? []), "test", "test/agents", "test/langchain", "test/types"];
 const locked = lockedFolders.flatMap((folder) => foreignPackages(lockOf(folder)));
 
 describe("every package that we ask for", () => {
@@ -54,7 +54,7 @@ describe("every package that comes with them", () => {
     // What older versions of npm obey, and newer ones.
     expect(readFileSync(join(root, ".npmrc"), "utf8")).toMatch(/^ignore-scripts=true$/m);
     expect(manifestOf(".").allowScripts).toEqual(Object.fromEntries(Object.keys(installScripts).map((name) => [name, false])));
-    for (const file of ["bin/test-packages", "bin/test-agents", "bin/test-langchain", "test/support/servers/obtain.ts"]) {
+    for (const file of ["bin/test-packages", "bin/test-agents", "bin/test-langchain", "bin/test-types", "test/support/servers/obtain.ts"]) {
       expect(readFileSync(join(root, file), "utf8")).toContain("--ignore-scripts");
     }
   });
