@@ -298,7 +298,7 @@ describe("a channel that speaks the Gemini API itself", () => {
         systemInstruction: { parts: [{ text: "Be brief." }] },
         contents: [{ role: "user", parts: [{ text: "How is the weather?" }] }],
         tools: [{ functionDeclarations: [{ name: "weather" }] }],
-        generationConfig: { thinkingConfig: { thinkingLevel: "low", includeThoughts: true } },
+        generationConfig: { thinkingConfig: { thinkingLevel: "LOW", includeThoughts: true } },
       });
       const [call] = called.message.tool_calls ?? [];
       expect(call).toMatchObject({ id: "f1", function: { name: "weather", arguments: '{"town":"Oslo"}' } });
