@@ -131,6 +131,8 @@ export const strictQuirks: Quirks = {
 export const responsesOnly = /^(?:gpt-5(?:\.\d+)?-(?:codex|pro)|codex-|o\d-pro|o\d(?:-mini)?-deep-research|computer-use)/;
 /** those that refuse tools together with reasoning in chat completions, which are all after GPT-5.2, */
 export const splitsReasoning = /^gpt-(?:5\.(?:[3-9]|\d\d)|[6-9]|1\d)(?:[.-]|$)/;
+/** those whose reasoning is open: they show all of it, encrypt nothing, and take it back as text, */
+export const openReasoning = /^gpt-oss/;
 /** and those that do not reason, and refuse to be asked for encrypted reasoning. */
 export const withoutReasoning = /^(?:gpt-[34]|chatgpt-|gpt-\d+(?:\.\d+)?-chat)/;
 

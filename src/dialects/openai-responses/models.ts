@@ -1,7 +1,7 @@
 import type { Channel } from "../../channels/channel.ts";
 import { matchesPattern } from "../../keys/allow.ts";
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
-import { responsesOnly, splitsReasoning, withoutReasoning } from "../presets.ts";
+import { openReasoning, responsesOnly, splitsReasoning, withoutReasoning } from "../presets.ts";
 
 /** What the encrypted reasoning of this API is marked with. It is the same wherever the API is spoken. */
 export const ownValues = "openai-responses";
@@ -34,6 +34,11 @@ function hasTools({ members }: Pick<ChatRequest, "members">): boolean {
 /** Whether the model reasons, and encrypts its reasoning when it is asked to. The others refuse to be asked. */
 export function encryptsReasoning(model: string): boolean {
   return !withoutReasoning.test(bareName(model));
+}
+
+/** Whether the model takes its reasoning back as it showed it. */
+export function takesReasoningText(model: string): boolean {
+  return openReasoning.test(bareName(model));
 }
 
 /** Resellers put the provider in front of the name. */

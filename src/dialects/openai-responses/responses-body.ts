@@ -15,7 +15,7 @@ import type {
 } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
-import { encryptsReasoning, ownValues } from "./models.ts";
+import { encryptsReasoning, ownValues, takesReasoningText } from "./models.ts";
 
 export interface ResponsesBody {
   readonly body: Uint8Array;
@@ -36,7 +36,7 @@ export function encodeResponsesBody(conversation: Conversation, { model, maxOutp
   const unreadable = unreadableIn(conversation);
   if (unreadable !== null) return unreadable;
   const dropped = new Set(conversation.uncarried);
-  const items = new ItemWriter(dropped);
+  const items = new ItemWriter(dropped, takesReasoningText(model));
   for (const turn of conversation.turns) items.turn(turn);
   const { sampling, tools, toolChoice, parallelToolCalls, outputFormat, verbosity } = conversation;
   for (const [name, value] of lostSampling(conversation)) if (value) dropped.add(name);
@@ -93,7 +93,10 @@ class ItemWriter {
   /** The calls of custom tools: their results are items of another type. */
   private readonly customCalls = new Set<string>();
 
-  constructor(private readonly dropped: Set<string>) {}
+  constructor(
+    private readonly dropped: Set<string>,
+    private readonly takesText: boolean,
+  ) {}
 
   turn({ role, parts }: ConversationTurn): void {
     switch (role) {
@@ -136,8 +139,13 @@ class ItemWriter {
     endWords();
   }
 
-  /** Only what this API has encrypted itself is sent back: it takes no other reasoning. */
-  private thought({ text, signature }: ReasoningPart): void {
+  /** Only what this API has encrypted itself is sent back: it takes no other reasoning, unless the model's is open. */
+  private thought({ text, summary: isSummary, signature }: ReasoningPart): void {
+    if (this.takesText && signature === null && isSummary !== true && text !== "") {
+      // Servers of such models want an id, which stays the same from turn to turn.
+      const id = `rs_${this.items.length}`;
+      return void this.items.push({ type: "reasoning", id, summary: [], content: [{ type: "reasoning_text", text }] });
+    }
     if (signature?.dialect !== ownValues) return;
     const summary = text === "" ? [] : [{ type: "summary_text", text }];
     this.items.push({ type: "reasoning", summary, encrypted_content: signature.data });

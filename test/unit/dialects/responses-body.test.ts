@@ -156,6 +156,19 @@ describe("a conversation becomes a request to the Responses API", () => {
     ]);
   });
 
+  test("with reasoning as text for a model that shows all of its own, and for no other", () => {
+    const parts: readonly Part[] = [
+      { kind: "reasoning", text: "Hm.", signature: null },
+      { kind: "reasoning", text: "in short", summary: true, signature: null },
+      { kind: "text", text: "Hello." },
+    ];
+    const inputFor = (model: string): unknown => encoded({ turns: [{ role: "assistant", parts }] }, model).body.input;
+    const said = { type: "message", role: "assistant", content: [{ type: "output_text", text: "Hello.", annotations: [] }] };
+    const thought = { type: "reasoning", id: "rs_0", summary: [], content: [{ type: "reasoning_text", text: "Hm." }] };
+    expect(inputFor("openai/gpt-oss-120b")).toEqual([thought, said]);
+    expect(inputFor("gpt-5.4")).toEqual([said]);
+  });
+
   test("with its own encrypted reasoning as it came, and no other", () => {
     const thought = (dialect: string, data: string, words = ""): Part => ({ kind: "reasoning", text: words, signature: { dialect, data } });
     expect(
