@@ -311,7 +311,11 @@ export const fileSchema = z.strictObject({
       deadlines: group(
         {
           stream: defaulted(duration(), "120s", "Over all attempts, until a stream's first content."),
-          whole: defaulted(duration(), "600s", "Over all attempts, for an answer that is not streamed."),
+          whole: defaulted(
+            duration(),
+            "600s",
+            "Over all attempts, for an answer that is not streamed. A client that states a shorter time in `x-stainless-timeout`, as the official ones do, gets an error within that.",
+          ),
         },
         "How long a client may wait, over all attempts.",
       ),

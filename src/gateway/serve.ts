@@ -54,7 +54,7 @@ class CallExecution implements HedgeTrigger {
   ) {
     const { routing } = call.snapshot;
     const soon = call.facts.stream && operationSpecs[call.ask.operation].startsEarly;
-    this.deadlineMs = soon ? routing.streamDeadlineMs : routing.wholeDeadlineMs;
+    this.deadlineMs = soon ? routing.streamDeadlineMs : Math.min(routing.wholeDeadlineMs, clientPatienceMs(call));
   }
 
   async run(): Promise<CallResult> {
@@ -521,6 +521,18 @@ class CallExecution implements HedgeTrigger {
     return this.deadlineMs - (nowMs - this.call.facts.startedMs);
   }
 }
+
+/**
+ * How long the client will wait, as the official clients state in seconds: to the first byte, which of an answer that is not streamed comes
+ * with the last. Who asks for a stream gets bytes earlier, whatever they are. A moment less, so that the answer to a failure is in time.
+ */
+function clientPatienceMs({ headers }: Call): number {
+  const stated = headers.header("x-stainless-timeout") ?? headers.header("x-stainless-read-timeout");
+  const seconds = stated !== null && /^\d{1,6}(?:\.\d{1,6})?$/.test(stated) ? Number(stated) : 0;
+  return seconds > 0 ? Math.max(seconds * 1000 - patienceMarginMs, seconds * 900) : Infinity;
+}
+
+const patienceMarginMs = 1_000;
 
 interface Winner {
   readonly attempt: Attempt;

@@ -487,3 +487,13 @@ describe("thoughts whose signature the upstream refuses", () => {
     expect([first?.includes('"sig"'), second?.includes('"sig"'), second?.includes("Hello.")]).toEqual([true, false, true]);
   });
 });
+
+test("a client that says how long it waits gets an error in time, if the answer is not streamed", async () => {
+  const { promise: never, resolve } = Promise.withResolvers<Response>();
+  upstream.next(() => never);
+  const body = JSON.stringify({ model: "asked", max_tokens: 5, messages: [{ role: "user", content: "hi" }] });
+  const { status } = await post("/v1/messages", body, { "x-stainless-timeout": "1" });
+  resolve(new Response());
+  expect(status).toBe(504);
+  expect(upstream.requests).toHaveLength(1);
+});
