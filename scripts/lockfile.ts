@@ -12,8 +12,6 @@ export interface LockedPackage {
   readonly integrity?: string;
   readonly license?: string;
   readonly hasInstallScript?: boolean;
-  /** Of another workspace. */
-  readonly link?: boolean;
   readonly resolved?: string;
   readonly dev?: boolean;
   readonly optional?: boolean;
@@ -31,9 +29,9 @@ export function lockOf(folder: string): Lockfile {
   return JSON.parse(readFileSync(new URL(`../${folder}/package-lock.json`, import.meta.url), "utf8")) as Lockfile;
 }
 
-/** The packages of others in a lock, by where they are put: our own workspaces are not among them. */
+/** The packages of others in a lock, by where they are put. */
 export function foreignPackages({ packages }: Lockfile): readonly (readonly [path: string, entry: LockedPackage])[] {
-  return Object.entries(packages).filter(([path, { link }]) => path.includes("node_modules/") && link !== true);
+  return Object.entries(packages).filter(([path]) => path.includes("node_modules/"));
 }
 
 export function nameOf(path: string, { name }: LockedPackage): string {
@@ -44,10 +42,7 @@ export function nameOf(path: string, { name }: LockedPackage): string {
 export function resolvedIn(lock: Lockfile, from: string, wanted: string): string | null {
   for (let at = from; ; at = at.slice(0, Math.max(0, at.lastIndexOf("node_modules/") - 1))) {
     const path = `${at === "" ? "" : `${at}/`}node_modules/${wanted}`;
-    const entry = lock.packages[path];
-    if (entry !== undefined) return entry.link === true ? (entry.resolved ?? path) : path;
+    if (lock.packages[path] !== undefined) return path;
     if (at === "") return null;
-    // A workspace lies in no folder of packages; what it asks for is at the top.
-    if (!at.includes("node_modules/")) at = "";
   }
 }

@@ -10,14 +10,12 @@ export function billOfMaterials(lock: Lockfile = lockOf(".")): Bill {
   const { name, version, license } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as Own;
   const all = foreignPackages(lock);
   const refs = new Map(all.map(([path, entry]) => [path, refOf(path, entry)]));
-  const workspaces = Object.keys(lock.packages).filter((path) => path !== "" && !path.includes("node_modules/"));
   const dependsOn = (path: string): readonly string[] =>
     [...new Set(wantedBy(lock, path).flatMap((one) => refs.get(one) ?? []))].toSorted();
   const components = new Map(all.map(([path, entry]) => [refOf(path, entry), componentOf(path, entry)]));
   const own = `pkg:npm/${name}@${version}`;
   const edges = new Map<string, readonly string[]>();
-  // What a workspace asks for comes with the whole.
-  edges.set(own, [...new Set(["", ...workspaces].flatMap(dependsOn))].toSorted());
+  edges.set(own, dependsOn(""));
   for (const [path] of all)
     edges.set(refs.get(path)!, [...new Set([...(edges.get(refs.get(path)!) ?? []), ...dependsOn(path)])].toSorted());
   return {

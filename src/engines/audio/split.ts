@@ -33,7 +33,7 @@ export function makeSplitAudio(options: SplitOptions = {}): StoppableSplitAudio 
   let isStopped = false;
   const splitAudio: SplitAudio = (recording, secondsMax) => {
     if (isStopped) return alwaysFails({ kind: "failed", failure: failure("shutting_down", "no recording is cut any more") });
-    if (!existsSync(path)) return alwaysFails({ kind: "absent", missing: "the package @sluice/embedded" });
+    if (!existsSync(path)) return alwaysFails({ kind: "absent", missing: "the program that cuts recordings" });
     const permit = semaphore.acquire();
     if (permit === null) return alwaysFails({ kind: "failed", failure: failure("saturated", "too many recordings wait to be cut") });
     const command = [process.execPath, path, "--seconds", String(secondsMax)];
@@ -221,7 +221,7 @@ async function readMessage(output: ByteReader): Promise<SplitMessage | null> {
 }
 
 function splitFailureOf({ reason, message }: FailedMessage): SplitFailure {
-  if (reason === "absent") return { kind: "absent", missing: "a codec of the package @sluice/embedded" };
+  if (reason === "absent") return { kind: "absent", missing: "a codec" };
   if (reason === "broken") return { kind: "failed", failure: failure("internal", `the process that cuts recordings failed: ${message}`) };
   return { kind: "failed", failure: undecodable(message) };
 }

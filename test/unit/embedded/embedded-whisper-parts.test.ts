@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { Tensor } from "onnxruntime-node";
+import { floats } from "../../../packages/embedded/src/onnx/tensor.ts";
 import { decode } from "../../../packages/embedded/src/transcription/decode.ts";
 import { languageCode, languages } from "../../../packages/embedded/src/transcription/languages.ts";
 import { hopSamples, mel, melBins, windowFrames, nextAudible } from "../../../packages/embedded/src/transcription/mel.ts";
@@ -263,7 +263,7 @@ describe("decoding a window", () => {
   const { firstTimestamp, endOfText, startOfTranscript, tasks } = vocabulary;
   const prompt = [startOfTranscript, vocabulary.languages.get("en")!, tasks.transcribe];
   const [word] = vocabulary.tokens(" la");
-  const encoded = new Tensor("float32", new Float32Array(1), [1]);
+  const encoded = floats(new Float32Array(1), [1]);
 
   /** A model that says the same word for ever unless chance makes it stop. */
   function stuck(proceed: () => void) {

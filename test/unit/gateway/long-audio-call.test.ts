@@ -179,8 +179,8 @@ describe("the refusal of what is too large stands, and says why,", () => {
   test.each([
     [
       "where no codec is installed",
-      [{ kind: "absent", missing: "the package @sluice/embedded" }] as const,
-      "the package @sluice/embedded is not installed",
+      [{ kind: "absent", missing: "the program that cuts recordings" }] as const,
+      "the program that cuts recordings is not installed",
     ],
     ["where nothing can cut", null, "cannot cut"],
   ])("%s", async (_, cuts, why) => {

@@ -26,12 +26,12 @@ export interface Checkpoint {
 }
 
 const headBytes = 7 * 4;
+/** So many numbers of a matrix share a scale. */
+export const groupValues = 96;
 
-/**
- * Reads a checkpoint in the first format of llama2.c: seven integers, then the weights. The matrices are views of `bytes`, not copies.
- * Only models with shared embeddings and without grouped-query attention are supported.
- */
-export function readCheckpoint(bytes: Uint8Array<ArrayBuffer>): Checkpoint {
+/** The seven integers at the beginning of a checkpoint of llama2.c. */
+export function readShape(bytes: Uint8Array<ArrayBuffer>): Shape {
+  if (bytes.byteLength < headBytes) throw new Error("the checkpoint is shorter than its head");
   const head = new DataView(bytes.buffer, bytes.byteOffset, headBytes);
   const integer = (index: number): number => head.getInt32(index * 4, true);
   const [width, hidden, layers, heads, keyHeads, vocabulary, context] = [0, 1, 2, 3, 4, 5, 6].map(integer) as [
@@ -48,27 +48,57 @@ export function readCheckpoint(bytes: Uint8Array<ArrayBuffer>): Checkpoint {
   if (keyHeads !== heads || width % heads !== 0) throw new Error("the checkpoint shares keys between heads, which is not supported");
   // The transformer processes four rows at once.
   if ([width, hidden, vocabulary].some((rows) => rows % 4 !== 0)) throw new Error("the checkpoint's rows cannot be taken by four");
+  if (width % groupValues !== 0 || hidden % groupValues !== 0) throw new Error("the checkpoint's rows cannot be taken by groups");
+  return shape;
+}
 
+/**
+ * Reads a checkpoint as scripts/story-weights.ts writes it: the head and the order of llama2.c's first format, but matrices in groups of a
+ * scale and signed bytes. Returns the bytes behind it as well. Only models with shared embeddings and without grouped-query attention are
+ * supported.
+ */
+export function readCheckpoint(bytes: Uint8Array<ArrayBuffer>): {
+  readonly checkpoint: Checkpoint;
+  readonly rest: Uint8Array<ArrayBuffer>;
+} {
+  const shape = readShape(bytes);
+  const { width, hidden, layers, vocabulary } = shape;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let offset = headBytes;
+  const advance = (length: number): number => {
+    const from = offset;
+    offset += length;
+    if (offset > bytes.byteLength) throw new Error("the checkpoint is shorter than its head says");
+    return from;
+  };
   const take = (length: number): Float32Array => {
-    if (offset + length * 4 > bytes.byteLength) throw new Error("the checkpoint is shorter than its head says");
-    const view = new Float32Array(bytes.buffer, bytes.byteOffset + offset, length);
-    offset += length * 4;
-    return view;
+    const from = advance(length * 4);
+    return Float32Array.from({ length }, (_, index) => view.getFloat32(from + index * 4, true));
+  };
+  const takeMatrix = (length: number): Float32Array => {
+    const groups = length / groupValues;
+    let from = advance(groups * (4 + groupValues));
+    const values = new Float32Array(length);
+    for (let at = 0; at < length; at += groupValues, from += 4 + groupValues) {
+      const scale = view.getFloat32(from, true);
+      for (let index = 0; index < groupValues; index++) values[at + index] = scale * view.getInt8(from + 4 + index);
+    }
+    return values;
   };
   // In the order of the file.
-  return {
+  const checkpoint = {
     shape,
-    embedding: take(vocabulary * width),
+    embedding: takeMatrix(vocabulary * width),
     attentionNorm: take(layers * width),
-    query: take(layers * width * width),
-    key: take(layers * width * width),
-    value: take(layers * width * width),
-    output: take(layers * width * width),
+    query: takeMatrix(layers * width * width),
+    key: takeMatrix(layers * width * width),
+    value: takeMatrix(layers * width * width),
+    output: takeMatrix(layers * width * width),
     feedNorm: take(layers * width),
-    gate: take(layers * hidden * width),
-    down: take(layers * width * hidden),
-    up: take(layers * hidden * width),
+    gate: takeMatrix(layers * hidden * width),
+    down: takeMatrix(layers * width * hidden),
+    up: takeMatrix(layers * hidden * width),
     finalNorm: take(width),
   };
+  return { checkpoint, rest: bytes.subarray(offset) };
 }

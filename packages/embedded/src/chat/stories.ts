@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { storiesFile } from "../catalog.ts";
 import { readCheckpoint } from "./checkpoint.ts";
 import { chooseToken, seededDice, type Sampling } from "./choose-token.ts";
 import { stopStringFilter } from "./stop-strings.ts";
@@ -30,14 +31,10 @@ export interface GeneratedPart {
   readonly finish: "stop" | "length" | null;
 }
 
-/** Where the checkpoint ends and the vocabulary begins in the package's file. */
-const checkpointBytes = 60_816_028;
-
-/** Loads the weights from the package's folder. */
+/** Loads the weights and the vocabulary, which follows them. */
 export async function loadStories(directory: string): Promise<StoryModel> {
-  const bytes = new Uint8Array(await Bun.file(join(directory, "dist/llama2.data")).arrayBuffer());
-  const checkpoint = readCheckpoint(bytes.subarray(0, checkpointBytes));
-  const tokenizer = readTokenizer(bytes.subarray(checkpointBytes), checkpoint.shape.vocabulary);
+  const { checkpoint, rest } = readCheckpoint(new Uint8Array(await Bun.file(join(directory, storiesFile)).arrayBuffer()));
+  const tokenizer = readTokenizer(rest, checkpoint.shape.vocabulary);
   const contextMax = checkpoint.shape.context;
 
   async function* generate(prompt: readonly number[], options: GenerationOptions): AsyncGenerator<GeneratedPart, void> {

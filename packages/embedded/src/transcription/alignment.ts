@@ -1,4 +1,4 @@
-import type { Tensor } from "onnxruntime-node";
+import { floatsOf, type Tensor } from "../onnx/tensor.ts";
 import { framesPerSecond } from "./mel.ts";
 import type { Network } from "./network.ts";
 import type { Vocabulary } from "./vocabulary.ts";
@@ -31,7 +31,7 @@ export async function tokenTimes(
 
 /** The attention of one head, as tokens by positions: normalised over the tokens, and median-filtered. */
 function look(attention: Tensor, head: number, tokens: number, positions: number): Float64Array {
-  const weights = attention.data as Float32Array;
+  const weights = floatsOf(attention);
   const width = attention.dims[3]!;
   const shares = new Float64Array(tokens * positions);
   for (let token = 0; token < tokens; token++) {

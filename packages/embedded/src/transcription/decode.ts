@@ -1,5 +1,5 @@
 import { deflateSync } from "node:zlib";
-import type { Tensor } from "onnxruntime-node";
+import type { Tensor } from "../onnx/tensor.ts";
 import type { CacheBuffers, Network, PromptResult } from "./network.ts";
 import { logSum, maximum, suppressTokens } from "./rules.ts";
 import type { Vocabulary } from "./vocabulary.ts";

@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join, dirname } from "node:path";
-import { InferenceSession, Tensor } from "onnxruntime-node";
+import { openOnnxSession, type OnnxOptions } from "../onnx/session.ts";
+import { floats, floatsOf, integers, truth, type Tensor } from "../onnx/tensor.ts";
 import { melBins, windowFrames } from "./mel.ts";
 import { createRequire } from "node:module";
 
@@ -19,7 +20,7 @@ export interface Network {
   /** The cross-attention of the given layers: tensors of [1, heads, tokens, 1500]. */
   attend(encoded: Tensor, tokens: readonly number[], layers: readonly number[]): Promise<ReadonlyMap<number, Tensor>>;
   buffers(): CacheBuffers;
-  close(): Promise<void>;
+  close(): void;
 }
 
 export interface PromptResult {
@@ -41,7 +42,7 @@ export interface KeyValueCache {
  */
 export interface CacheBuffers {
   readonly sides: readonly [ReadonlyMap<string, Float32Array>, ReadonlyMap<string, Float32Array>];
-  readonly scores: Tensor;
+  readonly scores: Tensor & { readonly type: "float32" };
 }
 
 interface ModelFile {
@@ -54,21 +55,21 @@ interface ModelFile {
 
 export async function loadNetwork(directory: string, threads: number): Promise<Network> {
   const model = JSON.parse(await readFile(join(directory, "config.json"), "utf8")) as ModelFile;
-  const encoder = await InferenceSession.create(join(directory, encoderFile), sessionOptions(threads, {}));
-  const decoder = await InferenceSession.create(join(directory, decoderFile), sessionOptions(threads, decoderSettings));
+  const encoder = await openOnnxSession(join(directory, encoderFile), sessionOptions(threads, {}));
+  const decoder = await openOnnxSession(join(directory, decoderFile), sessionOptions(threads, decoderSettings));
   const heads = model.decoder_attention_heads;
   const width = model.d_model / heads;
   const layers = Array.from({ length: model.decoder_layers }, (_, layer) => layer);
   const textKeys = layers.flatMap((layer) => [`${layer}.decoder.key`, `${layer}.decoder.value`]);
   const soundKeys = layers.flatMap((layer) => [`${layer}.encoder.key`, `${layer}.encoder.value`]);
-  const yes = new Tensor("bool", [true], [1]);
-  const no = new Tensor("bool", [false], [1]);
-  const nothing = new Tensor("float32", new Float32Array(0), [1, heads, 0, width]);
+  const yes = truth(true);
+  const no = truth(false);
+  const nothing = floats(new Float32Array(0), [1, heads, 0, width]);
   const noMemory = Object.fromEntries([...textKeys, ...soundKeys].map((key) => [past(key), nothing]));
 
   async function encode(features: Float32Array): Promise<Tensor> {
-    const input = new Tensor("float32", features, [1, melBins, windowFrames]);
-    return output(await encoder.run({ input_features: input }, ["last_hidden_state"]), "last_hidden_state");
+    const input = floats(features, [1, melBins, windowFrames]);
+    return (await encoder.run({ input_features: input }, { last_hidden_state: null }))("last_hidden_state");
   }
 
   function freshly(encoded: Tensor, tokens: readonly number[]): Record<string, Tensor> {
@@ -76,10 +77,10 @@ export async function loadNetwork(directory: string, threads: number): Promise<N
   }
 
   async function read(encoded: Tensor, tokens: readonly number[]): Promise<PromptResult> {
-    const outputs = await decoder.run(freshly(encoded, tokens), ["logits", ...[...textKeys, ...soundKeys].map(present)]);
-    const scores = output(outputs, "logits").data as Float32Array;
+    const outputs = await decoder.run(freshly(encoded, tokens), fresh(["logits", ...[...textKeys, ...soundKeys].map(present)]));
+    const scores = floatsOf(outputs("logits"));
     const kept = (keys: readonly string[]): Record<string, Tensor> =>
-      Object.fromEntries(keys.map((key) => [past(key), output(outputs, present(key))]));
+      Object.fromEntries(keys.map((key) => [past(key), outputs(present(key))]));
     return {
       scores: (position) => scores.subarray(position * model.vocab_size, (position + 1) * model.vocab_size),
       cache: { length: tokens.length, text: kept(textKeys), sound: kept(soundKeys) },
@@ -90,33 +91,33 @@ export async function loadNetwork(directory: string, threads: number): Promise<N
     const length = cache.length + 1;
     const side = buffers.sides[length % 2]!;
     const text = Object.fromEntries(
-      textKeys.map((key) => [key, new Tensor("float32", side.get(key)!.subarray(0, heads * length * width), [1, heads, length, width])]),
+      textKeys.map((key) => [key, floats(side.get(key)!.subarray(0, heads * length * width), [1, heads, length, width])]),
     );
     await decoder.run(
       { ...cache.text, ...cache.sound, input_ids: ids([token]), encoder_hidden_states: encoded, use_cache_branch: yes },
       { logits: buffers.scores, ...Object.fromEntries(textKeys.map((key) => [present(key), text[key]!])) },
     );
     return {
-      scores: buffers.scores.data as Float32Array,
+      scores: buffers.scores.data,
       cache: { length, text: Object.fromEntries(textKeys.map((key) => [past(key), text[key]!])), sound: cache.sound },
     };
   }
 
   async function attend(encoded: Tensor, tokens: readonly number[], layers: readonly number[]): Promise<ReadonlyMap<number, Tensor>> {
     const name = (layer: number): string => `cross_attentions.${layer}`;
-    const outputs = await decoder.run(freshly(encoded, tokens), layers.map(name));
-    return new Map(layers.map((layer) => [layer, output(outputs, name(layer))]));
+    const outputs = await decoder.run(freshly(encoded, tokens), fresh(layers.map(name)));
+    return new Map(layers.map((layer) => [layer, outputs(name(layer))]));
   }
 
   function buffers(): CacheBuffers {
     const side = (): ReadonlyMap<string, Float32Array> =>
       new Map(textKeys.map((key) => [key, new Float32Array(heads * model.max_target_positions * width)]));
-    return { sides: [side(), side()], scores: new Tensor("float32", new Float32Array(model.vocab_size), [1, 1, model.vocab_size]) };
+    return { sides: [side(), side()], scores: floats(new Float32Array(model.vocab_size), [1, 1, model.vocab_size]) };
   }
 
-  async function close(): Promise<void> {
-    await encoder.release();
-    await decoder.release();
+  function close(): void {
+    encoder.close();
+    decoder.close();
   }
 
   return { encode, read, step, attend, buffers, close };
@@ -127,13 +128,8 @@ export async function loadNetwork(directory: string, threads: number): Promise<N
  * fifth in time. So both models run without it. Waiting threads sleep instead of spinning, because they share the machine with the
  * gateway.
  */
-function sessionOptions(threads: number, settings: Readonly<Record<string, string>>): InferenceSession.SessionOptions {
-  return {
-    intraOpNumThreads: threads,
-    interOpNumThreads: 1,
-    enableCpuMemArena: false,
-    extra: { session: { ...settings, "intra_op.allow_spinning": "0" } },
-  };
+function sessionOptions(threads: number, settings: Readonly<Record<string, string>>): OnnxOptions {
+  return { threads, arena: false, memoryPattern: true, settings: { ...settings, "session.intra_op.allow_spinning": "0" } };
 }
 
 /**
@@ -141,19 +137,18 @@ function sessionOptions(threads: number, settings: Readonly<Record<string, strin
  * everything else. With this option they are converted once, when the model is loaded. Prepacking them would need another copy and
  * gains nothing for a single row.
  */
-const decoderSettings = { disable_quant_qdq: "1", disable_prepacking: "1" };
+const decoderSettings = { "session.disable_quant_qdq": "1", "session.disable_prepacking": "1" };
 
 const past = (key: string): string => `past_key_values.${key}`;
 const present = (key: string): string => `present.${key}`;
 
 function ids(tokens: readonly number[]): Tensor {
-  return new Tensor("int64", BigInt64Array.from(tokens, BigInt), [1, tokens.length]);
+  return integers(tokens, [1, tokens.length]);
 }
 
-function output(outputs: InferenceSession.OnnxValueMapType, name: string): Tensor {
-  const found = outputs[name];
-  if (found === undefined) throw new Error(`The graph gave no ${name}.`);
-  return found;
+/** Outputs for which new tensors are made. */
+function fresh(names: readonly string[]): Readonly<Record<string, null>> {
+  return Object.fromEntries(names.map((name) => [name, null]));
 }
 
 /** The folder of the built-in weights: Whisper base in 8 bits. */

@@ -214,7 +214,7 @@ export async function loadWhisper(directory: string, options: { readonly threads
     if (closing.signal.aborted) return;
     closing.abort(new Error("The transcription engine was closed."));
     await Promise.allSettled(running);
-    await network.close();
+    network.close();
   }
 
   return {

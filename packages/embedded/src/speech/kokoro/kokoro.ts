@@ -48,7 +48,7 @@ export async function loadKokoro(directory: string, options: { readonly threads?
       const samples = await network.speak(tokens, style.slice(row, row + styleWidth), speed);
       return { samples: withShortPauses(samples, /[.!?…][”)]*$/.test(phonemes)), sampleRate: pcmRate };
     },
-    close: () => network.close(),
+    close: async () => network.close(),
   };
 }
 

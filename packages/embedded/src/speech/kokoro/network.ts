@@ -1,9 +1,10 @@
-import { InferenceSession, Tensor } from "onnxruntime-node";
+import { openOnnxSession } from "../../onnx/session.ts";
+import { floats, floatsOf, integers } from "../../onnx/tensor.ts";
 
 /** The ONNX model of Kokoro: from phonemes and a style to audio at 24 kHz. */
 export interface KokoroNetwork {
   speak(tokens: readonly number[], style: Float32Array, speed: number): Promise<Float32Array>;
-  close(): Promise<void>;
+  close(): void;
 }
 
 /**
@@ -11,24 +12,26 @@ export interface KokoroNetwork {
  * of the memory at its peak. The process exits when it is idle for long. Waiting threads sleep instead of spinning.
  */
 export async function loadKokoroNetwork(path: string, threads: number): Promise<KokoroNetwork> {
-  const session = await InferenceSession.create(path, {
-    intraOpNumThreads: threads,
-    interOpNumThreads: 1,
-    enableMemPattern: false,
-    extra: { session: { "intra_op.allow_spinning": "0" } },
+  const session = await openOnnxSession(path, {
+    threads,
+    arena: true,
+    memoryPattern: false,
+    settings: { "session.intra_op.allow_spinning": "0" },
   });
   return {
     async speak(tokens, style, speed) {
-      const framed = BigInt64Array.from([boundary, ...tokens, boundary], BigInt);
-      const { waveform } = await session.run({
-        input_ids: new Tensor("int64", framed, [1, framed.length]),
-        style: new Tensor("float32", style, [1, style.length]),
-        speed: new Tensor("float32", Float32Array.of(speed), [1]),
-      });
-      if (waveform === undefined) throw new Error("The graph gave no waveform.");
-      return waveform.data as Float32Array;
+      const framed = [boundary, ...tokens, boundary];
+      const outputs = await session.run(
+        {
+          input_ids: integers(framed, [1, framed.length]),
+          style: floats(style, [1, style.length]),
+          speed: floats(Float32Array.of(speed), [1]),
+        },
+        { waveform: null },
+      );
+      return floatsOf(outputs("waveform"));
     },
-    close: () => session.release(),
+    close: () => session.close(),
   };
 }
 
