@@ -150,6 +150,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
         workers: 1,
         // It neither greets nor opens the admin API.
         isLeader: false,
+        others: null,
       });
       const url = await app.start({ configFile: file, variables: providerVariables });
       const stop = async (): Promise<void> => {
@@ -235,6 +236,15 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     version: manifest.version,
     workers: parent === null ? 1 : workers,
     isLeader: parent === null || given.worker === 1,
+    others:
+      parent === null || given.worker === undefined
+        ? null
+        : {
+            number: given.worker,
+            count: workers,
+            reports: () => parent.otherReports(),
+            onReportWanted: (make) => parent.onReportWanted(make),
+          },
   });
   const reload = oneAtATime(async () => {
     const next = await read(file);

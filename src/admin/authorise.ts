@@ -4,6 +4,7 @@ import type { SessionCookie } from "./login/cookie.ts";
 import { csrfProblem, foreignOrigin, sameText } from "./login/csrf.ts";
 import { AdminError } from "./admin-error.ts";
 import type { AdminRoute } from "./route.ts";
+import { metricsPath } from "./routes/metrics-routes.ts";
 import type { Services } from "./services.ts";
 import { findSession } from "./login/sessions.ts";
 import type { Role } from "../gateway/storage.ts";
@@ -14,12 +15,15 @@ export interface AuthContext {
   readonly secure: boolean;
   /** The digest of the token in ADMIN_TOKEN_FILE, which is not in the store and belongs to no account. */
   readonly operatorTokenDigest: string | null;
+  /** The digest of the token that opens the metrics and nothing else. */
+  readonly metricsTokenDigest: string | null;
 }
 
 /** Decides from the headers alone who may use a route: no body is read for an unknown caller. What is not allowed is refused. */
 export async function authorise(headers: Headers, route: AdminRoute, auth: AuthContext): Promise<Caller | AdminError> {
   // Even without a session: another site must not be able to log a browser in with an account of its own (login CSRF).
   if (route.access === "public") return (route.method === "GET" ? null : foreignOrigin(headers, auth.secure)) ?? { kind: "anonymous" };
+  if (route.path === metricsPath && isMetricsToken(headers, auth)) return { kind: "token", name: "metrics", role: "viewer" };
   const caller = await identify(headers, auth);
   if (caller instanceof AdminError) return caller;
   if (caller.kind === "session" && route.method !== "GET") {
@@ -28,6 +32,12 @@ export async function authorise(headers: Headers, route: AdminRoute, auth: AuthC
   }
   const allowed = caller.role === "admin" || (caller.role === "viewer" && route.access === "viewer");
   return allowed ? caller : forbidden;
+}
+
+function isMetricsToken(headers: Headers, { services, metricsTokenDigest }: AuthContext): boolean {
+  if (metricsTokenDigest === null) return false;
+  const given = parseBearer(headers.get("authorization"));
+  return typeof given === "string" && sameText(services.adminDigest(given), metricsTokenDigest);
 }
 
 /** A token goes before a cookie: clients send a token on purpose, while browsers attach cookies to every request. */

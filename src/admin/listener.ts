@@ -30,6 +30,8 @@ export interface AdminOptions {
   readonly secure?: boolean;
   /** The token in `ADMIN_TOKEN_FILE`, which `operatorTokenProblem` has accepted. */
   readonly operatorToken?: string | null;
+  /** Opens the metrics and nothing else. */
+  readonly metricsToken?: string | null;
   /** The file in which `prepareBootstrap` left its token. */
   readonly bootstrapFile?: string | null;
   /** A monotonic clock. */
@@ -65,11 +67,17 @@ export function listenAdmin(options: AdminOptions): AdminListener {
     ...options.routes,
     openApiRoute(() => routes),
   ];
-  const operatorToken = options.operatorToken ?? null;
+  const digestOf = (token: string | null): string | null => (token === null ? null : services.adminDigest(token));
   const parts: ListenerParts = {
     router: new Router(routes),
     hostAllowed: makeHostCheck(host, options.hostNames ?? []),
-    auth: { services, cookie, secure, operatorTokenDigest: operatorToken === null ? null : services.adminDigest(operatorToken) },
+    auth: {
+      services,
+      cookie,
+      secure,
+      operatorTokenDigest: digestOf(options.operatorToken ?? null),
+      metricsTokenDigest: digestOf(options.metricsToken ?? null),
+    },
     answerMs: options.answerMs ?? 30_000,
     bodyMs: options.bodyMs ?? bodyMsUsual,
     onBug,

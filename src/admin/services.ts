@@ -9,6 +9,8 @@ export interface Services extends ChannelContext {
   readonly randomBytes: (count: number) => Uint8Array;
   /** The health of the parts. It answers quickly and does not reject. */
   readonly health: () => Promise<GatewayHealth>;
+  /** The metrics of all workers, in the text format of Prometheus. */
+  readonly metrics: () => Promise<string>;
   /** A dry run of a request. It reserves nothing and changes nothing. */
   readonly explain: (ask: ExplainRequest) => Promise<Explained>;
 }

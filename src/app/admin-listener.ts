@@ -1,11 +1,13 @@
 import { bindingProblem } from "../admin/binding.ts";
 import { prepareBootstrap } from "../admin/login/bootstrap.ts";
 import { listenAdmin, type AdminListener } from "../admin/listener.ts";
+import type { AdminRoute } from "../admin/route.ts";
+import { metricsPath } from "../admin/routes/metrics-routes.ts";
 import { resourceRoutes } from "../admin/routes/routes.ts";
 import type { Services } from "../admin/services.ts";
 import { listenProblem } from "../cli/process/listen-problem.ts";
 import { configExitCode, StartProblem } from "../cli/process/start-problem.ts";
-import type { Settings } from "../config/settings.ts";
+import type { MetricsSettings, Settings } from "../config/settings.ts";
 import type { Durable } from "./durable.ts";
 
 /** The open listener of the admin API, and the file with the token for the first account, if there is no account yet. */
@@ -25,7 +27,7 @@ export interface AdminStartOptions {
 
 /** Null if the admin API is off. If it cannot be opened, the gateway does not start. */
 export async function openAdmin({ settings, durable, services, token, onBug }: AdminStartOptions): Promise<AdminServer | null> {
-  const { admin, adminNames, adminSecure, dataDir } = settings;
+  const { admin, adminNames, adminSecure, dataDir, metrics } = settings;
   if (admin === null) return null;
   const { storage, masterKey, clock } = durable;
   const problem = bindingProblem({ host: admin.host, accounts: await storage.accounts.count(), tokenGiven: token !== null });
@@ -42,15 +44,22 @@ export async function openAdmin({ settings, durable, services, token, onBug }: A
     const listener = listenAdmin({
       ...admin,
       services,
-      routes: resourceRoutes,
+      routes: routesFor(metrics),
       onBug,
       hostNames: adminNames,
       secure: adminSecure,
       operatorToken: token,
+      metricsToken: metrics.token,
       bootstrapFile,
     });
     return { listener, bootstrap: bootstrapFile };
   } catch (error) {
     throw new StartProblem(`The admin API could not start. ${listenProblem(error, admin, "--admin")} To turn it off, use --admin off.`, 1);
   }
+}
+
+/** The metrics may be turned off, or open to everybody who reaches the listener. */
+function routesFor({ enabled, public: isPublic }: MetricsSettings): readonly AdminRoute[] {
+  if (!enabled) return resourceRoutes.filter(({ path }) => path !== metricsPath);
+  return resourceRoutes.map((route) => (route.path === metricsPath && isPublic ? { ...route, access: "public" } : route));
 }

@@ -35,6 +35,7 @@ export interface AdministrationParts {
   readonly degraded: () => readonly string[];
   readonly stopping: () => boolean;
   readonly version: string;
+  readonly metrics: () => Promise<string>;
 }
 
 /** Connects the admin API to a running gateway. */
@@ -57,6 +58,7 @@ export function administration(parts: AdministrationParts): Services {
     opensFileKey: (token) => parts.settings().keys.some((key) => key.token === token),
     prices: () => ({ shipped: shippedPrices(), file: parts.filePrices() }),
     health: () => Promise.resolve(healthOf(parts)),
+    metrics: parts.metrics,
     channels: {
       check: (entry, secrets) => {
         const reading = readRuntimeChannel(entry, secrets, parts.runtimeRules());

@@ -20,7 +20,7 @@ import { dispatch } from "../gateway/dispatch.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import { sanitizedFailure } from "../gateway/attempt/sanitized-failure.ts";
 import { KeyCache } from "../gateway/admission/key-cache.ts";
-import { Ledger } from "../gateway/admission/ledger.ts";
+import { Ledger, type LedgerPorts } from "../gateway/admission/ledger.ts";
 import { forgetLessons } from "../gateway/upstream-state/lessons.ts";
 import { modelTimes, type ModelTimes } from "../gateway/snapshot.ts";
 import type { Ports } from "../gateway/ports.ts";
@@ -28,18 +28,23 @@ import { greeting, type StartFacts } from "./greeting.ts";
 import { AuthFailures } from "../http/auth-failures.ts";
 import { watchPressure } from "../http/overload/load-shed.ts";
 import { KeyRing } from "../http/authenticate.ts";
-import { listen, type CurrentConfig, type Listener } from "../http/server.ts";
+import { listen, type CurrentConfig, type ListenOptions, type Listener } from "../http/server.ts";
 import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
 import { failure, isFailure, type FailureKind } from "../operations/failure.ts";
 import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
+import { BudgetWatch } from "./budget-watch.ts";
+import { channelStates, Metrics, type OtherWorkers } from "./metrics.ts";
 import { accessLine } from "../telemetry/access.ts";
 import type { Log } from "../telemetry/log.ts";
+import type { GatewayState } from "../telemetry/metrics/state-metrics.ts";
 import { discoverModels } from "./discovery/discover.ts";
 import { Discovery } from "./discovery/discovery.ts";
+import { OtlpExporter } from "../telemetry/otlp/otlp-exporter.ts";
 import { makeRedact } from "../telemetry/redact.ts";
+import { makePost } from "../net/client/post.ts";
 import { makeSend } from "../net/client/send.ts";
 import type { MachineFacts } from "../net/credentials/identity-ports.ts";
 import { withCredentials } from "../net/credentials/authenticated-send.ts";
@@ -59,6 +64,9 @@ export class App {
   private readonly follower: Follower;
   private readonly lastUsedTimes: LastUsedTimes;
   private readonly storedConfiguration: StoredConfiguration;
+  private readonly metrics: Metrics;
+  private readonly budgetWatch: BudgetWatch;
+  private readonly exporter: OtlpExporter | null;
   private settings: Settings;
   /** The credentials of each channel. A changed channel is a new object, so calls in flight keep those they began with. */
   private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
@@ -158,12 +166,26 @@ export class App {
       log.warn(event, fields);
       if (event === "cooling") durable.hint(String(fields["scope"]), String(fields["error"]), Number(fields["for_ms"]));
     });
+    this.budgetWatch = new BudgetWatch({
+      reports: durable.reports,
+      wallMs: durable.clock.wallMs,
+      fileKeys: () => this.settings.keys.map(({ key }) => key),
+    });
+    this.metrics = new Metrics({
+      settings: settings.metrics,
+      others: options.others,
+      state: () => this.gatewayState(),
+      budgets: () => this.budgetWatch.states,
+      more: () => this.exporter?.families() ?? [],
+    });
+    this.exporter = this.makeExporter(settings, timers, nowMs);
     const ledger = new Ledger({
       limiter: durable.limiter,
       receipts: durable.receipts,
       ratesOf: (provider, model, atMs, served) => priceOf(this.priceBook, { provider, model, served }, atMs),
       wallMs: durable.clock.wallMs,
       log: (record) => log.traffic(accessLine(record, log.time())),
+      ...this.observer(settings),
     });
     this.gateway = new Gateway(ports, upstreams, dialects, ledger);
     this.discovery = new Discovery(
@@ -230,12 +252,16 @@ export class App {
       unknownRoutes: new UnknownRoutes(this.gateway.ports.nowMs, (fact) => this.options.log.warn("unknown_route", { ...fact })),
       pressure: pressure.pressure,
       hasRoom: pressure.hasRoom,
+      traces: this.settings.otel?.traces === true ? { share: this.settings.otel.share, passedOn: this.settings.otel.propagate } : null,
+      metrics: this.metricsEndpoint(),
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),
     });
     this.lastUsedTimes.start();
     this.gcTimer = gcAfterBursts(this.gateway.calls);
     const { log, isLeader } = this.options;
+    this.exporter?.start();
+    if (this.settings.metrics.enabled && this.settings.metrics.budgets) this.budgetWatch.start();
     if (isLeader) await this.lead(this.listener.url, found);
     const admin = this.admin === null ? undefined : { admin: this.admin.listener.url };
     log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
@@ -315,6 +341,7 @@ export class App {
   private async close(): Promise<void> {
     this.stopParts();
     await this.lastUsedTimes.flush();
+    await Promise.race([this.exporter?.stop(), sleep(exportMs)]);
     await Promise.all([this.durable.stop(), this.engines.stop()]);
     this.options.log.info("stopped", {});
     this.options.log.flush();
@@ -332,6 +359,7 @@ export class App {
 
   private stopParts(): void {
     this.follower.stop();
+    this.budgetWatch.stop();
     this.pressure?.stop();
     if (this.gcTimer !== null) clearInterval(this.gcTimer);
     this.lastUsedTimes.stop();
@@ -415,7 +443,75 @@ export class App {
       degraded: () => this.degraded(),
       stopping: () => this.stopping,
       version: this.options.version,
+      metrics: () => this.metrics.text(),
     });
+  }
+
+  /** What looks at each call when it is settled. */
+  private observer({ metrics, otel }: Settings): { readonly observe?: LedgerPorts["observe"] & {} } {
+    const { exporter } = this;
+    // Metrics are counted for an export as well, even if nobody may scrape them.
+    const counts = metrics.enabled || otel?.metrics === true;
+    if (exporter === null) return counts ? { observe: this.metrics.calls.observe } : {};
+    if (!counts) return { observe: exporter.observe };
+    return {
+      observe: (record, receipt) => {
+        this.metrics.calls.observe(record, receipt);
+        exporter.observe(record, receipt);
+      },
+    };
+  }
+
+  private makeExporter({ otel }: Settings, timers: Timers, nowMs: () => number): OtlpExporter | null {
+    if (otel === null) return null;
+    const { log, version, others } = this.options;
+    return new OtlpExporter(otel, {
+      post: makePost({ nowMs, reach: "any" }),
+      nowMs,
+      wallMs: Date.now,
+      after: (ms, then) => timers.after(ms, then),
+      dice: Math.random,
+      onLoss: (signal, items, reason) => log.warn("otlp_lost", { signal, items, detail: reason }),
+      families: () => this.metrics.own(),
+      resource: {
+        "service.version": version,
+        "service.instance.id": crypto.randomUUID(),
+        "process.pid": process.pid,
+        ...(others === null ? undefined : { "sluice.worker": others.number }),
+      },
+    });
+  }
+
+  private metricsEndpoint(): ListenOptions["metrics"] {
+    const { enabled, dataPort, token, public: isPublic } = this.settings.metrics;
+    return enabled && dataPort ? { token: isPublic ? null : token, text: () => this.metrics.text() } : null;
+  }
+
+  private gatewayState(): GatewayState {
+    const { gateway, durable, options, current } = this;
+    const { lag, journalFull, state } = durable.status();
+    const { engine } = durable.database;
+    const { rss, heapUsed } = process.memoryUsage();
+    const { user, system } = process.cpuUsage();
+    return {
+      version: options.version,
+      runtime: `bun ${process.versions["bun"] ?? ""}`,
+      inFlight: gateway.calls.size,
+      waitingForCapacity: gateway.upstreams.capacityQueue.size,
+      loopDelayMs: this.pressure?.standstillMs(gateway.ports.nowMs() - 1000) ?? 0,
+      channels: channelStates(current.snapshot, gateway.upstreams),
+      journal: { bytes: lag.bytes, receipts: lag.receipts, full: journalFull },
+      store: { kind: engine, ok: !this.degraded().includes(engine) },
+      limits: state,
+      engines: this.engines.states(),
+      droppedLogLines: options.log.droppedLines,
+      process: {
+        residentBytes: rss,
+        heapBytes: heapUsed,
+        cpuSeconds: (user + system) / 1e6,
+        startedSeconds: Math.round(Date.now() / 1000 - process.uptime()),
+      },
+    };
   }
 
   private degraded(): readonly string[] {
@@ -451,6 +547,8 @@ export interface AppOptions {
   /** How many processes share the port, and whether this one opens the admin API for them. */
   readonly workers: number;
   readonly isLeader: boolean;
+  /** The other processes; null if this one is alone. */
+  readonly others: OtherWorkers | null;
 }
 
 /** Settings that only a restart changes, and their names in the file. */
@@ -464,6 +562,8 @@ const readAtStart = [
   ["stateLoss", "state_loss"],
   ["dataDir", "data_dir"],
   ["receipts", "receipts"],
+  ["metrics", "metrics"],
+  ["otel", "otel"],
   ["logLevel", "log.level"],
 ] as const;
 
@@ -472,6 +572,8 @@ const firstDiscoveryMs = 3000;
 /** The time for the last streams to send their error event. */
 const lastWordMs = 5000;
 const lastBytesMs = 500;
+/** How long the last traces may take. */
+const exportMs = 3000;
 
 const revoked = failure("key_revoked", "the key was revoked");
 

@@ -55,6 +55,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     ),
     ...channels.flatMap((channel) => channel.findings),
     ...keys.flatMap((key) => key.findings),
+    ...metricsProblems(file),
     ...configWarnings(file, value),
   ];
   const ofSeverity = (severity: Finding["severity"]): Problem[] =>
@@ -86,12 +87,48 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       keys: keys.map((key) => key.key),
       routing: routingOf(file),
       service: serviceOf(file, context.nofile),
+      metrics: metricsOf(file),
+      otel: otelOf(file),
       logLevel: file.log.level,
       version: versionOf(value, secrets),
     },
     warnings: ofSeverity("warning"),
   };
 }
+
+function metricsOf({ metrics }: ConfigFile): Settings["metrics"] {
+  const { enabled, token, data_port: dataPort, key_labels: keyLabels, budgets } = metrics;
+  return { enabled, public: metrics.public, token: token ?? null, dataPort, keyLabels, budgets };
+}
+
+function otelOf({ otel }: ConfigFile): Settings["otel"] {
+  if (otel === undefined) return null;
+  return {
+    endpoint: otel.endpoint,
+    headers: Object.fromEntries(otel.headers ?? []),
+    traces: otel.traces,
+    metrics: otel.metrics,
+    serviceName: otel.service_name,
+    share: otel.sample ?? 0,
+    slowMs: otel.slow_after,
+    intervalMs: otel.interval,
+    propagate: otel.propagate,
+    conventions: otel.conventions,
+  };
+}
+
+function metricsProblems({ metrics }: ConfigFile): Finding[] {
+  const { token } = metrics;
+  if (token !== undefined && token.length < metricsTokenMin) {
+    const reason = `this token has fewer than ${metricsTokenMin} characters`;
+    return [problem(["metrics", "token"], reason, "make one with: openssl rand -hex 24")];
+  }
+  if (!metrics.data_port || metrics.public || token !== undefined) return [];
+  const reason = "every client could read the metrics there";
+  return [problem(["metrics", "data_port"], reason, "set metrics.token, or metrics.public: true if that is meant")];
+}
+
+const metricsTokenMin = 16;
 
 function sortedByLine(problems: readonly Problem[]): Problem[] {
   return [...problems].sort((one, other) => (one.line ?? 0) - (other.line ?? 0));

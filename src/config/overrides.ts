@@ -52,6 +52,7 @@ export function channelTestSettings(settings: Settings, channel: string, token: 
     admin: null,
     store: "sqlite",
     state: "memory",
+    otel: null,
     dataDir,
     channels: settings.channels.filter(({ name }) => name === channel),
     keys: [key],

@@ -406,6 +406,62 @@ export const fileSchema = z.strictObject({
     },
     "How the gateway behaves towards its clients.",
   ),
+  metrics: group(
+    {
+      enabled: defaulted(flag(), true, "Whether `GET /metrics` of the admin listener shows metrics in the format of Prometheus."),
+      public: defaulted(
+        flag(),
+        false,
+        "Whether it does so without a token. Otherwise it takes an admin token, of a viewer too, or the one below.",
+      ),
+      token: optional(secret(), "A bearer token that opens `/metrics` and nothing else, at least 16 characters. Take it from a variable."),
+      data_port: defaulted(
+        flag(),
+        false,
+        "Whether the clients' listener has `/metrics` as well, for the token above, or for everybody with `public`.",
+      ),
+      key_labels: defaulted(
+        flag(),
+        false,
+        "Whether requests, tokens and money are also counted for each client key. At most a thousand keys are told apart.",
+      ),
+      budgets: defaulted(
+        flag(),
+        false,
+        "Whether the budgets of keys are shown, and how much of each is left. They are looked up once a minute.",
+      ),
+    },
+    "Metrics for Prometheus. See [observability.md](observability.md).",
+  ),
+  otel: optionalGroup(
+    {
+      endpoint: required(
+        address(),
+        "The OTLP address of a collector, such as `http://127.0.0.1:4318`. `/v1/traces` and `/v1/metrics` are added to it.",
+      ),
+      headers: optional(
+        mapOf(headerName(), headerValue(), "map of headers"),
+        "Headers for every export, such as a token. Take secrets from variables.",
+      ),
+      traces: defaulted(flag(), true, "Whether calls are exported as traces."),
+      metrics: defaulted(flag(), true, "Whether metrics are exported, those of Prometheus and those of the GenAI conventions."),
+      service_name: defaulted(text(128), "sluice", "The `service.name` of all that is exported."),
+      sample: defaulted(
+        orOff(positiveNumber(1)),
+        0.05,
+        "The share of calls whose trace is exported whatever happens, if the client does not say. Failures, calls with a failed attempt, and slow ones always are.",
+      ),
+      slow_after: defaulted(duration(), "10s", "A call whose client waited this long for its first content is slow."),
+      interval: defaulted(duration(1000), "60s", "How often metrics are exported."),
+      propagate: defaulted(flag(), true, "Whether upstreams get a `traceparent` header."),
+      conventions: defaulted(
+        choice(["latest", "1.41", "1.36"]),
+        "latest",
+        "The version of the GenAI semantic conventions that names and attributes follow.",
+      ),
+    },
+    "Traces and metrics for OpenTelemetry, by OTLP over HTTP. Without it, nothing is exported. See [observability.md](observability.md).",
+  ),
   log: group(
     {
       level: defaulted(

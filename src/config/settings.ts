@@ -29,6 +29,9 @@ export interface Settings {
   readonly keys: readonly ClientKey[];
   readonly routing: RoutingPolicy;
   readonly service: ServiceSettings;
+  readonly metrics: MetricsSettings;
+  /** Null: nothing is exported. */
+  readonly otel: OtelSettings | null;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Changes whenever anything here changes, secrets included. */
   readonly version: string;
@@ -42,6 +45,31 @@ export interface ChannelSetting extends Channel {
 export interface ClientKey {
   readonly key: Key;
   readonly token: string;
+}
+
+export interface MetricsSettings {
+  readonly enabled: boolean;
+  /** Without a token. */
+  readonly public: boolean;
+  /** Opens the metrics and nothing else. */
+  readonly token: string | null;
+  /** The clients' listener shows them as well. */
+  readonly dataPort: boolean;
+  readonly keyLabels: boolean;
+  readonly budgets: boolean;
+}
+
+export interface OtelSettings {
+  readonly endpoint: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly traces: boolean;
+  readonly metrics: boolean;
+  readonly serviceName: string;
+  readonly share: number;
+  readonly slowMs: number;
+  readonly intervalMs: number;
+  readonly propagate: boolean;
+  readonly conventions: "latest" | "1.41" | "1.36";
 }
 
 export interface ReceiptSettings {

@@ -85,3 +85,20 @@ export const organizationHeader = "openai-organization";
 export function resourceIn(address: string | null): string | null {
   return /^https:\/\/([a-z0-9-]+)\.openai\.azure\.com/i.exec(address ?? "")?.[1] ?? null;
 }
+
+/**
+ * What the semantic conventions of OpenTelemetry call the providers, where it is not the name of the preset
+ * (https://github.com/open-telemetry/semantic-conventions-genai, `gen_ai.provider.name`).
+ */
+export const telemetryProviders: Readonly<Record<string, string>> = {
+  "azure-openai": "azure.ai.openai",
+  "azure-anthropic": "azure.ai.inference",
+  mistral: "mistral_ai",
+  xai: "x_ai",
+  gemini: "gcp.gemini",
+  vertex: "gcp.vertex_ai",
+  "vertex-anthropic": "gcp.vertex_ai",
+  bedrock: "aws.bedrock",
+  "bedrock-converse": "aws.bedrock",
+  "bedrock-anthropic": "aws.bedrock",
+};

@@ -22,6 +22,9 @@ export interface EngineSupervisorOptions {
   readonly onEvent: (event: string, fields: Record<string, unknown>) => void;
 }
 
+/** `backoff`: it has crashed repeatedly, and is not started again for a while. */
+export type EngineState = "running" | "starting" | "backoff" | "stopped";
+
 export interface SocketPath {
   readonly directory: string;
   readonly socket: string;
@@ -76,6 +79,12 @@ export class EngineSupervisor {
       return started;
     });
     return this.socket;
+  }
+
+  get state(): EngineState {
+    if (this.ready !== null) return "running";
+    if (this.socket !== null) return "starting";
+    return this.backoffUntilMs > this.options.nowMs() ? "backoff" : "stopped";
   }
 
   /** Resolves when the process has exited. */

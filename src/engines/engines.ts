@@ -1,6 +1,6 @@
 import { failure, type Failure } from "../operations/failure.ts";
 import { engineFor, type EngineKind } from "./command.ts";
-import { EngineSupervisor, type SocketPath } from "./engine-supervisor.ts";
+import { EngineSupervisor, type EngineState, type SocketPath } from "./engine-supervisor.ts";
 import { engineMemoryMax } from "./memory-watch.ts";
 import { SocketFolder } from "./socket-folder.ts";
 
@@ -47,6 +47,11 @@ export class Engines {
     let supervisor = this.supervisors.get(engine);
     if (supervisor === undefined) this.supervisors.set(engine, (supervisor = this.makeSupervisor(engine)));
     return supervisor.socketFor(lost, wasAlone);
+  }
+
+  /** The engines that were needed so far, and what they do now. */
+  states(): readonly { readonly engine: EngineKind; readonly state: EngineState }[] {
+    return Array.from(this.supervisors, ([engine, supervisor]) => ({ engine, state: supervisor.state }));
   }
 
   /** Stops all engines, if necessary with SIGKILL, and resolves when they have exited. */

@@ -6,6 +6,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { Admission } from "./admission/limiter.ts";
 import type { Cancellation } from "./cancellation.ts";
 import type { Snapshot } from "./snapshot.ts";
+import type { TraceContext } from "./trace.ts";
 
 /** One admitted request. It keeps the snapshot that was current when it began. */
 export interface Call {
@@ -37,6 +38,8 @@ export interface CallFacts {
   stream: boolean;
   bytesIn: number;
   readonly startedMs: number;
+  /** Where the call belongs in a trace; absent if calls are not traced. */
+  readonly trace?: TraceContext;
   /** What was reserved for the call; null until it is admitted. */
   admission: Admission | null;
 }

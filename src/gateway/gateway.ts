@@ -48,6 +48,7 @@ export class Gateway {
       usage: null,
       finish: null,
       bytesOut: 0,
+      chunks: 0,
       clampedTo: null,
       skippedEvents: 0,
       plan: null,

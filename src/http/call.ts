@@ -4,6 +4,7 @@ import type { Call, CallFacts } from "../gateway/call.ts";
 import type { LimitExceeded, ConcurrencySlot } from "../gateway/admission/limiter.ts";
 import type { LiveCalls } from "../gateway/admission/live-calls.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
+import { traceOf, type TraceContext } from "../gateway/trace.ts";
 import { allowsModel, allowsOperation } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
 import type { AnswerFormat } from "../operations/conversation/surface.ts";
@@ -70,6 +71,7 @@ class InboundCall implements RequestObserver {
       stream: false,
       bytesIn: 0,
       startedMs: context.services.gateway.ports.nowMs(),
+      ...this.tracing(),
       admission: null,
     };
   }
@@ -119,6 +121,13 @@ class InboundCall implements RequestObserver {
       slot?.release();
       this.broke(error);
     }
+  }
+
+  private tracing(): { readonly trace: TraceContext } | undefined {
+    const { request, receiptId, services } = this.context;
+    if (services.traces === null) return undefined;
+    const headers = { parent: request.header("traceparent"), state: request.header("tracestate") };
+    return { trace: traceOf(receiptId, headers, services.gateway.ports.dice, services.traces) };
   }
 
   clientGone(): void {

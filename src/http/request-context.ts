@@ -2,6 +2,7 @@ import type { Call } from "../gateway/call.ts";
 import type { CallResult } from "../gateway/call-result.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
+import type { TraceRules } from "../gateway/trace.ts";
 import type { Key } from "../keys/key.ts";
 import type { ErrorFormat } from "../operations/conversation/surface.ts";
 import { isFailure, type Failure } from "../operations/failure.ts";
@@ -35,6 +36,8 @@ export interface ListenerServices {
   readonly pressure: (nowMs: number) => Pressure;
   /** Whether there is memory for so many more bytes. */
   readonly hasRoom: (bytes: number) => boolean;
+  /** How calls are traced; null if they are not. */
+  readonly traces: TraceRules | null;
   readonly onBug: (error: unknown) => void;
   readonly wallMs: () => number;
 }

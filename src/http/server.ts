@@ -20,6 +20,7 @@ import { internalError, keyInUrl, noUpgrade, unknownRoute, unreadable, wrongMeth
 import { ReceiptIds } from "./receipt-ids.ts";
 import { statusFor } from "../net/server/request-parser.ts";
 import { pathOf, queryOf, routeOf, type HttpRoute } from "./routes.ts";
+import { metricsPath, metricsResponse, type MetricsEndpoint } from "./metrics.ts";
 import { countGenerateTokens, countMessagesTokens } from "./token-counts.ts";
 import { transcription, translation } from "./transcription.ts";
 import type { UnknownRoutes } from "./unknown-routes.ts";
@@ -61,6 +62,8 @@ export interface ListenOptions extends ListenerServices {
   readonly authFailures: AuthFailures;
   /** Logs requests to unknown paths. */
   readonly unknownRoutes: UnknownRoutes;
+  /** The metrics, if this listener shows them; null if it does not. */
+  readonly metrics: MetricsEndpoint | null;
   readonly wallMs: () => number;
 }
 
@@ -87,6 +90,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   if (preflight !== null) return preflight;
 
   const path = pathOf(request.target);
+  if (path === metricsPath && options.metrics !== null) return metricsResponse(request, head, options.metrics);
   const route = routeOf(path);
   if (route === null) {
     options.unknownRoutes.note(request, path, head.requestId);

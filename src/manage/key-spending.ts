@@ -17,7 +17,10 @@ export interface BudgetSpending {
 }
 
 /** Exact, except for receipts that are not in the store yet: budgets begin and end with an hour, and usage is summed by hours. */
-export async function budgetSpending({ reports, wallMs }: ManageContext, { id, limits }: Key): Promise<readonly BudgetSpending[]> {
+export async function budgetSpending(
+  { reports, wallMs }: Pick<ManageContext, "reports" | "wallMs">,
+  { id, limits }: Key,
+): Promise<readonly BudgetSpending[]> {
   const nowMs = wallMs();
   const patterns = limits.models.map(({ pattern }) => pattern);
   const budgets: readonly { readonly models: string | null; readonly before: readonly string[]; readonly budget: Budget }[] = [

@@ -13,6 +13,7 @@ export function accessLine(record: CallRecord, time: string): AccessLine {
     level: "info",
     event: "call",
     id: record.id,
+    trace_id: record.trace?.traceId,
     key: short(record.keyId),
     operation: record.operation,
     model: short(record.model),

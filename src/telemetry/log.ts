@@ -9,6 +9,8 @@ export class Log {
   /** Lines that have not been written yet. */
   private readonly waiting = new WaitingBytes(gatherBytes);
   private dropped = 0;
+  /** How many lines were dropped since the start. */
+  droppedLines = 0;
   private timeMs = 0;
   private timeText = "";
   private timer: ReturnType<typeof setTimeout> | null = null;
@@ -72,6 +74,7 @@ export class Log {
     const { waiting } = this;
     if (waiting.length > waitingMax) {
       this.dropped++;
+      this.droppedLines++;
       return;
     }
     const text = JSON.stringify(this.dropped > 0 ? { ...line, dropped_lines: this.dropped } : line);

@@ -160,6 +160,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     fileKeys: () => [],
     opensFileKey: () => false,
     prices: () => ({ shipped: [], file: [] }),
+    metrics: () => Promise.resolve("# no metrics\n"),
     health: async () => ({
       status: "ok",
       store: { engine: "sqlite", ok: true, detail: null },

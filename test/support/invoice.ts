@@ -40,6 +40,7 @@ export function recorded(usage: MeteredUsage | null): CallRecord {
     finish: "stop",
     bytesOut: 500,
     clampedTo: null,
+    chunks: 0,
     skippedEvents: 0,
     plan: null,
   };

@@ -3,6 +3,7 @@ import { auditRoutes } from "./audit-routes.ts";
 import { channelsRoutes } from "./channels-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
 import { keysRoutes } from "./keys-routes.ts";
+import { metricsRoutes } from "./metrics-routes.ts";
 import { pricesRoutes } from "./prices-routes.ts";
 import { requestsRoutes } from "./requests-routes.ts";
 import type { AdminRoute } from "../route.ts";
@@ -11,6 +12,7 @@ import { usageRoutes } from "./usage-routes.ts";
 /** The resources of the admin API. The listener adds the routes for the login and the OpenAPI document. */
 export const resourceRoutes: readonly AdminRoute[] = [
   ...healthRoutes,
+  ...metricsRoutes,
   ...accountsRoutes,
   ...keysRoutes,
   ...channelsRoutes,

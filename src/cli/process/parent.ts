@@ -1,4 +1,15 @@
-import { aliveEveryMs, isWorkerOrder, type WorkerAlive, type WorkerOrder, type WorkerReady } from "./worker-messages.ts";
+import {
+  aliveEveryMs,
+  isReportWanted,
+  isWorkerOrder,
+  isWorkerReports,
+  type NumberedReport,
+  type ReportsWanted,
+  type WorkerAlive,
+  type WorkerOrder,
+  type WorkerReady,
+  type WorkerReport,
+} from "./worker-messages.ts";
 
 /** The parent process, as a worker sees it. */
 export interface Parent {
@@ -6,6 +17,10 @@ export interface Parent {
   ready(port: number): void;
   /** Receives the orders so far, and later ones. If the parent is gone, the worker shuts down. */
   onOrder(handle: (order: WorkerOrder) => void): void;
+  /** What the other workers report, as far as they answer in time. */
+  otherReports(): Promise<readonly NumberedReport[]>;
+  /** Makes the report of this worker when another one asks for it. */
+  onReportWanted(make: () => string): void;
 }
 
 /** Null if this process is not a worker. Orders are kept until a handler is set. */
@@ -15,15 +30,20 @@ export function parentOf(own: NodeJS.Process): Parent | null {
   let handle = (order: WorkerOrder): void => {
     early.push(order);
   };
+  const tell = (message: WorkerReady | WorkerAlive | ReportsWanted | WorkerReport): void => {
+    if (own.connected) own.send?.(message);
+  };
+  const questions = new Map<number, (reports: readonly NumberedReport[]) => void>();
+  let lastQuestion = 0;
+  let makeReport: (() => string) | null = null;
   own.on("message", (message) => {
     if (isWorkerOrder(message)) handle(message);
+    else if (isReportWanted(message) && makeReport !== null) tell({ reportOf: message.reportWanted, report: makeReport() });
+    else if (isWorkerReports(message)) questions.get(message.reportsFor)?.(message.reports);
   });
   own.on("disconnect", () => handle("hurry"));
   return {
     ready: (port) => {
-      const tell = (message: WorkerReady | WorkerAlive): void => {
-        if (own.connected) own.send?.(message);
-      };
       tell({ port });
       setInterval(() => tell("alive"), aliveEveryMs).unref();
     },
@@ -31,5 +51,23 @@ export function parentOf(own: NodeJS.Process): Parent | null {
       handle = then;
       for (const order of early.splice(0)) then(order);
     },
+    otherReports: () =>
+      new Promise((resolve) => {
+        const question = ++lastQuestion;
+        const answered = (reports: readonly NumberedReport[]): void => {
+          clearTimeout(timer);
+          questions.delete(question);
+          resolve(reports);
+        };
+        const timer = setTimeout(() => answered([]), answerMs);
+        questions.set(question, answered);
+        tell({ reportsWanted: question });
+      }),
+    onReportWanted: (make) => {
+      makeReport = make;
+    },
   };
 }
+
+/** Longer than the parent waits for the others. */
+const answerMs = 2_000;

@@ -23,3 +23,49 @@ export function isWorkerOrder(message: unknown): message is WorkerOrder {
 export function isWorkerReady(message: unknown): message is WorkerReady {
   return typeof message === "object" && message !== null && Number.isInteger((message as Partial<WorkerReady>).port);
 }
+
+/** A worker asks its parent what the others report of themselves. The number tells its questions apart. */
+export interface ReportsWanted {
+  readonly reportsWanted: number;
+}
+
+/** The parent asks a worker for its report. */
+export interface ReportWanted {
+  readonly reportWanted: number;
+}
+
+export interface WorkerReport {
+  readonly reportOf: number;
+  readonly report: string;
+}
+
+/** The parent answers `ReportsWanted`: what the other workers said, as far as they answered in time. */
+export interface WorkerReports {
+  readonly reportsFor: number;
+  readonly reports: readonly NumberedReport[];
+}
+
+export interface NumberedReport {
+  readonly worker: number;
+  readonly report: string;
+}
+
+export function isReportsWanted(message: unknown): message is ReportsWanted {
+  return hasNumber(message, "reportsWanted");
+}
+
+export function isReportWanted(message: unknown): message is ReportWanted {
+  return hasNumber(message, "reportWanted");
+}
+
+export function isWorkerReport(message: unknown): message is WorkerReport {
+  return hasNumber(message, "reportOf");
+}
+
+export function isWorkerReports(message: unknown): message is WorkerReports {
+  return hasNumber(message, "reportsFor");
+}
+
+function hasNumber(message: unknown, name: string): boolean {
+  return typeof message === "object" && message !== null && Number.isInteger((message as Readonly<Record<string, unknown>>)[name]);
+}

@@ -1,4 +1,13 @@
-import { isWorkerAlive, isWorkerReady, type WorkerOrder } from "./worker-messages.ts";
+import { ReportRounds } from "./report-round.ts";
+import {
+  isReportsWanted,
+  isWorkerAlive,
+  isWorkerReady,
+  isWorkerReport,
+  type ReportWanted,
+  type WorkerOrder,
+  type WorkerReports,
+} from "./worker-messages.ts";
 
 export interface WorkersOptions {
   readonly count: number;
@@ -44,6 +53,7 @@ export class Workers {
   readonly ended: Promise<number>;
   private readonly slots: WorkerSlot[];
   private readonly end: (code: number) => void;
+  private readonly rounds = new ReportRounds();
   private port: number | null = null;
   private stopping = false;
   private failed = false;
@@ -117,6 +127,8 @@ export class Workers {
       ipc: (message) => {
         if (isWorkerReady(message)) this.isReady(slot, message.port);
         else if (isWorkerAlive(message)) slot.missedChecks = 0;
+        else if (isReportsWanted(message)) this.collectReports(slot, message.reportsWanted);
+        else if (isWorkerReport(message)) this.rounds.reported(message.reportOf, slot.number, message.report);
       },
     });
     slot.child = child;
@@ -154,11 +166,22 @@ export class Workers {
     this.end(this.failed ? 1 : 0);
   }
 
-  private tell({ child }: WorkerSlot, order: WorkerOrder): void {
+  private collectReports(asker: WorkerSlot, question: number): void {
+    const others = this.slots.filter((slot) => slot !== asker && slot.ready);
+    this.rounds.begin(
+      others.map((slot) => ({ number: slot.number, ask: (round) => this.tell(slot, { reportWanted: round }) })),
+      (reports) => this.tell(asker, { reportsFor: question, reports }),
+    );
+  }
+
+  /** Returns whether there is a worker to tell. */
+  private tell({ child }: WorkerSlot, message: WorkerOrder | ReportWanted | WorkerReports): boolean {
     try {
-      child?.send(order);
+      child?.send(message);
+      return child !== null;
     } catch {
       // The worker is ending.
+      return false;
     }
   }
 

@@ -21,6 +21,8 @@ export interface LedgerPorts {
   readonly wallMs: () => number;
   /** The access log. */
   readonly log: (record: CallRecord) => void;
+  /** Metrics and traces: called once for each call, with its receipt, or with null if it was not admitted. */
+  readonly observe?: (record: CallRecord, receipt: Receipt | null) => void;
 }
 
 /** The accounts of the gateway: reserves what a call may cost before it is made, and records what it did cost afterwards. */
@@ -93,12 +95,14 @@ export class Ledger {
 
   /** Records how a call ended. If it was admitted, its receipt is written and its limits are settled. */
   readonly record = (record: CallRecord): Persisted => {
-    const { log, receipts } = this.ports;
+    const { log, receipts, observe } = this.ports;
     log(record);
     const { admission } = record;
+    if (admission === null) observe?.(record, null);
     if (admission === null || admission.closed) return null;
     admission.closed = true;
     const receipt = this.receiptOf(record, admission);
+    observe?.(record, receipt);
     const { delivered } = receipt;
     if (operationSpecs[record.operation].unit === "tokens") this.outputs.learn(receipt.model, delivered.completionTokens);
     admission.grant.settle(record.attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos));

@@ -18,6 +18,7 @@ import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
+import { newSpanId, traceHeaders, type TraceContext } from "../trace.ts";
 import { explained, insteadOf, outputEstimate, readWhole } from "./whole-answer.ts";
 
 /** What comes of an attempt. */
@@ -48,6 +49,7 @@ export class Attempt implements StreamOwner {
   private readonly asksSubtitles: boolean;
   private readonly forwarded: Readonly<Record<string, string>>;
   private readonly expected: MeteredUsage;
+  private readonly spanId: string | null;
   /** The request, until the answer begins: a long stream must not hold it in memory. */
   private ask: CallRequest | null;
   private encoded: EncodedRequest | Failure | null;
@@ -76,7 +78,9 @@ export class Attempt implements StreamOwner {
     const lesson = together(gateway.upstreams.lessonOf(candidate), taught);
     this.candidate = candidate;
     this.ask = ask;
-    this.forwarded = forwardedHeaders(call, channel.forwardHeaders);
+    const { trace = null } = call.facts;
+    this.spanId = trace === null ? null : newSpanId(gateway.ports.dice);
+    this.forwarded = withTrace(forwardedHeaders(call, channel.forwardHeaders), trace, this.spanId);
     const encoded = encode(dialect, ask, {
       channel,
       model: candidate.deployment.model,
@@ -258,6 +262,7 @@ export class Attempt implements StreamOwner {
       expected: this.expected,
       usage: answered?.usage ?? null,
       outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
+      ...(this.spanId === null ? undefined : { spanId: this.spanId }),
     };
   }
 }
@@ -317,4 +322,9 @@ export function forwardedHeaders({ headers: sent }: Pick<Call, "headers">, names
     if (value !== null) headers[name] = value;
   }
   return headers;
+}
+
+/** The span of the attempt replaces the one of the client. */
+function withTrace(headers: Readonly<Record<string, string>>, trace: TraceContext | null, spanId: string | null): typeof headers {
+  return trace?.passedOn === true && spanId !== null ? { ...headers, ...traceHeaders(trace, spanId) } : headers;
 }

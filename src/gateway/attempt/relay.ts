@@ -12,7 +12,7 @@ import type { EmissionSource, Rescue } from "./rescue.ts";
  * another channel may have to continue the answer.
  */
 export class Relay implements OutputSource {
-  private readonly totals: StreamTotals = { usage: null, finish: null, bytesOut: 0, skippedEvents: 0 };
+  private readonly totals: StreamTotals = { usage: null, finish: null, bytesOut: 0, chunks: 0, skippedEvents: 0 };
   private first: readonly Emission[] | null;
   private ended = false;
   private madeWriter: AnswerWriter | null = null;
@@ -97,6 +97,7 @@ export class Relay implements OutputSource {
     // Mostly one emission arrives at a time.
     const bytes = emissions.length === 1 ? (this.frameOf(emissions[0]!) ?? nothing) : this.joinedFrames(emissions);
     this.totals.bytesOut += bytes.length;
+    this.totals.chunks += 1;
     return bytes;
   }
 
@@ -148,6 +149,8 @@ export interface StreamTotals {
   usage: MeteredUsage | null;
   finish: string | null;
   bytesOut: number;
+  /** How often something arrived from the upstream. */
+  chunks: number;
   skippedEvents: number;
 }
 

@@ -9,6 +9,7 @@ export function longRecord(facts: Readonly<CallFacts>, parts: readonly CallRecor
     ...end,
     attempts: parts.flatMap(({ attempts }) => attempts),
     usage: usageOf(parts, end.state === "complete" ? end.characters : null),
+    chunks: parts.reduce((sum, { chunks }) => sum + chunks, 0),
     clampedTo: null,
     plan: null,
     skippedEvents: parts.reduce((sum, { skippedEvents }) => sum + skippedEvents, 0),

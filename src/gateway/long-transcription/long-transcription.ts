@@ -133,6 +133,7 @@ class LongTranscription {
       endedMs: gateway.ports.nowMs(),
       usage: summedUsage(this.parts?.records.map(({ usage }) => usage) ?? []),
       finish: null,
+      chunks: 0,
       clampedTo: null,
       skippedEvents: 0,
       plan: null,

@@ -16,6 +16,8 @@ export interface CallRecord extends Readonly<CallFacts> {
   readonly usage: MeteredUsage | null;
   readonly finish: string | null;
   readonly bytesOut: number;
+  /** How often something arrived of a stream; 0 if the answer was not streamed. */
+  readonly chunks: number;
   readonly clampedTo: number | null;
   /** Malformed events that were left out of the stream. */
   readonly skippedEvents: number;
@@ -44,6 +46,8 @@ export interface AttemptRecord {
   readonly usage: MeteredUsage | null;
   /** Estimated from the output that arrived, whether or not usage was reported. */
   readonly outputTokens: number;
+  /** The id of its span, which the upstream was told; absent if calls are not traced. */
+  readonly spanId?: string;
 }
 
 /** The attempt that answered; the last one if the call was answered in parts. */

@@ -151,7 +151,11 @@ export class UpstreamState {
 
   /** It is healthy and has capacity. */
   admits(candidate: Candidate): boolean {
-    return this.hasCapacity(candidate) && admits(candidate.scopes, this.health, this.ports.nowMs());
+    return this.hasCapacity(candidate) && this.isHealthy(candidate);
+  }
+
+  isHealthy({ scopes }: Candidate): boolean {
+    return admits(scopes, this.health, this.ports.nowMs());
   }
 
   /** It is not healthy but may be asked as a last resort: it was not asked lately, and the upstream did not ask for a wait. */

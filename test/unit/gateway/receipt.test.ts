@@ -61,6 +61,7 @@ function recorded(attempts: readonly AttemptRecord[], facts: Partial<CallRecord>
     finish: "stop",
     bytesOut: 500,
     clampedTo: null,
+    chunks: 0,
     skippedEvents: 0,
     plan: null,
     ...facts,

@@ -1,0 +1,60 @@
+import { hasBudget } from "../gateway/admission/ledger.ts";
+import type { Storage } from "../gateway/storage.ts";
+import type { Key } from "../keys/key.ts";
+import { budgetSpending } from "../manage/key-spending.ts";
+import type { BudgetState } from "../telemetry/metrics/state-metrics.ts";
+
+export interface BudgetWatchOptions {
+  /** For long queries, which do not delay calls. */
+  readonly reports: Storage;
+  readonly wallMs: () => number;
+  readonly fileKeys: () => readonly Key[];
+}
+
+/** Looks up, once a minute, what the keys have left of their budgets. Between two looks, and while the store is away, the last one counts. */
+export class BudgetWatch {
+  private timer: ReturnType<typeof setInterval> | null = null;
+  private looking = false;
+  states: readonly BudgetState[] = [];
+
+  constructor(private readonly options: BudgetWatchOptions) {}
+
+  start(): void {
+    void this.look();
+    this.timer = setInterval(() => void this.look(), everyMs);
+    this.timer.unref();
+  }
+
+  stop(): void {
+    if (this.timer !== null) clearInterval(this.timer);
+  }
+
+  private async look(): Promise<void> {
+    if (this.looking) return;
+    this.looking = true;
+    try {
+      this.states = await this.budgets();
+    } catch {
+      // The store is away, which is reported elsewhere.
+    } finally {
+      this.looking = false;
+    }
+  }
+
+  private async budgets(): Promise<readonly BudgetState[]> {
+    const { reports, fileKeys } = this.options;
+    const stored = await reports.keys.list({ search: null, revoked: false, after: null, limit: keysMax });
+    const states: BudgetState[] = [];
+    for (const key of [...fileKeys(), ...stored].filter(hasBudget).slice(0, budgetedMax)) {
+      for (const { models, budget, spentNanos } of await budgetSpending(this.options, key)) {
+        states.push({ key: key.id, models: models ?? "", limitNanos: budget.nanos, spentNanos });
+      }
+    }
+    return states;
+  }
+}
+
+const everyMs = 60_000;
+const keysMax = 1_000;
+/** Each takes a query or two. */
+const budgetedMax = 200;

@@ -1,0 +1,96 @@
+import type { NumberedReport } from "../cli/process/worker-messages.ts";
+import type { MetricsSettings } from "../config/settings.ts";
+import type { Candidate } from "../channels/channel.ts";
+import type { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
+import type { Snapshot } from "../gateway/snapshot.ts";
+import { CallMetrics } from "../telemetry/metrics/call-metrics.ts";
+import { exposition } from "../telemetry/metrics/exposition.ts";
+import { joinedFamilies, ofWorker, plainGauge, type MetricFamily } from "../telemetry/metrics/family.ts";
+import { MetricRegistry } from "../telemetry/metrics/registry.ts";
+import {
+  budgetFamilies,
+  stateFamilies,
+  type BudgetState,
+  type ChannelState,
+  type GatewayState,
+} from "../telemetry/metrics/state-metrics.ts";
+
+/** The other workers of this gateway. */
+export interface OtherWorkers {
+  /** The number of this worker, from 1. */
+  readonly number: number;
+  readonly count: number;
+  reports(): Promise<readonly NumberedReport[]>;
+  onReportWanted(make: () => string): void;
+}
+
+export interface MetricsOptions {
+  readonly settings: MetricsSettings;
+  readonly others: OtherWorkers | null;
+  readonly state: () => GatewayState;
+  readonly budgets: () => readonly BudgetState[];
+  /** What other parts count about themselves. */
+  readonly more: () => readonly MetricFamily[];
+}
+
+/** The metrics of this gateway. A scrape shows those of all its workers, whichever of them it reaches. */
+export class Metrics {
+  readonly calls: CallMetrics;
+
+  constructor(private readonly options: MetricsOptions) {
+    this.calls = new CallMetrics(new MetricRegistry(), options.settings.keyLabels);
+    options.others?.onReportWanted(() => JSON.stringify(this.own()));
+  }
+
+  async text(): Promise<string> {
+    return exposition(await this.families());
+  }
+
+  /** The metrics of this process. */
+  own(): readonly MetricFamily[] {
+    const { state, more } = this.options;
+    return [...this.calls.registry.collect(), ...stateFamilies(state()), ...more()];
+  }
+
+  private async families(): Promise<readonly MetricFamily[]> {
+    const { others, budgets } = this.options;
+    const shared = budgetFamilies(budgets());
+    if (others === null) return [...this.own(), ...shared];
+    const reports = await others.reports();
+    const lists = reports.map(({ worker, report }) => ofWorker(JSON.parse(report) as MetricFamily[], worker));
+    return [
+      ...joinedFamilies([ofWorker(this.own(), others.number), ...lists]),
+      plainGauge("sluice_workers", "The number of worker processes.", others.count),
+      plainGauge("sluice_workers_reporting", "How many of them are part of this scrape.", reports.length + 1),
+      ...shared,
+    ];
+  }
+}
+
+/** The channels of a snapshot, in one pass over its routes. */
+export function channelStates({ channels, routes }: Snapshot, upstreams: UpstreamState): readonly ChannelState[] {
+  const candidates = new Map<string, Candidate[]>();
+  for (const { tiers } of routes.values()) {
+    for (const members of tiers) {
+      for (const candidate of members) {
+        const { name } = candidate.deployment.channel;
+        const ofChannel = candidates.get(name);
+        if (ofChannel === undefined) candidates.set(name, [candidate]);
+        else ofChannel.push(candidate);
+      }
+    }
+  }
+  return channels.map(({ name, concurrencyMax }) => {
+    const own = candidates.get(name) ?? [];
+    const breakers = upstreams.openBreakers(own);
+    return {
+      name,
+      running: upstreams.running(name),
+      runningMax: concurrencyMax,
+      // A full channel cools down just as little as one that lists no models.
+      isAvailable: own.length === 0 || breakers.length === 0 || own.some((candidate) => upstreams.isHealthy(candidate)),
+      openBreakers: breakers.filter(({ state }) => state === "open").length,
+      halfOpenBreakers: breakers.filter(({ state }) => state === "half_open").length,
+    };
+  });
+}

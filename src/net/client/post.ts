@@ -1,0 +1,58 @@
+import { isFailure } from "../../operations/failure.ts";
+import { startExchange } from "./exchange.ts";
+import type { Reach } from "./guarded-lookup.ts";
+import { Pool } from "./pool.ts";
+import { makeHead, originOf, pathStart } from "./request-head.ts";
+
+export interface PostOptions {
+  readonly nowMs: () => number;
+  /** The addresses that a connection may be opened to. */
+  readonly reach: Reach;
+  readonly connectMs?: number;
+  /** For everything together. */
+  readonly timeoutMs?: number;
+}
+
+/** A response, or why there was none: then the status is null. */
+export interface PostReply {
+  readonly status: number | null;
+  readonly retryAfterMs: number | null;
+  /** The beginning of the body. */
+  readonly body: string;
+  readonly reason: string;
+}
+
+/** Sends a text to another system by POST. It never rejects and follows no redirect. */
+export function makePost({ nowMs, reach, connectMs = 5_000, timeoutMs = 10_000 }: PostOptions) {
+  const pool = new Pool(nowMs);
+  return async function post(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<PostReply> {
+    const pathAt = pathStart(url);
+    const address = url.slice(0, pathAt);
+    const { origin, host } = originOf(address, `${reach} ${address}`, reach);
+    const head = makeHead({ method: "POST", headers }, url.slice(pathAt), { host, authHeader: "authorization", auth: null });
+    const exchange = startExchange({ origin, pool, connectMs }, head, new TextEncoder().encode(body));
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      exchange.abort();
+    }, timeoutMs);
+    const reply = await exchange.reply;
+    const bytes = isFailure(reply) ? reply : await reply.bytes(answerBytesMax);
+    clearTimeout(timer);
+    if (isLate) return unanswered(`there was no answer within ${timeoutMs} ms`);
+    if (isFailure(reply)) return unanswered(reply.detail);
+    const text = isFailure(bytes) ? "" : new TextDecoder().decode(bytes);
+    return { status: reply.status, retryAfterMs: waitOf(reply.header("retry-after")), body: text, reason: "" };
+  };
+}
+
+function unanswered(reason: string): PostReply {
+  return { status: null, retryAfterMs: null, body: "", reason };
+}
+
+function waitOf(header: string | null): number | null {
+  const seconds = header !== null && /^\d{1,6}$/.test(header.trim()) ? Number(header.trim()) : null;
+  return seconds === null ? null : seconds * 1000;
+}
+
+const answerBytesMax = 64 * 1024;

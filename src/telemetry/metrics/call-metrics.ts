@@ -1,0 +1,144 @@
+import { lostRace, type AttemptRecord, type CallRecord } from "../../gateway/settlement/record.ts";
+import type { Operation } from "../../operations/operation.ts";
+import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
+import { ChannelCounters, KeyCounters, ModelCounters, type TrafficCounters } from "./call-counters.ts";
+import { callFamilies, type CallFamilies } from "./call-families.ts";
+import { BoundedNames, MetricRegistry } from "./registry.ts";
+
+/**
+ * What calls count, taken from their records and receipts when they are settled. The counters that one model uses on one channel are looked
+ * up together, so that a call costs a few additions.
+ */
+export class CallMetrics {
+  private readonly models = new BoundedNames(modelsMax);
+  private readonly channels = new BoundedNames(channelsMax);
+  private readonly reasons = new BoundedNames(reasonsMax);
+  private readonly keys = new BoundedNames(keysMax);
+  private readonly byOperation = new Map<Operation, Map<string, ModelCounters>>();
+  private readonly byChannel = new Map<string, ChannelCounters>();
+  private readonly byKey = new Map<string, KeyCounters>();
+  private readonly families: CallFamilies;
+
+  constructor(
+    readonly registry: MetricRegistry,
+    /** Whether requests, tokens and money are also counted for each key. */
+    private readonly keyLabels: boolean,
+  ) {
+    this.families = callFamilies(registry);
+  }
+
+  /** `receipt` is null for a request that was not admitted. */
+  readonly observe = (record: CallRecord, receipt: Receipt | null): void => {
+    // The name of a model that was refused is whatever the client wrote.
+    const model = this.modelCounters(record.operation, receipt === null ? "" : this.models.of(receipt.model));
+    model.request(record, receipt === null ? "refused" : record.state).value += 1;
+    if (record.attempts.length === 0 && record.failure !== null && record.failure.kind !== "client_gone") this.refused(record);
+    if (receipt === null) return;
+    model.requestBytes.value += record.bytesIn;
+    model.responseBytes.value += record.bytesOut;
+    model.duration.observe((record.endedMs - record.startedMs) / 1000);
+    this.streamed(record, receipt, model);
+    const { attempts } = record;
+    if (attempts.length > 0) model.overhead.observe(overheadMs(record) / 1000);
+    for (let at = 0; at < attempts.length; at += 1) {
+      const attempt = attempts[at];
+      const used = receipt.attempts[at];
+      if (attempt === undefined || used === undefined) continue;
+      const channel = this.channels.of(attempt.channel);
+      this.attempted(channel, attempt, attempts[at - 1] ?? null);
+      this.used(model.on(channel), used);
+    }
+    if (receipt.hedgeWasteNanos > 0) this.families.hedgeWaste.with(model.name).value += receipt.hedgeWasteNanos;
+    if (this.keyLabels) this.ofKey(receipt);
+  };
+
+  private modelCounters(operation: Operation, name: string): ModelCounters {
+    let ofOperation = this.byOperation.get(operation);
+    if (ofOperation === undefined) this.byOperation.set(operation, (ofOperation = new Map<string, ModelCounters>()));
+    let model = ofOperation.get(name);
+    if (model === undefined) ofOperation.set(name, (model = new ModelCounters(this.families, operation, name)));
+    return model;
+  }
+
+  private refused({ operation, failure }: CallRecord): void {
+    this.families.refusals.with(operation, this.reasons.of(failure?.code ?? failure?.kind ?? "")).value += 1;
+  }
+
+  private streamed(record: CallRecord, receipt: Receipt, model: ModelCounters): void {
+    if (!record.stream || record.firstContentMs === null || receipt.channel === null) return;
+    const { firstContent, betweenChunks } = model.on(this.channels.of(receipt.channel)).streams;
+    firstContent.observe(record.firstContentMs / 1000);
+    const gapMs = chunkGapMs(record);
+    if (gapMs !== null) betweenChunks.observe(gapMs / 1000);
+  }
+
+  private attempted(channel: string, attempt: AttemptRecord, before: AttemptRecord | null): void {
+    let series = this.byChannel.get(channel);
+    if (series === undefined) this.byChannel.set(channel, (series = new ChannelCounters(this.families, channel)));
+    series.duration.observe(attempt.tookMs / 1000);
+    series.attempt(attempt.outcome, attempt.failure?.kind ?? "").value += 1;
+    if (attempt.hedge) this.families.hedges.with(channel, hedgeOutcome(attempt)).value += 1;
+    // The first attempt after one that failed: on another channel, on the same one again, or with the rest of a broken answer.
+    else if (before !== null && before.outcome === "failed") {
+      const left = this.channels.of(before.channel);
+      if (before.outputTokens > 0) this.families.rescues.with(channel, attempt.outputTokens > 0 ? "continued" : "failed").value += 1;
+      else if (left === channel) this.families.retries.with(channel).value += 1;
+      else this.families.failovers.with(left, channel).value += 1;
+    }
+  }
+
+  private used(series: TrafficCounters, used: AttemptReceipt): void {
+    const { promptTokens, cachedTokens, completionTokens, reasoningTokens, audioSeconds, characters, nanos } = used;
+    if (promptTokens !== null || completionTokens !== null) {
+      const { input, cached, output, reasoning } = series.tokens;
+      input.value += promptTokens ?? 0;
+      cached.value += cachedTokens ?? 0;
+      output.value += completionTokens ?? 0;
+      reasoning.value += reasoningTokens ?? 0;
+    }
+    if (audioSeconds !== null) series.rare("audioSeconds").value += audioSeconds;
+    if (characters !== null) series.rare("characters").value += characters;
+    if (nanos === null) series.rare("unpriced").value += 1;
+    else series.cost.value += nanos;
+  }
+
+  private ofKey({ keyId, billedNanos, attempts }: Receipt): void {
+    const key = this.keys.of(keyId);
+    let series = this.byKey.get(key);
+    if (series === undefined) this.byKey.set(key, (series = new KeyCounters(this.families, key)));
+    series.requests.value += 1;
+    series.cost.value += billedNanos ?? 0;
+    for (const { promptTokens, completionTokens } of attempts) {
+      series.input.value += promptTokens ?? 0;
+      series.output.value += completionTokens ?? 0;
+    }
+  }
+}
+
+/** The time of a call in which no attempt was running: the gateway's own work, its queues, and a client that is slow to send. */
+function overheadMs({ startedMs, endedMs, attempts }: CallRecord): number {
+  let coveredMs = 0;
+  let untilMs = startedMs;
+  for (const one of attempts) {
+    const fromMs = Math.max(one.startedMs, untilMs);
+    const toMs = Math.min(one.startedMs + one.tookMs, endedMs);
+    if (toMs > fromMs) coveredMs += toMs - fromMs;
+    untilMs = Math.max(untilMs, toMs);
+  }
+  return Math.max(0, endedMs - startedMs - coveredMs);
+}
+
+/** The mean time between two chunks of a stream; null if there were fewer than two. */
+export function chunkGapMs({ startedMs, endedMs, firstContentMs, chunks }: CallRecord): number | null {
+  if (firstContentMs === null || chunks < 2) return null;
+  return Math.max(0, endedMs - startedMs - firstContentMs) / (chunks - 1);
+}
+
+function hedgeOutcome({ outcome, failure }: AttemptRecord): string {
+  return outcome === "answered" ? "won" : failure === lostRace ? "lost" : "failed";
+}
+
+const modelsMax = 300;
+const channelsMax = 300;
+const reasonsMax = 100;
+const keysMax = 1_000;

@@ -1,0 +1,140 @@
+import type { MetricFamily, MetricSeries } from "./family.ts";
+
+/**
+ * Counters and histograms that calls add to. Whoever adds often keeps the counter, so that adding is an addition and no search. We have our
+ * own instead of a package because the packages look the labels up at every addition, which would cost more than the rest of a settlement.
+ *
+ * A family has a limit of series: names of models may come from clients, and a time series costs memory here and at the server that scrapes.
+ * What is beyond the limit is added up under the label value `other`.
+ */
+export class MetricRegistry {
+  private readonly families: (CounterFamily | HistogramFamily)[] = [];
+
+  counters(name: string, help: string, labels: readonly string[], scale = 1): CounterFamily {
+    const family = new CounterFamily(name, help, labels, scale);
+    this.families.push(family);
+    return family;
+  }
+
+  histograms(name: string, help: string, labels: readonly string[], bounds: readonly number[]): HistogramFamily {
+    const family = new HistogramFamily(name, help, labels, bounds);
+    this.families.push(family);
+    return family;
+  }
+
+  collect(): readonly MetricFamily[] {
+    return this.families.map((family) => family.collect());
+  }
+}
+
+/** A number that only grows. */
+export interface MetricCounter {
+  value: number;
+}
+
+/** The series of one metric, by the values of their labels. */
+class LabelledSeries<Series> {
+  private readonly byKey = new Map<string, { readonly labels: readonly string[]; readonly series: Series }>();
+
+  constructor(
+    private readonly labels: readonly string[],
+    private readonly make: () => Series,
+  ) {}
+
+  with(values: readonly string[]): Series {
+    const key = values.join("\0");
+    const found = this.byKey.get(key);
+    if (found !== undefined) return found.series;
+    if (this.byKey.size >= seriesMax && values.some((value) => value !== otherLabel)) return this.with(this.labels.map(() => otherLabel));
+    const series = this.make();
+    this.byKey.set(key, { labels: values, series });
+    return series;
+  }
+
+  map<To>(to: (labels: readonly string[], series: Series) => To): readonly To[] {
+    return Array.from(this.byKey.values(), ({ labels, series }) => to(labels, series));
+  }
+}
+
+export class CounterFamily {
+  private readonly all: LabelledSeries<MetricCounter>;
+
+  constructor(
+    private readonly name: string,
+    private readonly help: string,
+    private readonly labels: readonly string[],
+    /** What a value is multiplied by when it is shown: money is counted in whole billionths of a dollar. */
+    private readonly scale: number,
+  ) {
+    this.all = new LabelledSeries<MetricCounter>(labels, () => ({ value: 0 }));
+  }
+
+  with(...values: readonly string[]): MetricCounter {
+    return this.all.with(values);
+  }
+
+  collect(): MetricFamily {
+    const { name, help, labels } = this;
+    const series = this.all.map((values, { value }): MetricSeries => ({ labels: values, value: value * this.scale }));
+    return { name, help, type: "counter", labels, series };
+  }
+}
+
+export class HistogramFamily {
+  private readonly all: LabelledSeries<MetricHistogram>;
+
+  constructor(
+    private readonly name: string,
+    private readonly help: string,
+    private readonly labels: readonly string[],
+    private readonly bounds: readonly number[],
+  ) {
+    this.all = new LabelledSeries(labels, () => new MetricHistogram(bounds));
+  }
+
+  with(...values: readonly string[]): MetricHistogram {
+    return this.all.with(values);
+  }
+
+  collect(): MetricFamily {
+    const { name, help, labels, bounds } = this;
+    const series = this.all.map((values, { sum, buckets }): MetricSeries => ({ labels: values, value: sum, buckets: [...buckets] }));
+    return { name, help, type: "histogram", labels, bounds, series };
+  }
+}
+
+export class MetricHistogram {
+  sum = 0;
+  readonly buckets: Float64Array;
+
+  constructor(private readonly bounds: readonly number[]) {
+    this.buckets = new Float64Array(bounds.length + 1);
+  }
+
+  observe(value: number): void {
+    const { bounds, buckets } = this;
+    this.sum += value;
+    let at = 0;
+    while (at < bounds.length && value > bounds[at]!) at += 1;
+    buckets[at] = (buckets[at] ?? 0) + 1;
+  }
+}
+
+/** Names in labels, of which there are at most `max`: the first that come. Later ones count as `other`. */
+export class BoundedNames {
+  private readonly known = new Set<string>();
+
+  constructor(private readonly max: number) {}
+
+  of(name: string): string {
+    if (this.known.has(name)) return name;
+    if (name.length > nameCharactersMax) return otherLabel;
+    if (this.known.size >= this.max) return otherLabel;
+    this.known.add(name);
+    return name;
+  }
+}
+
+export const otherLabel = "other";
+const seriesMax = 2_000;
+const nameCharactersMax = 200;

@@ -1,0 +1,135 @@
+import { gauge, plainGauge, type MetricFamily, type MetricSeries } from "./family.ts";
+
+/** The state of a gateway at the moment of a scrape. */
+export interface GatewayState {
+  readonly version: string;
+  readonly runtime: string;
+  readonly inFlight: number;
+  /** Calls that wait for a free slot of a channel. */
+  readonly waitingForCapacity: number;
+  /** How late the event loop is. */
+  readonly loopDelayMs: number;
+  readonly channels: readonly ChannelState[];
+  readonly journal: { readonly bytes: number; readonly receipts: number; readonly full: boolean };
+  readonly store: { readonly kind: string; readonly ok: boolean };
+  readonly limits: { readonly kind: string; readonly ok: boolean };
+  readonly engines: readonly { readonly engine: string; readonly state: string }[];
+  readonly droppedLogLines: number;
+  readonly process: {
+    readonly residentBytes: number;
+    readonly heapBytes: number;
+    readonly cpuSeconds: number;
+    readonly startedSeconds: number;
+  };
+}
+
+export interface ChannelState {
+  readonly name: string;
+  readonly running: number;
+  readonly runningMax: number;
+  /** Some candidate of the channel may be asked. */
+  readonly isAvailable: boolean;
+  readonly openBreakers: number;
+  readonly halfOpenBreakers: number;
+}
+
+/** The states of an engine, of which it has one. */
+const engineStates = ["running", "starting", "backoff", "stopped"];
+
+export function stateFamilies(state: GatewayState): readonly MetricFamily[] {
+  // Their number is chosen by the operator, but the limit of calls' metrics holds here as well.
+  const channels = state.channels.slice(0, channelsMax);
+  const ofChannels = (name: string, help: string, value: (channel: ChannelState) => number): MetricFamily =>
+    gauge(
+      name,
+      help,
+      ["channel"],
+      channels.map((channel) => ({ labels: [channel.name], value: value(channel) })),
+    );
+  return [
+    gauge(
+      "sluice_build_info",
+      "The version of the gateway and of its runtime.",
+      ["version", "runtime"],
+      [{ labels: [state.version, state.runtime], value: 1 }],
+    ),
+    plainGauge("sluice_in_flight_requests", "Requests that are being served.", state.inFlight),
+    plainGauge("sluice_waiting_for_capacity", "Calls that wait for a free slot of a channel.", state.waitingForCapacity),
+    plainGauge(
+      "sluice_event_loop_delay_seconds",
+      "How late the event loop is, which is what new requests wait for.",
+      state.loopDelayMs / 1000,
+    ),
+    ofChannels("sluice_channel_in_flight", "Attempts that are running on a channel.", ({ running }) => running),
+    ofChannels("sluice_channel_concurrency_limit", "Attempts that may run on a channel at the same time.", ({ runningMax }) => runningMax),
+    ofChannels("sluice_channel_available", "1 if a channel may be asked, 0 if everything it serves cools down.", ({ isAvailable }) =>
+      isAvailable ? 1 : 0,
+    ),
+    gauge(
+      "sluice_circuit_breakers",
+      "Circuit breakers of a channel that are not closed.",
+      ["channel", "state"],
+      channels.flatMap(breakersOf),
+    ),
+    plainGauge("sluice_journal_waiting_bytes", "Bytes of receipts that are in the journal and not in the store yet.", state.journal.bytes),
+    plainGauge("sluice_journal_waiting_receipts", "Receipts that are in the journal and not in the store yet.", state.journal.receipts),
+    plainGauge(
+      "sluice_journal_full",
+      "1 if no more receipts fit, and calls of keys with a budget are refused.",
+      state.journal.full ? 1 : 0,
+    ),
+    up("sluice_store_up", "1 if the store can be reached.", state.store),
+    up("sluice_shared_limits_up", "1 if the limits that processes share can be reached.", state.limits),
+    gauge("sluice_engine_state", "The state that a local engine has.", ["engine", "state"], state.engines.flatMap(engineSeries)),
+    {
+      ...plainGauge("sluice_log_lines_dropped_total", "Lines of the log that its reader was too slow for.", state.droppedLogLines),
+      type: "counter",
+    },
+    plainGauge("process_resident_memory_bytes", "Resident memory of the process.", state.process.residentBytes),
+    plainGauge("process_start_time_seconds", "When the process started, in seconds since 1970.", state.process.startedSeconds),
+    { ...plainGauge("process_cpu_seconds_total", "Processor time of the process.", state.process.cpuSeconds), type: "counter" },
+    plainGauge("sluice_heap_bytes", "Memory of the process that values of the program use.", state.process.heapBytes),
+  ];
+}
+
+function breakersOf({ name, openBreakers, halfOpenBreakers }: ChannelState): readonly MetricSeries[] {
+  return [
+    { labels: [name, "open"], value: openBreakers },
+    { labels: [name, "half_open"], value: halfOpenBreakers },
+  ];
+}
+
+function up(name: string, help: string, { kind, ok }: GatewayState["store"]): MetricFamily {
+  return gauge(name, help, ["kind"], [{ labels: [kind], value: ok ? 1 : 0 }]);
+}
+
+function engineSeries({ engine, state }: GatewayState["engines"][number]): readonly MetricSeries[] {
+  return engineStates.map((one) => ({ labels: [engine, one], value: one === state ? 1 : 0 }));
+}
+
+/** One budget of a key, and what was spent of it. */
+export interface BudgetState {
+  readonly key: string;
+  /** The pattern of models it is for; empty for all of them. */
+  readonly models: string;
+  readonly limitNanos: number;
+  readonly spentNanos: number;
+}
+
+export function budgetFamilies(budgets: readonly BudgetState[]): readonly MetricFamily[] {
+  const ofBudgets = (name: string, help: string, nanos: (budget: BudgetState) => number): MetricFamily =>
+    gauge(
+      name,
+      help,
+      ["key", "models"],
+      budgets.map((budget) => ({ labels: [budget.key, budget.models], value: nanos(budget) * 1e-9 })),
+    );
+  return [
+    ofBudgets("sluice_budget_limit_usd", "The budget of a key in its present period.", ({ limitNanos }) => limitNanos),
+    ofBudgets("sluice_budget_left_usd", "What is left of the budget of a key in its present period.", ({ limitNanos, spentNanos }) =>
+      Math.max(0, limitNanos - spentNanos),
+    ),
+  ];
+}
+
+const channelsMax = 300;

@@ -1,0 +1,186 @@
+import type { CallRecord } from "../../gateway/settlement/record.ts";
+import type { Receipt } from "../../usage/receipt.ts";
+import { DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
+import type { MetricFamily } from "../metrics/family.ts";
+import { attributes, type AttributeInput, type OtlpAttribute } from "./attributes.ts";
+import type { GenAiVersion } from "./conventions.ts";
+import { GenAiMetrics } from "./gen-ai-metrics.ts";
+import { metricData } from "./metric-data.ts";
+import { isTraced, spansOf, type TracedCall } from "./spans.ts";
+
+/** How calls are exported to a collector. */
+export interface OtlpSettings {
+  /** Without `/v1/traces`. */
+  readonly endpoint: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly traces: boolean;
+  readonly metrics: boolean;
+  readonly serviceName: string;
+  readonly conventions: GenAiVersion;
+  /** The share of calls that is traced whatever happens. */
+  readonly share: number;
+  /** A call whose client waited this long is traced in any case. */
+  readonly slowMs: number;
+  readonly intervalMs: number;
+  /** Whether upstreams are told of the trace. */
+  readonly propagate: boolean;
+}
+
+export interface OtlpPorts {
+  /** Sends JSON. Never rejects. */
+  readonly post: (url: string, headers: Readonly<Record<string, string>>, body: string) => Promise<PostOutcome>;
+  readonly nowMs: () => number;
+  readonly wallMs: () => number;
+  readonly after: (ms: number, then: () => void) => () => void;
+  readonly dice: () => number;
+  readonly onLoss: (signal: string, items: number, reason: string) => void;
+  /** The metrics of this process. */
+  readonly families: () => readonly MetricFamily[];
+  readonly resource: Readonly<Record<string, AttributeInput>>;
+}
+
+/** A response, or why there was none. */
+export interface PostOutcome {
+  readonly status: number | null;
+  readonly retryAfterMs: number | null;
+  readonly body: string;
+  readonly reason: string;
+}
+
+/**
+ * Exports traces and metrics by OTLP over HTTP, as JSON (https://opentelemetry.io/docs/specs/otlp/#otlphttp). A settled call is put into a
+ * queue, and everything else happens later: a call never waits for a collector, and one that is away costs the traces that do not fit.
+ */
+export class OtlpExporter {
+  private readonly spans: DeliveryQueue<TracedCall>;
+  private readonly genAi: GenAiMetrics;
+  private readonly resource: { readonly attributes: readonly OtlpAttribute[] };
+  private readonly startMs: number;
+  private disarm: (() => void) | null = null;
+  private stopped = false;
+  private failedMetrics = 0;
+  private sentMetrics = 0;
+
+  constructor(
+    private readonly settings: OtlpSettings,
+    private readonly ports: OtlpPorts,
+  ) {
+    this.genAi = new GenAiMetrics(settings.conventions);
+    this.resource = { attributes: attributes({ "service.name": settings.serviceName, ...ports.resource }) };
+    this.startMs = ports.wallMs();
+    this.spans = new DeliveryQueue<TracedCall>({
+      deliver: (calls) => this.deliver("traces", this.traceBody(calls)),
+      onLoss: (items, reason) => ports.onLoss("traces", items, reason),
+      after: ports.after,
+      dice: ports.dice,
+      waitingMax,
+      batchMax,
+      batchMs,
+      triesMax,
+    });
+  }
+
+  start(): void {
+    if (this.settings.metrics) this.armMetrics();
+  }
+
+  /** Sends what is left, once. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    this.disarm?.();
+    await Promise.all([this.spans.stop(), this.settings.metrics ? this.exportMetrics() : undefined]);
+  }
+
+  /** Called once for each call, when it is settled. */
+  readonly observe = (record: CallRecord, receipt: Receipt | null): void => {
+    const { settings, ports } = this;
+    if (settings.metrics) this.genAi.observe(record, receipt);
+    const { trace } = record;
+    if (!settings.traces || trace === undefined || !isTraced(record, trace.sampled, settings.slowMs)) return;
+    this.spans.offer({ record, receipt, trace, wallOffsetMs: ports.wallMs() - ports.nowMs() });
+  };
+
+  /** How the export itself goes. */
+  families(): readonly MetricFamily[] {
+    const { spans } = this;
+    const series = (values: readonly (readonly [signal: string, value: number])[]) =>
+      values.map(([signal, value]) => ({ labels: [signal], value }));
+    const counter = (name: string, help: string, values: readonly (readonly [string, number])[]): MetricFamily => ({
+      name,
+      help,
+      type: "counter",
+      labels: ["signal"],
+      series: series(values),
+    });
+    return [
+      counter("sluice_otlp_exported_total", "Traces and reports of metrics that the collector took.", [
+        ["traces", spans.delivered],
+        ["metrics", this.sentMetrics],
+      ]),
+      counter("sluice_otlp_dropped_total", "Traces that did not fit into the queue.", [["traces", spans.dropped]]),
+      counter("sluice_otlp_failed_total", "Traces and reports of metrics that the collector did not take.", [
+        ["traces", spans.failed],
+        ["metrics", this.failedMetrics],
+      ]),
+    ];
+  }
+
+  private traceBody(calls: readonly TracedCall[]): object {
+    const spans = calls.flatMap((call) => spansOf(call, this.settings.conventions));
+    return { resourceSpans: [{ resource: this.resource, scopeSpans: [{ scope, spans }] }] };
+  }
+
+  private armMetrics(): void {
+    this.disarm = this.ports.after(
+      this.settings.intervalMs,
+      () => void this.exportMetrics().then(() => !this.stopped && this.armMetrics()),
+    );
+  }
+
+  /** Not repeated: the next report has everything that this one has. */
+  private async exportMetrics(): Promise<void> {
+    const { ports, genAi, startMs } = this;
+    const families = [...ports.families(), ...genAi.registry.collect()];
+    const metrics = metricData(families, { startMs, nowMs: ports.wallMs() });
+    const result = await this.deliver("metrics", { resourceMetrics: [{ resource: this.resource, scopeMetrics: [{ scope, metrics }] }] });
+    if (result.kind === "delivered") {
+      this.sentMetrics += 1;
+      return;
+    }
+    this.failedMetrics += 1;
+    ports.onLoss("metrics", 1, result.reason);
+  }
+
+  private async deliver(signal: "traces" | "metrics", body: object): Promise<DeliveryResult> {
+    const { endpoint, headers } = this.settings;
+    const sent = { ...headers, "content-type": "application/json" };
+    return deliveryOf(await this.ports.post(`${endpoint}/v1/${signal}`, sent, JSON.stringify(body)));
+  }
+}
+
+/** Which answers are worth another try is in https://opentelemetry.io/docs/specs/otlp/#failures-1. */
+export function deliveryOf({ status, retryAfterMs, body, reason }: PostOutcome): DeliveryResult {
+  if (status === null) return { kind: "retry", afterMs: null, reason };
+  if (status >= 200 && status < 300) return { kind: "delivered", rejected: rejectedIn(body) };
+  const answered = `the collector answered with ${status}`;
+  if (status === 429 || status === 502 || status === 503 || status === 504)
+    return { kind: "retry", afterMs: retryAfterMs, reason: answered };
+  return { kind: "refused", reason: answered };
+}
+
+/** A collector may take a part only, and says how much it did not. */
+function rejectedIn(body: string): number {
+  try {
+    const { partialSuccess } = JSON.parse(body) as { partialSuccess?: { rejectedSpans?: unknown } };
+    const count = Number(partialSuccess?.rejectedSpans ?? 0);
+    return Number.isSafeInteger(count) && count > 0 ? Math.min(count, batchMax) : 0;
+  } catch {
+    return 0;
+  }
+}
+
+const scope = { name: "sluice" };
+const waitingMax = 2_048;
+const batchMax = 256;
+const batchMs = 2_000;
+const triesMax = 5;

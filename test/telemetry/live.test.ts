@@ -1,0 +1,184 @@
+// Needs: quiet. It mostly waits for workers to start, and for what they export.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chat } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { parseExposition, valueOf, type ExposedFamily } from "../support/exposition.ts";
+import { startGateway, type Gateway } from "../support/gateway.ts";
+import { readMetrics, readTraces, type ReadSpan } from "../support/otlp.ts";
+import { startScripted, type Scripted } from "../support/scripted-upstream.ts";
+
+setDefaultTimeout(60_000);
+
+const key = "sk-client-canary-0123456789abcdef";
+const token = "metrics-canary-0123456789abcdef";
+const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
+const parentId = "00f067aa0ba902b7";
+const calls = 24;
+
+let sound: Scripted;
+let broken: Scripted;
+let collector: Scripted;
+let gateway: Gateway;
+
+const answer = {
+  id: "chatcmpl-1",
+  object: "chat.completion",
+  created: 1,
+  model: "large",
+  choices: [{ index: 0, message: { role: "assistant", content: "Hello." }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 },
+};
+
+beforeAll(async () => {
+  sound = await startScripted(() => Response.json(answer));
+  broken = await startScripted(() => Response.json({ error: { message: "busy", type: "server_error" } }, { status: 500 }));
+  collector = await startScripted(() => Response.json({}));
+  gateway = await startGateway({
+    args: ["--workers", "2"],
+    config: {
+      admin: "127.0.0.1:0",
+      keys: [
+        { name: "tester", key },
+        { name: "narrow", key: "sk-narrow-canary-0123456789abcdef", limits: { rpm: 1, budget_usd: 10 } },
+      ],
+      channels: [
+        { name: "sound", base_url: sound.url, models: ["large"] },
+        { name: "broken", base_url: broken.url, models: ["failing"], tier: 1 },
+        { name: "spare", base_url: sound.url, models: ["failing"], tier: 2 },
+      ],
+      prices: [{ model: "*", input: 1, output: 2 }],
+      metrics: { token, data_port: true, budgets: true, key_labels: true },
+      otel: { endpoint: collector.url.replace(/\/v1$/, ""), sample: "off", interval: "1s", headers: { "x-token": "collector-canary" } },
+      server: { linger: "0ms" },
+    },
+  });
+  await eventually("both workers", () => gateway.logs.filter(({ event }) => event === "worker_ready").length === 2, 30_000);
+});
+
+afterAll(async () => {
+  await gateway.kill();
+  for (const one of [sound, broken, collector]) await one.close();
+});
+
+async function scrape(url: string, bearer: string | null = token): Promise<Response> {
+  return fetch(`${url}/metrics`, bearer === null ? {} : { headers: { authorization: `Bearer ${bearer}` } });
+}
+
+async function scraped(url: string): Promise<readonly ExposedFamily[]> {
+  const response = await scrape(url);
+  expect([response.status, response.headers.get("content-type")]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8"]);
+  return parseExposition(await response.text());
+}
+
+function spans(): readonly ReadSpan[] {
+  return collector.requests.filter(({ path }) => path === "/v1/traces").flatMap(({ text }) => readTraces(text));
+}
+
+async function spansOf(receiptTrace: string): Promise<readonly ReadSpan[]> {
+  const found = (): readonly ReadSpan[] => spans().filter((span) => span.traceId === receiptTrace);
+  await eventually("the trace", () => found().length > 0, 15_000);
+  return found();
+}
+
+describe("metrics", () => {
+  test("of all workers are in every scrape, on both listeners", async () => {
+    for (let at = 0; at < calls; at += 1) expect((await chat(gateway, { model: "large" }, { key })).status).toBe(200);
+    // Each call has a connection of its own, so that both workers get some.
+    for (const url of [gateway.adminUrl, gateway.url]) {
+      const families = await scraped(url);
+      expect(valueOf(families, "sluice_requests_total", { model: "large", status: "200", outcome: "complete" })).toBe(calls);
+      expect(valueOf(families, "sluice_tokens_total", { model: "large", channel: "sound", kind: "output" })).toBe(50 * calls);
+      expect(valueOf(families, "sluice_cost_usd_total", { channel: "sound" })).toBeCloseTo(0.0002 * calls, 9);
+      expect(valueOf(families, "sluice_workers_reporting")).toBe(2);
+      const workers = families.find(({ name }) => name === "sluice_build_info")?.samples.map(({ labels }) => labels["worker"]);
+      expect(workers?.toSorted()).toEqual(["1", "2"]);
+    }
+  });
+
+  test("need their token, which opens nothing else", async () => {
+    for (const url of [gateway.adminUrl, gateway.url]) {
+      expect((await scrape(url, null)).status).toBe(401);
+      expect((await scrape(url, key)).status).toBe(401);
+      expect((await scrape(url, `${token}x`)).status).toBe(401);
+    }
+    const headers = { authorization: `Bearer ${token}` };
+    expect((await fetch(`${gateway.adminUrl}/admin/api/keys`, { headers })).status).toBe(401);
+    expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(401);
+    expect((await fetch(`${gateway.url}/metrics`, { method: "POST", headers })).status).toBe(405);
+  });
+
+  test("count failovers, refusals, breakers and what is left of budgets", async () => {
+    expect((await chat(gateway, { model: "failing" }, { key })).channel).toBe("spare");
+    const narrow = { key: "sk-narrow-canary-0123456789abcdef" };
+    await chat(gateway, { model: "large" }, narrow);
+    await eventually(
+      "the limit of the key is shared",
+      async () => (await chat(gateway, { model: "large" }, narrow)).status === 429,
+      10_000,
+    );
+    const families = await scraped(gateway.adminUrl);
+    expect(valueOf(families, "sluice_failovers_total", { from: "broken", to: "spare" })).toBeGreaterThan(0);
+    expect(valueOf(families, "sluice_attempts_total", { channel: "broken", outcome: "failed", error: "overloaded" })).toBeGreaterThan(0);
+    expect(valueOf(families, "sluice_refusals_total", { reason: "rate_limit_exceeded" })).toBeGreaterThan(0);
+    expect(valueOf(families, "sluice_key_requests_total", { key: "file:tester" })).toBe(calls + 1);
+    expect(valueOf(families, "sluice_budget_limit_usd", { key: "file:narrow" })).toBe(10);
+    expect(valueOf(families, "sluice_channel_available", { channel: "sound" })).toBe(2);
+    expect(valueOf(families, "sluice_store_up", { kind: "sqlite" })).toBe(2);
+    expect(valueOf(families, "process_resident_memory_bytes")).toBeGreaterThan(1e6);
+    expect(valueOf(families, "sluice_gateway_overhead_seconds_count", { operation: "chat" })).toBeGreaterThan(calls);
+  });
+});
+
+describe("traces", () => {
+  test("go from the client through the gateway to the upstream", async () => {
+    const headers = { traceparent: `00-${traceId}-${parentId}-01`, tracestate: "vendor=1" };
+    const reply = await chat(gateway, { model: "large" }, { key, headers });
+    const [server, client] = (await spansOf(traceId)).toSorted((one, other) => one.kind - other.kind);
+    expect(server).toMatchObject({ kind: 2, parentSpanId: parentId, name: "chat large" });
+    expect(server?.attributes).toMatchObject({
+      "sluice.request_id": reply.requestId,
+      "sluice.key_id": "file:tester",
+      "http.response.status_code": 200,
+    });
+    expect(client).toMatchObject({ kind: 3, parentSpanId: server?.spanId, name: "chat large" });
+    expect(client?.attributes).toMatchObject({
+      "gen_ai.usage.input_tokens": 100,
+      "gen_ai.usage.output_tokens": 50,
+      "sluice.channel": "sound",
+    });
+    const told = sound.requests.at(-1)?.headers;
+    expect([told?.get("traceparent"), told?.get("tracestate")]).toEqual([`00-${traceId}-${client?.spanId}-01`, "vendor=1"]);
+    const line = await gateway.waitForLog((one) => one["event"] === "call" && one["id"] === reply.requestId);
+    expect(line["trace_id"]).toBe(traceId);
+  });
+
+  test("have the id of the request without one, and are exported where something failed", async () => {
+    const reply = await chat(gateway, { model: "failing" }, { key });
+    expect(reply.status).toBe(200);
+    await eventually("a trace with a failed attempt", () => spans().some(({ status }) => status === 2), 15_000);
+    const failed = spans().find(({ status }) => status === 2)!;
+    expect(failed.attributes).toMatchObject({ "error.type": "overloaded", "sluice.channel": "broken" });
+    const [server] = spans().filter(({ traceId: id, kind }) => id === failed.traceId && kind === 2);
+    expect(server?.attributes["sluice.request_id"]).toBe(`req_${failed.traceId}`);
+  });
+
+  test("are few: a call that went well is not exported, where chance chooses none", () => {
+    const names = spans().filter(({ kind, attributes }) => kind === 2 && attributes["gen_ai.request.model"] === "large");
+    expect(names.length).toBe(1);
+  });
+
+  test("come with metrics, and neither holds a key or a token", async () => {
+    const exported = () => collector.requests.filter(({ path }) => path === "/v1/metrics");
+    await eventually(
+      "metrics of both workers",
+      () => new Set(exported().map(({ text }) => /"service.instance.id","value":\{"stringValue":"([^"]+)/.exec(text)?.[1])).size === 2,
+      15_000,
+    );
+    const names = new Set(exported().flatMap(({ text }) => readMetrics(text).map(({ name }) => name)));
+    for (const name of ["sluice_requests_total", "gen_ai.client.inference.duration", "gen_ai.client.inference.usage.output_tokens"])
+      expect([...names]).toContain(name);
+    expect(collector.requests.every(({ headers }) => headers.get("x-token") === "collector-canary")).toBe(true);
+    const all = collector.requests.map(({ text }) => text).join("");
+    for (const secret of [key, token, "collector-canary"]) expect(all).not.toContain(secret);
+  });
+});

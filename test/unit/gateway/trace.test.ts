@@ -1,0 +1,56 @@
+import { describe, expect, test } from "bun:test";
+import { newSpanId, traceHeaders, traceOf } from "../../../src/gateway/trace.ts";
+
+const receiptId = "019a9b1c-0000-7abc-8def-0123456789ab";
+const ids = { trace: "4bf92f3577b34da6a3ce929d0e0e4736", span: "00f067aa0ba902b7" };
+const rules = { share: 0, passedOn: true };
+
+function read(parent: string | null, state: string | null = null) {
+  return traceOf(receiptId, { parent, state }, () => 0.5, rules);
+}
+
+describe("the trace of a call", () => {
+  test("is the client's, if it sent one", () => {
+    const trace = read(`00-${ids.trace}-${ids.span}-01`, "vendor=1");
+    expect(trace).toMatchObject({ traceId: ids.trace, parentId: ids.span, sampled: true, state: "vendor=1" });
+    expect(read(`00-${ids.trace}-${ids.span}-00`).sampled).toBe(false);
+    // Only the last bit says it.
+    expect(read(`00-${ids.trace}-${ids.span}-02`).sampled).toBe(false);
+  });
+
+  test("may be of a later version, which has more behind the flags", () => {
+    expect(read(`cc-${ids.trace}-${ids.span}-01-what-the-future-brings`).traceId).toBe(ids.trace);
+  });
+
+  test.each([
+    null,
+    "",
+    `00-${ids.trace}-${ids.span}`,
+    `00-${ids.trace.toUpperCase()}-${ids.span}-01`,
+    `00-${"0".repeat(32)}-${ids.span}-01`,
+    `00-${ids.trace}-${"0".repeat(16)}-01`,
+    `ff-${ids.trace}-${ids.span}-01`,
+    `00-${ids.trace}-${ids.span}-01-more`,
+    `00-${ids.trace}-${ids.span}-01,00-${ids.trace}-${ids.span}-01`,
+    "x".repeat(100_000),
+  ])("is that of the receipt without one, or with a malformed one (case %#)", (parent) => {
+    expect(read(parent, "vendor=1")).toMatchObject({ traceId: receiptId.replaceAll("-", ""), parentId: null, state: null });
+  });
+
+  test("is recorded by chance where the client does not say", () => {
+    const sampled = (share: number) => traceOf(receiptId, { parent: null, state: null }, () => 0.5, { share, passedOn: true }).sampled;
+    expect([sampled(0), sampled(0.5), sampled(0.51), sampled(1)]).toEqual([false, false, true, true]);
+  });
+
+  test("is passed on with the span of the attempt as the parent", () => {
+    const trace = read(`00-${ids.trace}-${ids.span}-01`, "vendor=1");
+    expect(traceHeaders(trace, "00000000000000ab")).toEqual({ traceparent: `00-${ids.trace}-00000000000000ab-01`, tracestate: "vendor=1" });
+    expect(traceHeaders(read(null), "00000000000000ab")).toEqual({
+      traceparent: `00-${receiptId.replaceAll("-", "")}-00000000000000ab-00`,
+    });
+  });
+
+  test.each([0, 0.25, 0.999_999_999_9])("has span ids of sixteen digits that are not zero (dice: %p)", (dice) => {
+    expect(newSpanId(() => dice)).toMatch(/^(?!0{16})[0-9a-f]{16}$/);
+  });
+});

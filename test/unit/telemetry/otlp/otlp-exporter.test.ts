@@ -1,0 +1,230 @@
+import { describe, expect, test } from "bun:test";
+import type { CallRecord } from "../../../../src/gateway/settlement/record.ts";
+import type { TraceContext } from "../../../../src/gateway/trace.ts";
+import { failure } from "../../../../src/operations/failure.ts";
+import { stateFamilies } from "../../../../src/telemetry/metrics/state-metrics.ts";
+import { OtlpExporter, type PostOutcome } from "../../../../src/telemetry/otlp/otlp-exporter.ts";
+import { attempt, callRecord, failedAttempt, receiptFor } from "../../../support/call-records.ts";
+import { readMetrics, readTraces } from "../../../support/otlp.ts";
+import { gatewayState, otlpPorts, otlpSettings, taken } from "../../../support/telemetry.ts";
+
+const trace: TraceContext = {
+  traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
+  spanId: "00f067aa0ba902b7",
+  parentId: "1111111111111111",
+  sampled: true,
+  state: null,
+  passedOn: true,
+};
+
+function traced(attempts: CallRecord["attempts"] = [attempt({ spanId: "2222222222222222" })], facts: Partial<CallRecord> = {}): CallRecord {
+  return callRecord(attempts, { trace, ...facts });
+}
+
+function offer(exporter: OtlpExporter, ...records: readonly CallRecord[]): void {
+  for (const record of records) exporter.observe(record, receiptFor(record));
+}
+
+describe("a trace", () => {
+  test("has a span for the call and one for each attempt, with the names of the conventions", async () => {
+    const ports = otlpPorts();
+    const exporter = new OtlpExporter(otlpSettings(), ports);
+    const attempts = [
+      failedAttempt("overloaded", { spanId: "2222222222222222", tookMs: 100, failure: failure("overloaded", "busy", { status: 503 }) }),
+      attempt({ spanId: "3333333333333333", channel: "two", provider: "azure-openai", startedMs: 1_110, tookMs: 880 }),
+    ];
+    offer(exporter, traced(attempts));
+    await ports.fire();
+    expect(ports.requests.map(({ url, headers }) => [url, headers])).toEqual([
+      ["http://collector.test:4318/v1/traces", { "content-type": "application/json", "x-token": "secret" }],
+    ]);
+    const spans = readTraces(ports.requests[0]!.body);
+    expect(spans.map(({ name, kind, spanId, parentSpanId, status }) => [name, kind, spanId, parentSpanId, status])).toEqual([
+      ["chat large", 2, trace.spanId, trace.parentId, 0],
+      ["chat large-1", 3, "2222222222222222", trace.spanId, 2],
+      ["chat large-1", 3, "3333333333333333", trace.spanId, 0],
+    ]);
+    expect(spans.every(({ traceId }) => traceId === trace.traceId)).toBe(true);
+    expect(spans[0]).toMatchObject({
+      // The monotonic clock was 5 s when the wall clock was at …005.
+      startNanos: 1_700_000_001_000_000_000n,
+      endNanos: 1_700_000_002_000_000_000n,
+      resource: { "service.name": "sluice", "service.version": "0.0.0" },
+      attributes: {
+        "http.response.status_code": 200,
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "large",
+        "sluice.request_id": "req_1",
+        "sluice.receipt_id": "019a9b1c-0000-7abc-8def-0123456789ab",
+        "sluice.key_id": "key-1",
+        "sluice.channel": "two",
+        "sluice.attempts": 2,
+        "sluice.outcome": "complete",
+      },
+    });
+    expect(spans[1]?.attributes).toMatchObject({ "error.type": "overloaded", "http.response.status_code": 503, "sluice.channel": "one" });
+    expect(spans[2]?.attributes).toMatchObject({
+      "gen_ai.provider.name": "azure.ai.openai",
+      "gen_ai.request.model": "large-1",
+      "gen_ai.request.stream": true,
+      "gen_ai.response.finish_reasons": ["stop"],
+      "gen_ai.response.time_to_first_chunk": 0.09,
+      "gen_ai.usage.input_tokens": 100,
+      "gen_ai.usage.output_tokens": 50,
+      "gen_ai.usage.cache_read.input_tokens": 40,
+      "gen_ai.usage.reasoning.output_tokens": 20,
+      "sluice.cost_usd": 0.0002,
+    });
+  });
+
+  test("has the older names where they are wanted", async () => {
+    const ports = otlpPorts();
+    const exporter = new OtlpExporter(otlpSettings({ conventions: "1.36" }), ports);
+    offer(exporter, traced());
+    await ports.fire();
+    const names = Object.keys(readTraces(ports.requests[0]!.body)[1]!.attributes);
+    expect(names).toContain("gen_ai.system");
+    expect(names).not.toContain("gen_ai.provider.name");
+    expect(names).not.toContain("gen_ai.usage.cache_read.input_tokens");
+  });
+
+  test("holds nothing that the client or an upstream wrote but names", async () => {
+    const ports = otlpPorts();
+    const exporter = new OtlpExporter(otlpSettings(), ports);
+    const secret = "the words of an upstream";
+    offer(
+      exporter,
+      traced([failedAttempt("overloaded", { spanId: "2222222222222222", failure: failure("overloaded", secret, { message: secret }) })]),
+    );
+    await ports.fire();
+    expect(ports.requests[0]?.body).not.toContain(secret);
+  });
+});
+
+describe("which calls are exported", () => {
+  const unsampled = { trace: { ...trace, sampled: false } };
+  const late = failure("deadline", "too late");
+  const cases: readonly [promise: string, record: CallRecord, isExported: boolean][] = [
+    ["not one that chance left out", traced(undefined, unsampled), false],
+    ["one that chance or the client chose", traced(), true],
+    ["one that failed", traced([], { ...unsampled, state: "failed", status: 504, failure: late }), true],
+    ["one with a failed attempt", traced([failedAttempt("overloaded"), attempt()], unsampled), true],
+    ["one that broke off", traced(undefined, { ...unsampled, state: "interrupted", failure: failure("interrupted", "cut") }), true],
+    ["a slow one", traced(undefined, { ...unsampled, endedMs: 99_000, firstContentMs: 10_000 }), true],
+    ["not a long one that began soon", traced(undefined, { ...unsampled, endedMs: 99_000 }), false],
+    ["not one that was the client's fault", traced([], { ...unsampled, status: 400, failure: failure("invalid_request", "no") }), false],
+    ["not one that has no trace", callRecord([attempt()]), false],
+  ];
+
+  test.each(cases)("%s", async (_, record, isExported) => {
+    const ports = otlpPorts();
+    offer(new OtlpExporter(otlpSettings({ metrics: false }), ports), record);
+    await ports.fire();
+    expect(ports.requests.length).toBe(isExported ? 1 : 0);
+  });
+});
+
+describe("metrics", () => {
+  async function exported(conventions: "latest" | "1.41" | "1.36") {
+    const ports = otlpPorts(undefined, { families: () => stateFamilies(gatewayState) });
+    const exporter = new OtlpExporter(otlpSettings({ conventions, traces: false }), ports);
+    exporter.start();
+    offer(
+      exporter,
+      traced([failedAttempt("overloaded"), attempt({ provider: null })]),
+      traced([attempt({ provider: "mistral" })], { operation: "embedding", stream: false }),
+    );
+    await ports.fire();
+    expect(ports.requests.map(({ url }) => url)).toEqual(["http://collector.test:4318/v1/metrics"]);
+    return new Map(readMetrics(ports.requests[0]!.body).map((metric) => [metric.name, metric]));
+  }
+
+  test("of the gateway and of the present conventions are exported together", async () => {
+    const metrics = await exported("latest");
+    expect(metrics.get("sluice_in_flight_requests")).toMatchObject({ kind: "gauge", points: [{ value: 3 }] });
+    expect(metrics.get("process_cpu_seconds_total")).toMatchObject({ kind: "sum", unit: "s" });
+    expect(metrics.get("gen_ai.client.inference.duration")).toMatchObject({
+      kind: "histogram",
+      unit: "s",
+      points: [
+        { count: 1, attributes: { "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "error.type": "overloaded" } },
+        { count: 1, attributes: { "gen_ai.operation.name": "chat", "gen_ai.provider.name": "custom", "gen_ai.request.model": "large-1" } },
+      ],
+    });
+    expect(Object.keys(metrics.get("gen_ai.client.inference.duration")!.points[1]!.attributes)).not.toContain("error.type");
+    expect(metrics.get("gen_ai.client.embeddings.duration")?.points[0]?.attributes["gen_ai.provider.name"]).toBe("mistral_ai");
+    expect(metrics.get("gen_ai.client.inference.usage.output_tokens")).toMatchObject({ kind: "sum", unit: "{token}" });
+    expect(metrics.get("gen_ai.client.inference.usage.cache_read.input_tokens")?.points[0]?.value).toBe(40);
+    expect(metrics.has("gen_ai.client.inference.time_to_first_chunk")).toBe(true);
+    expect(metrics.has("gen_ai.client.token.usage")).toBe(false);
+  });
+
+  test.each(["1.41", "1.36"] as const)("have the older names of version %s where they are wanted", async (version) => {
+    const metrics = await exported(version);
+    expect(metrics.has("gen_ai.client.operation.duration")).toBe(true);
+    expect(metrics.has("gen_ai.client.operation.time_to_first_chunk")).toBe(version === "1.41");
+    expect(metrics.get("gen_ai.client.token.usage")?.points.map(({ attributes }) => attributes["gen_ai.token.type"])).toContain("output");
+    const provider = version === "1.41" ? "gen_ai.provider.name" : "gen_ai.system";
+    expect(Object.keys(metrics.get("gen_ai.client.operation.duration")!.points[0]!.attributes)).toContain(provider);
+  });
+});
+
+describe("a collector that does not take it", () => {
+  const busy: PostOutcome = { status: 503, retryAfterMs: 7_000, body: "", reason: "" };
+  const away: PostOutcome = { status: null, retryAfterMs: null, body: "", reason: "connection refused" };
+
+  test("is asked again, after the time that it asks for or a growing one", async () => {
+    const answers = [busy, away, away, taken];
+    const ports = otlpPorts(() => answers.shift()!);
+    const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
+    offer(exporter, traced());
+    const waits: (readonly number[])[] = [];
+    for (let round = 0; round < 4; round += 1) {
+      waits.push(ports.waits());
+      await ports.fire();
+    }
+    expect(waits).toEqual([[2_000], [7_000], [2_000], [4_000]]);
+    expect(ports.requests.length).toBe(4);
+    expect(ports.lost).toEqual([]);
+  });
+
+  test("costs the traces that it refused, or that were tried five times", async () => {
+    for (const [answer, times] of [
+      [{ ...busy, status: 400 }, 1],
+      [away, 5],
+    ] as const) {
+      const ports = otlpPorts(() => answer);
+      const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
+      offer(exporter, traced());
+      for (let round = 0; round < 10; round += 1) await ports.fire();
+      expect(ports.requests.length).toBe(times);
+      expect(ports.lost).toEqual([expect.stringMatching(/^traces 1 /)]);
+    }
+  });
+
+  test("costs no more memory than a queue of bounded length, and what does not fit is counted", async () => {
+    const ports = otlpPorts(() => away);
+    const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
+    offer(exporter, ...Array.from({ length: 5_000 }, () => traced()));
+    const dropped = exporter.families().find(({ name }) => name === "sluice_otlp_dropped_total");
+    expect(dropped?.series[0]?.value).toBeGreaterThan(2_500);
+    await ports.fire();
+  });
+
+  test("may take a part only, and the rest counts as failed", async () => {
+    const ports = otlpPorts(() => ({ ...taken, body: '{"partialSuccess":{"rejectedSpans":"1"}}' }));
+    const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
+    offer(exporter, traced(), traced());
+    await ports.fire();
+    const value = (name: string) => exporter.families().find((one) => one.name === name)?.series[0]?.value;
+    expect([value("sluice_otlp_exported_total"), value("sluice_otlp_failed_total")]).toEqual([1, 1]);
+  });
+
+  test("gets what waits once more at the end", async () => {
+    const ports = otlpPorts();
+    const exporter = new OtlpExporter(otlpSettings(), ports);
+    offer(exporter, traced());
+    await exporter.stop();
+    expect(ports.requests.map(({ url }) => url.replace(/.*\//, "")).toSorted()).toEqual(["metrics", "traces"]);
+  });
+});
