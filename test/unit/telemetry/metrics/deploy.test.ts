@@ -1,0 +1,125 @@
+import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.ts";
+import { MetricRegistry } from "../../../../src/telemetry/metrics/registry.ts";
+import { budgetFamilies, stateFamilies } from "../../../../src/telemetry/metrics/state-metrics.ts";
+import { OtlpExporter } from "../../../../src/telemetry/otlp/otlp-exporter.ts";
+import type { MetricFamily } from "../../../../src/telemetry/metrics/family.ts";
+import { gatewayState, otlpPorts, otlpSettings } from "../../../support/telemetry.ts";
+
+const deploy = join(import.meta.dir, "../../../../deploy");
+const rulesFile = join(deploy, "prometheus/sluice.rules.yaml");
+
+/** Every metric that a gateway can show, and its labels. */
+const families: readonly MetricFamily[] = [
+  ...new CallMetrics(new MetricRegistry(), true).registry.collect(),
+  ...stateFamilies(gatewayState),
+  ...budgetFamilies([]),
+  ...new OtlpExporter(otlpSettings(), otlpPorts()).families(),
+];
+const labelsOf = new Map<string, readonly string[]>([
+  ...families.flatMap(({ name, type, labels }): [string, readonly string[]][] =>
+    type === "histogram"
+      ? [
+          [`${name}_bucket`, [...labels, "le"]],
+          [`${name}_sum`, labels],
+          [`${name}_count`, labels],
+        ]
+      : [[name, labels]],
+  ),
+  // Those of several workers, which `src/app/metrics.ts` adds.
+  ["sluice_workers", []],
+  ["sluice_workers_reporting", []],
+]);
+
+interface Rule {
+  readonly record?: string;
+  readonly alert?: string;
+  readonly expr: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+const { groups } = parse(readFileSync(rulesFile, "utf8")) as { groups: readonly { name: string; rules: readonly Rule[] }[] };
+const rules = groups.flatMap((group) => group.rules);
+const recorded = new Set(rules.flatMap(({ record }) => record ?? []));
+
+interface Panel {
+  readonly id: number;
+  readonly title: string;
+  readonly type: string;
+  readonly targets?: readonly { readonly expr: string }[];
+}
+
+const dashboard = JSON.parse(readFileSync(join(deploy, "grafana/sluice.json"), "utf8")) as {
+  readonly panels: readonly Panel[];
+  readonly templating: { readonly list: readonly { readonly query: string | { readonly query: string } }[] };
+};
+const panels = dashboard.panels.filter(({ type }) => type !== "row");
+const queries = dashboard.templating.list
+  .map(({ query }) => (typeof query === "string" ? query : query.query))
+  .filter((query) => query !== "prometheus");
+
+/** What is wrong with the names in an expression: metrics that no gateway has, and labels that they have not. */
+function unknownIn(expression: string): readonly string[] {
+  const wrong: string[] = [];
+  for (const [, name = "", selector = ""] of expression.matchAll(/\b((?:sluice|process)_\w+)(?:\{([^}]*)\})?/g)) {
+    const labels = labelsOf.get(name);
+    if (labels === undefined) wrong.push(name);
+    for (const [, label = ""] of selector.matchAll(/(\w+)\s*(?:=~|!~|!=|=)/g))
+      if (labels?.includes(label) === false && !["job", "instance", "worker"].includes(label)) wrong.push(`${name}{${label}}`);
+  }
+  for (const [name] of expression.matchAll(/\bsluice:[\w:]+/g)) if (!recorded.has(name)) wrong.push(name);
+  return wrong;
+}
+
+test("every metric and label in the alert rules is one that the gateway shows", () => {
+  expect(rules.length).toBeGreaterThan(15);
+  expect(rules.flatMap(({ expr }) => unknownIn(expr))).toEqual([]);
+});
+
+test("every alert says how urgent it is, what is wrong, and what that means", () => {
+  for (const { alert, labels, annotations } of rules.filter((rule) => rule.alert !== undefined)) {
+    expect([alert, labels?.["severity"]]).toEqual([alert, expect.stringMatching(/^(page|ticket)$/)]);
+    expect(Object.keys(annotations ?? {})).toEqual(["summary", "description"]);
+  }
+});
+
+test.skipIf(Bun.which("promtool") === null)("promtool accepts the alert rules, and they fire as their tests say", () => {
+  for (const command of [
+    ["check", "rules", rulesFile],
+    ["test", "rules", join(deploy, "prometheus/sluice.rules.test.yaml")],
+  ]) {
+    const { exitCode, stdout, stderr } = Bun.spawnSync(["promtool", ...command]);
+    expect([exitCode, stdout.toString() + stderr.toString()]).toEqual([0, expect.stringContaining("SUCCESS")]);
+  }
+});
+
+test("every metric and label in the dashboard is one that the gateway shows, and its panels have ids of their own", () => {
+  expect(panels.length).toBeGreaterThan(20);
+  expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+  expect([...panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)), ...queries].flatMap(unknownIn)).toEqual([]);
+  for (const { title, targets = [] } of panels) expect([title, targets.length > 0]).toEqual([title, true]);
+});
+
+test("the dashboard shows what the gateway measures, as far as it is not the same in other words", () => {
+  const shown = JSON.stringify(dashboard);
+  const left = [
+    "sluice_request_bytes_total",
+    "sluice_response_bytes_total",
+    "sluice_unpriced_attempts_total",
+    "sluice_hedge_waste_usd_total",
+  ];
+  const elsewhere = [
+    "sluice_heap_bytes",
+    "sluice_build_info",
+    "process_start_time_seconds",
+    "sluice_waiting_for_capacity",
+    "sluice_journal_full",
+  ];
+  const missing = families.map(({ name }) => name).filter((name) => !shown.includes(name));
+  const known = [...left, ...elsewhere, "sluice_journal_waiting_bytes", "sluice_otlp_exported_total"];
+  expect(missing.filter((name) => !known.includes(name) && !name.startsWith("sluice_key_"))).toEqual([]);
+});
