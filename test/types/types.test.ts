@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chatDialects, compatibilityRows, compatibilityRowsOf } from "../../scripts/compatibility/page.ts";
 import type { TrafficForm, TrafficItem } from "../../scripts/compatibility/traffic.ts";
-import { answerTypes, requestTypes, type TypePackages, type WireTypes } from "./wire-types.ts";
+import type { ListedModel } from "../../src/surfaces/anthropic-messages/models.ts";
+import { countTokensBody, modelBody, modelsBody, tokenCountBody } from "../../src/surfaces/index.ts";
+import { answerTypes, otherTypes, requestTypes, type TypePackages, type WireTypes } from "./wire-types.ts";
 
 const root = join(import.meta.dir, "../..");
 const folders: Readonly<Record<TypePackages, string>> = {
@@ -21,6 +23,14 @@ interface Checked {
   readonly types: WireTypes;
   readonly items: readonly TrafficItem[];
 }
+
+const model: ListedModel = { id: "m", displayName: null, createdSeconds: 1_700_000_000 };
+const others: Readonly<Record<keyof typeof otherTypes, Uint8Array>> = {
+  "the models in anthropic-messages": modelsBody([model], { limit: null, afterId: null, beforeId: null }) as Uint8Array,
+  "a model in anthropic-messages": modelBody(model),
+  "a count of tokens in anthropic-messages": countTokensBody(7),
+  "a count of tokens in gemini": tokenCountBody(7),
+};
 
 let mistakes: ReadonlyMap<string, readonly string[]>;
 let checked: readonly Checked[];
@@ -45,6 +55,10 @@ beforeAll(async () => {
     ...Object.entries(answerTypes).map(([surface, types]): Checked => {
       const items = all.flatMap((one) => (one.surface === surface ? one.traffic : []));
       return { name: `answers in ${surface}`, types, items: items.filter(({ form }) => form !== "request") };
+    }),
+    ...Object.entries(otherTypes).map(([name, types]): Checked => {
+      const value: unknown = JSON.parse(new TextDecoder().decode(others[name as keyof typeof otherTypes]));
+      return { name, types, items: [{ form: "whole", value }] };
     }),
   ];
   folder = mkdtempSync(join(tmpdir(), "sluice-types-"));
@@ -115,10 +129,11 @@ describe("what the gateway writes has the type that its provider declares:", () 
   for (const [name, { packages }] of [
     ...Object.entries(requestTypes).map(([dialect, types]) => [`requests in ${dialect}`, types] as const),
     ...Object.entries(answerTypes).map(([surface, types]) => [`answers in ${surface}`, types] as const),
+    ...Object.entries(otherTypes),
   ]) {
     // `npm run test:types` installs the packages that do not come with those of all tests.
     test.skipIf(!isInstalled(packages))(name, () => {
-      expect(checked.find((one) => one.name === name)?.items.length).toBeGreaterThan(5);
+      expect(checked.find((one) => one.name === name)?.items.length).toBeGreaterThan(name in otherTypes ? 0 : 5);
       expect(mistakes.get(name)).toEqual([]);
     });
   }

@@ -183,3 +183,31 @@ export const answerTypes: Readonly<Record<SurfaceName, WireTypes>> = {
       type ErrorEvent = ErrorBody;`,
   },
 };
+
+/** What else clients are told, by what it is. */
+export const otherTypes = {
+  "the models in anthropic-messages": {
+    packages: "test",
+    declarations: `
+      import type { ModelInfo } from "@anthropic-ai/sdk/resources/models";
+      interface Whole { data: ModelInfo[]; has_more: boolean; first_id: string | null; last_id: string | null }`,
+  },
+  "a model in anthropic-messages": {
+    packages: "test",
+    declarations: `
+      import type { ModelInfo } from "@anthropic-ai/sdk/resources/models";
+      type Whole = ModelInfo;`,
+  },
+  "a count of tokens in anthropic-messages": {
+    packages: "test",
+    declarations: `
+      import type { MessageTokensCount } from "@anthropic-ai/sdk/resources/messages/messages";
+      type Whole = MessageTokensCount;`,
+  },
+  "a count of tokens in gemini": {
+    packages: "types",
+    declarations: `
+      import type { CountTokensResponse } from "@google/genai";
+      type Whole = Omit<CountTokensResponse, "sdkHttpResponse">;`,
+  },
+} as const satisfies Record<string, WireTypes>;
