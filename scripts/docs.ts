@@ -119,7 +119,7 @@ ${rows.map((row) => `| ${row} |`).join("\n")}`;
 
 function keyCell(preset: Preset): string {
   if (!preset.needsKey) return "none, unless you set one";
-  return preset.authHeader === "authorization" ? "bearer" : `\`${preset.authHeader}\` header`;
+  return preset.authHeader === "authorization" && preset.authPrefix === "Bearer " ? "bearer" : `\`${preset.authHeader}\` header`;
 }
 
 function remarks(preset: Preset): string {
@@ -135,13 +135,15 @@ function environmentSection(): string {
   const rows = presets
     .filter(({ environment }) => environment.key.length + environment.address.length > 0)
     .map(({ name, environment }) => {
-      const parts = [environment.key, environment.address, environment.region].filter((names) => names.length > 0);
+      // Where a provider has both, a region and an address are two ways to say where it is.
+      const parts = [environment.key, [...environment.region, ...environment.address]].filter((names) => names.length > 0);
       return `| \`${name}\` | ${parts.map((names) => names.map((variable) => `\`${variable}\``).join(" or ")).join(" and ")} |`;
     });
   return `## Without a file
 
 Each provider whose variables are set becomes a channel of that name in tier 1. Its models are discovered. If a provider
-does not list its models, its channel accepts any name that no other channel lists.
+does not list its models, its channel accepts any name that no other channel lists, unless the name shows that the model is another
+provider's: \`aura-2\` goes to \`deepgram\`, if there is such a channel.
 
 | channel | variables |
 |---|---|

@@ -4,15 +4,16 @@ import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
 import { idleShare, processorTimes, readingEveryMs, stolenShareMax, worstStolenShare, type ProcessorTimes } from "./test-machine.ts";
 import { needsOf, type Need } from "./test-needs.ts";
-import { readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
+import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
 
 /**
- * Runs test files, each in a process of its own, and ends with one line that counts the tests.
+ * Runs test files, each in a process of its own, and ends with one line that counts the tests. Unit tests, which touch nothing
+ * outside their process, share a few: a process that is compiled already takes two thirds of the time for them.
  *
  * The first line of a file says what it needs (scripts/test-needs.ts), and that decides what runs beside it:
  *
  * 1. Files that share the machine run first, one more than there are processors, so that none is idle while one of them waits.
- * 2. Files that need it quiet come next. They mostly wait, so three run at a time on two processors.
+ * 2. Files that need it quiet come next. They mostly wait, so four run at a time on two processors.
  * 3. Files that need it alone come last, one after the other.
  *
  * In the first two steps, one or two files more run as long as they leave a third of the processors idle.
@@ -24,7 +25,7 @@ import { readReport, summarise, type FileReport, type FileRun } from "./test-rep
  * the processors, in any five seconds of its run, is run again at the end, alone, up to three times. Any other failure is a failure.
  *
  * Properties are tried with the same inputs in every run (test/support/seed.ts); SLUICE_TEST_SEED chooses others. SLUICE_TEST_RUNS
- * multiplies how many inputs the expensive ones are tried with (test/support/properties.ts): 1 by default, 4 with --all.
+ * multiplies how many inputs the expensive ones are tried with (test/support/properties.ts): 1 by default, 2 with --all.
  *
  * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file is started later than that, and the files left out are
  * named at the end.
@@ -33,13 +34,15 @@ import { readReport, summarise, type FileReport, type FileRun } from "./test-rep
 /** Many times what the slowest file takes. */
 const fileMsMax = 600_000;
 const rerunsMax = 3;
+/** Enough that no processor waits long for the last of them. */
+const unitBatchesEach = 4;
 const startedMs = performance.now();
 const minutes = Number(process.env["SLUICE_TEST_MINUTES"] ?? "Infinity");
 if (!(minutes > 0))
   throw new Error(`SLUICE_TEST_MINUTES must be a number above 0, not ${JSON.stringify(process.env["SLUICE_TEST_MINUTES"])}`);
 /** Slow files are only started in the first half of the time, so that a starved machine spends it on the others. */
 const slowMinutes = minutes / 2;
-const runsOfAll = "4";
+const runsOfAll = "2";
 
 const flags: readonly string[] = process.argv.slice(2).filter((argument) => argument === "--slow" || argument === "--all");
 const named = process.argv.slice(2).filter((argument) => !flags.includes(argument));
@@ -81,12 +84,12 @@ const readings: (ProcessorTimes | null)[] = [];
 // It also keeps this process alive while all that is awaited is a moment in which the machine is idle.
 const reading = setInterval(() => readings.push(processorTimes()), readingEveryMs);
 
-let filesRun = 0;
+let batchesRun = 0;
 const firstRuns: FileRun[] = [];
 const leftOut: string[] = [];
 await runUsual(usual);
 // Most of them run models, which keep every processor busy by themselves.
-await runInLanes(slow, 1, slowMinutes);
+await runInLanes(each(slow), 1, slowMinutes);
 const runs: FileRun[] = [];
 for (const run of firstRuns) runs.push(mayBeTheHost(run) ? await runAgain(run) : run);
 clearInterval(reading);
@@ -120,28 +123,44 @@ async function runUsual(files: readonly string[]): Promise<void> {
   const alone = files.filter((file) => needs(file, "alone"));
   const quiet = files.filter((file) => !alone.includes(file) && needs(file, "quiet"));
   const shared = files.filter((file) => !alone.includes(file) && !quiet.includes(file));
+  const unit = shared.filter((file) => file.startsWith("test/unit/"));
   // A model keeps every processor busy: at one end of the queue, they seldom meet.
   const models = shared.filter((file) => needs(file, "models"));
+  const others = shared.filter((file) => !models.includes(file) && !unit.includes(file));
   const processors = availableParallelism();
-  await runInLanes([...models, ...shared.filter((file) => !models.includes(file))], processors + 1);
-  await runInLanes(quiet, Math.floor(1.5 * processors));
-  await runInLanes(alone, 1);
+  await runInLanes(unitBatches(unit, processors), processors);
+  await runInLanes(each([...models, ...others]), processors + 1);
+  await runInLanes(each(quiet), 2 * processors);
+  await runInLanes(each(alone), 1);
+}
+
+/** Files that are run in one process. */
+type Batch = readonly string[];
+
+function each(files: readonly string[]): readonly Batch[] {
+  return files.map((file) => [file]);
+}
+
+/** Neighbours, which often take equally long, come into different batches. */
+function unitBatches(files: readonly string[], processors: number): readonly Batch[] {
+  const count = Math.min(files.length, processors * unitBatchesEach);
+  return Array.from({ length: count }, (_, at) => files.filter((_file, index) => index % count === at));
 }
 
 /**
- * The lanes take files from both ends and from the middle, so that neighbours, which use the same things, seldom meet. The spare
+ * The lanes take batches from both ends and from the middle, so that neighbours, which use the same things, seldom meet. The spare
  * ones among them only take one while the machine has little to do.
  */
-async function runInLanes(files: readonly string[], lanes: number, withinMinutes = minutes): Promise<void> {
-  const queue = [...files];
-  const shown = lanes === 1 || files.length === 1;
-  const lane = async (next: () => string | undefined, isSpare: boolean): Promise<void> => {
+async function runInLanes(batches: readonly Batch[], lanes: number, withinMinutes = minutes): Promise<void> {
+  const queue = [...batches];
+  const shown = lanes === 1 || batches.length === 1;
+  const lane = async (next: () => Batch | undefined, isSpare: boolean): Promise<void> => {
     for (;;) {
       if (isSpare && !(await machineIsIdle(() => queue.length > 0))) return;
-      const file = next();
-      if (file === undefined) return;
-      if (timeIsUp(withinMinutes)) leftOut.push(file);
-      else firstRuns.push(await run(file, shown));
+      const batch = next();
+      if (batch === undefined) return;
+      if (timeIsUp(withinMinutes)) leftOut.push(...batch);
+      else firstRuns.push(await run(batch, shown));
     }
   };
   const ends = [() => queue.shift(), () => queue.pop(), () => queue.splice(queue.length >> 1, 1)[0]];
@@ -175,9 +194,9 @@ async function runAgain(failedRun: FileRun): Promise<FileRun> {
   let last = failedRun;
   for (let rerun = 1; rerun <= rerunsMax && mayBeTheHost(last) && !timeIsUp(); rerun += 1) {
     console.log(
-      `${last.file} failed while the host took ${percent(last.stolen)} of the processors: run again, alone (${rerun} of ${rerunsMax})`,
+      `${nameOf(last.files)} failed while the host took ${percent(last.stolen)} of the processors: run again, alone (${rerun} of ${rerunsMax})`,
     );
-    last = { ...(await run(last.file, true)), reruns: rerun };
+    last = { ...(await run(last.files, true)), reruns: rerun };
   }
   return last;
 }
@@ -186,18 +205,22 @@ function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
 }
 
+function statesProperties(file: string): boolean {
+  return existsSync(file) && readFileSync(file, "utf8").includes('"fast-check"');
+}
+
 /** The signal that ended a process, if the exit code that a shell reports stands for one. */
 function signalOf(exitCode: number): string | undefined {
   return Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
 }
 
-/** Runs one file. `shown`: no other file runs meanwhile, so its output is printed as it comes. */
-async function run(file: string, shown: boolean): Promise<FileRun> {
+/** Runs files in one process. `shown`: no other file runs meanwhile, so the output is printed as it comes. */
+async function run(files: Batch, shown: boolean): Promise<FileRun> {
   // Both outputs go into one pipe, in the order they were written. It is a shell's pipe: Bun's own is a socket, and some tests count those.
-  const status = join(exitCodes, String(filesRun++));
+  const status = join(exitCodes, String(batchesRun++));
   const script = 'status=$1; shift; { "$0" "$@" 2>&1; echo $? >"$status"; } | cat';
-  const preload = existsSync(file) && readFileSync(file, "utf8").includes('"fast-check"') ? ["--preload", "./test/support/seed.ts"] : [];
-  const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", ...preload, file];
+  const preload = files.some(statesProperties) ? ["--preload", "./test/support/seed.ts"] : [];
+  const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", ...preload, ...files];
   const fromMs = performance.now();
   const before = processorTimes();
   const firstReading = readings.length;
@@ -224,7 +247,7 @@ async function run(file: string, shown: boolean): Promise<FileRun> {
   const report: FileReport = readReport(output.toString(), exitCode);
   const stolen = worstStolenShare([before, ...readings.slice(firstReading), processorTimes()]);
   // Without this line, a file that died after it had counted its tests could not be found in the log.
-  if (exitCode !== 0) console.log(`${file} ended with ${signalOf(exitCode) ?? exitCode}`);
+  if (exitCode !== 0) console.log(`${nameOf(files)} ended with ${signalOf(exitCode) ?? exitCode}`);
   const cpuSeconds = Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1e6;
-  return { file, report, seconds: (performance.now() - fromMs) / 1_000, cpuSeconds, stolen, reruns: 0 };
+  return { files, report, seconds: (performance.now() - fromMs) / 1_000, cpuSeconds, stolen, reruns: 0 };
 }

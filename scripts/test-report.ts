@@ -8,9 +8,9 @@ export interface FileReport {
   readonly failures: readonly string[];
 }
 
-/** The last run of one file. */
+/** The last run of one file, or of several that share a process. */
 export interface FileRun {
-  readonly file: string;
+  readonly files: readonly string[];
   readonly report: FileReport;
   readonly seconds: number;
   /** Processor time of the file and of the processes it started. Much less than `seconds` means that it mostly waits. */
@@ -43,8 +43,7 @@ export function readReport(output: string, exitCode: number): FileReport {
   const reported = failuresIn(lines);
   // A file that died, and an error outside of any test.
   const unreported = failed + (died ? 1 : 0) > reported.length ? [lines.slice(-failureLinesMax).join("\n").trim()] : [];
-  const file = lines.find((line) => /^\S+\.test\.ts:$/.test(line)) ?? "";
-  const failures = [...reported, ...unreported].map((failure) => `${file}\n${failure}`.trim());
+  const failures = [...reported, ...unreported.map((failure) => `${fileAt(lines, lines.length)}\n${failure}`.trim())];
   return { passed: of("pass"), failed: failed + (died ? 1 : 0), skipped, failures };
 }
 
@@ -55,9 +54,19 @@ function failuresIn(lines: readonly string[]): readonly string[] {
   return once.flatMap((line, at) => {
     if (!line.startsWith("(fail) ")) return [];
     const before = once.slice(Math.max(0, at - failureLinesMax), at);
-    const begins = before.findLastIndex((other) => /^\((?:pass|fail|skip|todo)\) /.test(other)) + 1;
-    return [[...before.slice(begins), line].join("\n").trim()];
+    const begins = before.findLastIndex((other) => /^\((?:pass|fail|skip|todo)\) |^\S+\.test\.ts:$/.test(other)) + 1;
+    return [`${fileAt(once, at)}\n${[...before.slice(begins), line].join("\n").trim()}`.trim()];
   });
+}
+
+/** The file whose tests a line of the output is about. */
+function fileAt(lines: readonly string[], at: number): string {
+  return lines.findLast((line, index) => index < at && /^\S+\.test\.ts:$/.test(line)) ?? "";
+}
+
+export function nameOf(files: readonly string[]): string {
+  const [first = ""] = files;
+  return files.length === 1 ? first : `${first} and ${files.length - 1} more files`;
 }
 
 const slowestShown = 10;
@@ -97,19 +106,20 @@ function slowest(runs: readonly FileRun[]): readonly string[] {
   ];
 }
 
-function timeLine({ file, seconds, cpuSeconds, stolen }: FileRun): string {
+function timeLine({ files, seconds, cpuSeconds, stolen }: FileRun): string {
   const figures = [`${seconds.toFixed(1)} s`, `${cpuSeconds.toFixed(1)} s`, `${Math.round(stolen * 100)} %`];
-  return `${figures.map((figure, at) => figure.padStart(at === 2 ? 6 : 9)).join("")} ${file}`;
+  return `${figures.map((figure, at) => figure.padStart(at === 2 ? 6 : 9)).join("")} ${nameOf(files)}`;
 }
 
 function totalLine(runs: readonly FileRun[], seconds: number): string {
   const cpuSeconds = runs.reduce((sum, run) => sum + run.cpuSeconds, 0);
-  return `${runs.length} files took ${seconds.toFixed(0)} s, and ${cpuSeconds.toFixed(0)} s of processor time`;
+  const count = runs.reduce((sum, { files }) => sum + files.length, 0);
+  return `${count} files took ${seconds.toFixed(0)} s, and ${cpuSeconds.toFixed(0)} s of processor time`;
 }
 
-function rerunLine({ file, report, reruns }: FileRun): string {
+function rerunLine({ files, report, reruns }: FileRun): string {
   const ended = report.failed === 0 ? "passed" : "failed";
-  return `Run again alone, because the host had taken processors: ${file} ${ended} at repetition ${reruns}`;
+  return `Run again alone, because the host had taken processors: ${nameOf(files)} ${ended} at repetition ${reruns}`;
 }
 
 function skips(skipped: readonly string[]): readonly string[] {

@@ -1,4 +1,4 @@
-import type { Candidate } from "../channels/channel.ts";
+import { modelOperationsOf, type Candidate } from "../channels/channel.ts";
 import { welcome } from "../cli/process/welcome.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
@@ -61,8 +61,8 @@ export function greeting({
 /** A model to try an operation with, if a channel is known to support it. */
 function modelFor(operation: Operation, routes: Snapshot["routes"]): string | null {
   const does = ({ deployment: { channel, model } }: Candidate): boolean => {
-    const known = channel.capabilities.modelOperations.get(model);
-    return known === undefined ? operation === "chat" && channel.capabilities.operations.includes("chat") : known.includes(operation);
+    const known = modelOperationsOf(channel, model);
+    return known === null ? operation === "chat" && channel.capabilities.operations.includes("chat") : known.includes(operation);
   };
   for (const [model, { tiers }] of routes) if (tiers.flat().some(does)) return model;
   return null;

@@ -86,6 +86,8 @@ export interface Capabilities {
   readonly operations: readonly Operation[];
   /** The operations of single models that support fewer than their channel. */
   readonly modelOperations: ReadonlyMap<string, readonly Operation[]>;
+  /** The same by a part of the model's name. The first that matches counts. */
+  readonly namedOperations?: readonly NamedOperations[];
   /** Descriptions for the list of models, by upstream name. */
   readonly modelDescriptions: ReadonlyMap<string, string>;
   /** The formats it answers in, by the prefix of a model's name. The first that matches counts. */
@@ -111,6 +113,17 @@ export interface Capabilities {
 export interface ModelFormats {
   readonly prefix: string;
   readonly formats: readonly TranscriptFormat[];
+}
+
+export interface NamedOperations {
+  readonly part: string;
+  readonly operations: readonly Operation[];
+}
+
+/** The operations of one model, where they are known to be others than those of its channel; else null. */
+export function modelOperationsOf({ capabilities }: Channel, model: string): readonly Operation[] | null {
+  const { modelOperations, namedOperations = [] } = capabilities;
+  return modelOperations.get(model) ?? namedOperations.find(({ part }) => model.includes(part))?.operations ?? null;
 }
 
 /** `null`: not known, so the client's format is requested. */

@@ -1,6 +1,6 @@
 import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed, usualQuirks, type Preset } from "../dialects/presets.ts";
 import { dialects } from "../dialects/index.ts";
-import type { Address, Quirks, Voices, LocalModel } from "../channels/channel.ts";
+import type { Address, Capabilities, Quirks, Voices, LocalModel } from "../channels/channel.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import type { AuthKind } from "../channels/channel-auth.ts";
 import { checkAddress } from "./address.ts";
@@ -64,6 +64,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
   const dialect = dialectOf(entry, preset);
   const pooled = entry.pooled ?? credentials.length > 1;
   const { timeouts, capabilities } = entry;
+  const offered = (capabilities?.operations ?? preset?.operations ?? operations).filter((operation) => supports(dialect, operation));
   return {
     setting: {
       name: entry.name,
@@ -91,8 +92,9 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
       capabilities: {
         prefill: capabilities?.prefill ?? false,
         contextTokens: capabilities?.context_tokens ?? null,
-        operations: (capabilities?.operations ?? preset?.operations ?? operations).filter((operation) => supports(dialect, operation)),
+        operations: offered,
         modelOperations: new Map(local.map(({ upstream, operation }) => [upstream, [operation]])),
+        ...namedOperationsOf(preset, offered),
         modelDescriptions: new Map(local.map(({ upstream, description }) => [upstream, description])),
         transcriptionFormats:
           capabilities?.transcription_formats === undefined
@@ -102,7 +104,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
         speechEvents: capabilities?.speech_events === undefined ? (preset?.speechEvents ?? null) : capabilities.speech_events ? null : [],
         translation: preset?.translation ?? true,
         transcriptionStream: capabilities?.transcription_stream ?? preset?.transcriptionStream ?? true,
-        audioBytesMax: capabilities?.audio_limit ?? null,
+        audioBytesMax: capabilities?.audio_limit ?? preset?.audioBytesMax ?? null,
         audioSecondsMax: capabilities?.audio_seconds ?? preset?.audioSecondsMax ?? null,
         inputCharactersMax: capabilities?.speech_limit ?? preset?.inputCharactersMax ?? null,
         splitsAudio: entry.long_audio === "split",
@@ -131,6 +133,14 @@ function dialectOf({ dialect }: ChannelEntry, preset: Preset | null): string {
 
 function forwardedBy(preset: Preset | null, dialect: string): readonly string[] {
   return preset?.forwardHeaders ?? dialects.get(dialect)?.defaults?.forwardHeaders ?? [];
+}
+
+function namedOperationsOf(preset: Preset | null, offered: readonly Operation[]): Pick<Capabilities, "namedOperations"> {
+  const named = preset?.namedOperations.map(({ part, operations: own }) => ({
+    part,
+    operations: own.filter((one) => offered.includes(one)),
+  }));
+  return named === undefined || named.length === 0 ? {} : { namedOperations: named };
 }
 
 function supports(dialect: string, operation: Operation): boolean {

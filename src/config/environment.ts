@@ -71,8 +71,10 @@ export function settingsFromEnvironment({
       });
       continue;
     }
-    entries.push(reading.entry);
-    found.push({ channel: preset.name, variable: reading.variable });
+    for (const entry of [reading.entry, ...besideOf(preset, reading.entry)]) {
+      entries.push(entry);
+      found.push({ channel: String(entry["name"]), variable: reading.variable });
+    }
   }
   const isDisabled = ["off", "0", "false", "no"].includes(valueOf(env, localVariable)?.toLowerCase() ?? "");
   if (localModels(dataDir).length > 0 && !isDisabled) entries.push({ name: "embedded", provider: "embedded" });
@@ -110,21 +112,30 @@ function providerEntry(preset: Preset, env: Environment): ProviderEntry {
   const trigger = preset.needsKey ? key : address;
   if (trigger === null) return null;
   const options = optionsOf(preset);
-  const lacksAddress = environment.address.length > 0 ? address === null : options.includes("resource") && resource === null;
-  const lacksRegion = options.includes("region") && region === null;
+  const isRegional = options.includes("region");
+  // Where the address is that of a region, either of the two will do.
+  const lacksAddress = environment.address.length > 0 && !isRegional ? address === null : options.includes("resource") && resource === null;
+  const lacksRegion = isRegional && region === null && address === null;
   // These variables are set for other programs as well: alone, they do not mean that a channel is wanted.
   if (own === null && key !== null && (lacksAddress || lacksRegion)) return null;
-  if (environment.address.length > 0 && address === null) return { variable: trigger.name, lacks: environment.address };
-  if (options.includes("region") && region === null) return { variable: trigger.name, lacks: environment.region };
+  if (environment.address.length > 0 && !isRegional && address === null) return { variable: trigger.name, lacks: environment.address };
+  if (lacksRegion) return { variable: trigger.name, lacks: [...environment.region, ...environment.address] };
   const entry: Record<string, unknown> = { name: preset.name, provider: preset.name };
   if (file !== null) entry["api_key_file"] = file.value;
   else if (key !== null) entry["api_key"] = key.value;
   if (joined !== null && environment.keyPartsAuth !== undefined) entry["auth"] = environment.keyPartsAuth;
   if (resource !== null && address === null && options.includes("resource")) entry["resource"] = resource.value;
-  if (region !== null && options.includes("region")) entry["region"] = region.value;
+  if (region !== null && isRegional && address === null) entry["region"] = region.value;
   if (address !== null) entry["base_url"] = baseUrlOf(address.value, preset);
   if (preset.modelsPath === null) entry["models"] = "*";
   return { entry, variable: trigger.name };
+}
+
+/** The channel for what only another API of the provider has, if there is one. */
+function besideOf({ name, environment: { beside } }: Preset, entry: Record<string, unknown>): readonly Record<string, unknown>[] {
+  if (beside === undefined) return [];
+  const { suffix, dialect, operations } = beside;
+  return [{ ...entry, name: `${name}-${suffix}`, dialect, capabilities: { operations } }];
 }
 
 /**

@@ -1,5 +1,6 @@
 import { candidatesOf, type Candidate, type Channel, type Route } from "../channels/channel.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
+import { presetNamed } from "../dialects/presets.ts";
 import type { ChannelSetting, Settings } from "./settings.ts";
 
 /**
@@ -89,7 +90,7 @@ function wildcardOf(channels: readonly Channel[]): (model: string) => Route | nu
       known ??
       routeOf(
         model,
-        channels.flatMap((channel) => candidatesFor(channel, model)),
+        withModel(channels, model).flatMap((channel) => candidatesFor(channel, model)),
       );
     // A map keeps the order of insertion, so that the first name is the least recently used one.
     cached.delete(model);
@@ -100,4 +101,10 @@ function wildcardOf(channels: readonly Channel[]): (model: string) => Route | nu
     }
     return route;
   };
+}
+
+/** A name that shows whose model it is goes to that provider: the others would only refuse it. */
+function withModel(channels: readonly Channel[], model: string): readonly Channel[] {
+  const makers = channels.filter(({ provider }) => provider !== null && presetNamed(provider)?.modelNames?.test(model) === true);
+  return makers.length === 0 ? channels : makers;
 }

@@ -105,12 +105,30 @@ export interface EncodedRequest {
   readonly subtitles?: boolean;
 }
 
-export type ExpectedAnswer = ExpectedWhole | ExpectedStream;
+export type ExpectedAnswer = ExpectedWhole | ExpectedStream | ExpectedSteps;
 
 export interface ExpectedWhole {
   readonly kind: "whole";
   /** Reads the body of a successful response. */
   readonly read: (body: Uint8Array, head: UpstreamHead) => WholeAnswer | Failure;
+}
+
+/** The answer takes several requests, one after the other, such as to a job that is created and then asked whether it is done. */
+export interface ExpectedSteps {
+  readonly kind: "steps";
+  /** Reads the body of a successful response: the whole answer, or the request that comes next. */
+  readonly read: (body: Uint8Array, head: UpstreamHead) => WholeAnswer | NextStep | Failure;
+  /** What comes next if this request failed; null, or absent: the attempt has failed. */
+  readonly retry?: (cause: Failure) => NextStep | null;
+}
+
+/** A further request of the same attempt. */
+export interface NextStep {
+  readonly kind: "next";
+  readonly request: UpstreamRequest;
+  /** How long to wait before it is sent. */
+  readonly afterMs: number;
+  readonly answer: ExpectedSteps;
 }
 
 export interface ExpectedStream {

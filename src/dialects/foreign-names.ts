@@ -30,6 +30,7 @@ export const litellmProviders: Readonly<Record<string, string>> = {
   llamafile: "llama.cpp",
   deepgram: "deepgram",
   elevenlabs: "elevenlabs",
+  assemblyai: "assemblyai",
 };
 
 export const portkeyProviders: Readonly<Record<string, string>> = {

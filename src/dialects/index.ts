@@ -1,5 +1,7 @@
 import type { Dialect } from "./dialect.ts";
 import { anthropic, anthropicOn } from "./anthropic/anthropic.ts";
+import { assemblyai } from "./assemblyai/assemblyai.ts";
+import { azureSpeech } from "./azure-speech/azure-speech.ts";
 import { bedrockHost, vertexHost } from "./anthropic/hosts.ts";
 import { explainAws } from "./bedrock/bedrock-errors.ts";
 import { bedrockConverse } from "./bedrock/converse.ts";
@@ -9,6 +11,7 @@ import { cohere } from "./cohere/cohere.ts";
 import { deepgram } from "./deepgram/deepgram.ts";
 import { elevenlabs } from "./elevenlabs/elevenlabs.ts";
 import { gemini } from "./gemini/gemini.ts";
+import { googleSpeechToText, googleTextToSpeech } from "./google/google-cloud.ts";
 import { openai } from "./openai/openai.ts";
 import { openaiResponses } from "./openai-responses/openai-responses.ts";
 
@@ -24,6 +27,10 @@ const all: readonly Dialect[] = [
   deepgram,
   elevenlabs,
   cartesia,
+  googleTextToSpeech,
+  googleSpeechToText,
+  assemblyai,
+  azureSpeech,
 ];
 
 /** Every dialect the gateway speaks, by name. */

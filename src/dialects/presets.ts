@@ -1,9 +1,11 @@
 import type { Address, Capabilities, Quirks, Voices } from "../channels/channel.ts";
 import type { AuthKind } from "../channels/channel-auth.ts";
 import type { Operation } from "../operations/operation.ts";
+import { azureVoices } from "./azure-speech/voices.ts";
 import { cartesiaVoices } from "./cartesia/voices.ts";
 import { deepgramVoices } from "./deepgram/voices.ts";
 import { elevenlabsVoices } from "./elevenlabs/voices.ts";
+import { geminiVoices, starNames } from "./gemini/voices.ts";
 
 /**
  * The defaults for a provider: its address, how it takes a key, what it supports. This is the only index of providers by name; all other
@@ -21,6 +23,8 @@ export interface Preset {
   readonly modelsPath: string | null;
   /** A prefix of all names in that list, which clients do not write. */
   readonly listedPrefix: string;
+  /** The names that only its models have, where it has no list: of the channels that take any name, those of this provider serve them. */
+  readonly modelNames?: RegExp;
   /** The older API with an `api_version`; null if there is none. */
   readonly dated: DatedAddress | null;
   readonly authHeader: string;
@@ -33,12 +37,15 @@ export interface Preset {
   readonly local: boolean;
   readonly tier: number;
   readonly operations: readonly Operation[];
+  /** The operations of single models that support fewer, by a part of their names. */
+  readonly namedOperations: NonNullable<Capabilities["namedOperations"]>;
   readonly transcriptionFormats: Capabilities["transcriptionFormats"];
   readonly transcriptionStream: boolean;
   readonly translation: boolean;
   readonly speechFormats: Capabilities["speechFormats"];
   readonly speechEvents: Capabilities["speechEvents"];
   readonly inputCharactersMax: number | null;
+  readonly audioBytesMax: number | null;
   readonly audioSecondsMax: number | null;
   readonly voices: Voices | null;
   readonly quirks: Quirks;
@@ -94,6 +101,8 @@ export interface PresetEnvironment {
   /** Variables with the path of a file that holds the key. */
   readonly keyFile?: readonly string[];
   readonly resource?: readonly string[];
+  /** A second channel, for operations that only another API of the provider has. Its name ends with `suffix`. */
+  readonly beside?: { readonly suffix: string; readonly dialect: string; readonly operations: readonly Operation[] };
 }
 
 /** What signatures and access tokens of the clouds are made for. */
@@ -174,6 +183,30 @@ export const messagesApi = {
   forwardHeaders: ["anthropic-beta", "anthropic-version"],
 } as const satisfies Partial<Preset>;
 
+/** What channels of `generateContent` offer, wherever it is served. */
+const generateApi: Partial<Preset> = {
+  operations: ["chat", "transcription", "speech"],
+  namedOperations: [
+    { part: "-tts", operations: ["speech"] },
+    { part: "", operations: ["chat", "transcription"] },
+  ],
+  // Its models write no times that can be relied on.
+  transcriptionFormats: [{ prefix: "", formats: ["json", "text"] }],
+  transcriptionStream: false,
+  speechFormats: ["pcm"],
+  speechEvents: [],
+  voices: geminiVoices,
+};
+
+/** Cloud APIs take the token of a service account, or with `auth: key` an API key in this header. */
+const googleKey: Partial<Preset> = {
+  auth: "google",
+  authHeader: "x-goog-api-key",
+  authPrefix: "",
+  modelsPath: null,
+  environment: { key: [], address: [], addressPath: "", region: [] },
+};
+
 const chatOnly: readonly Operation[] = ["chat"];
 const withAudio: readonly Operation[] = ["chat", "transcription", "speech"];
 const hearsAndSpeaks: readonly Operation[] = ["transcription", "speech"];
@@ -197,6 +230,10 @@ const vertexRegions: NonNullable<Preset["regions"]> = {
 
 function vertexUrl(host: string, location: string): string {
   return `https://${host}/v1/projects/{resource}/locations/${location}`;
+}
+
+function speechUrl(host: string, location: string): string {
+  return `https://${host}/v2/projects/{resource}/locations/${location}`;
 }
 
 export const presets: readonly Preset[] = [
@@ -285,17 +322,26 @@ export const presets: readonly Preset[] = [
   hosted("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY", {
     operations: ["chat", "embedding", "image"],
     listedPrefix: "models/",
-    environment: { key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"], address: [], addressPath: "", region: [] },
+    environment: {
+      key: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+      address: [],
+      addressPath: "",
+      region: [],
+      beside: { suffix: "audio", dialect: "gemini", operations: ["transcription", "speech"] },
+    },
     variants: {
       gemini: {
+        ...generateApi,
         dialect: "gemini",
         baseUrl: "https://generativelanguage.googleapis.com/v1beta",
         paths: { ...defaultPaths, chatPath: "/models/{model}:generateContent" },
         authHeader: "x-goog-api-key",
         authPrefix: "",
+        // 100 MB as base64: https://blog.google/innovation-and-ai/technology/developers-tools/gemini-api-new-file-limits
+        audioBytesMax: 74_000_000,
       },
     },
-    remark: "the provider's OpenAI-compatible endpoint; with `dialect: gemini` its own API",
+    remark: "the provider's OpenAI-compatible endpoint; with `dialect: gemini` its own API, which has transcription and speech as well",
   }),
   hosted("bedrock", "https://bedrock-mantle.{region}.api.aws/openai/v1", "AWS_BEARER_TOKEN_BEDROCK", {
     environment: {
@@ -328,7 +374,10 @@ export const presets: readonly Preset[] = [
     remark: "the Messages API on Bedrock; models are ids of models or inference profiles",
   }),
   hosted("vertex", vertexUrl("{region}-aiplatform.googleapis.com", "{region}"), "", {
+    ...generateApi,
     dialect: "gemini",
+    // A request of 20 MB, as base64.
+    audioBytesMax: 14_000_000,
     paths: { ...defaultPaths, chatPath: "/publishers/google/models/{model}:generateContent" },
     regions: vertexRegions,
     auth: "google",
@@ -351,6 +400,32 @@ export const presets: readonly Preset[] = [
     environment: noEnvironment,
     remark: "the Messages API on Vertex AI; `resource` is the project, and without a key, the service account of this machine is used",
   }),
+  hosted("google-tts", "https://texttospeech.googleapis.com/v1", "", {
+    dialect: "google-tts",
+    paths: { ...defaultPaths, speechPath: "/text:synthesize" },
+    ...googleKey,
+    operations: ["speech"],
+    inputCharactersMax: 5000,
+    voices: { names: new Map(starNames.map((name) => [name, `en-US-Chirp3-HD-${name}`])), unknown: "pass", fallback: null },
+    remark:
+      "Cloud Text-to-Speech, with a service account, or an API key and `auth: key`; " +
+      "models are families of voices: chirp3-hd, neural2, wavenet, standard, studio",
+  }),
+  hosted("google-stt", speechUrl("{region}-speech.googleapis.com", "{region}"), "", {
+    dialect: "google-stt",
+    paths: { ...defaultPaths, transcriptionPath: "/recognizers/_:recognize" },
+    regions: { global: speechUrl("speech.googleapis.com", "global") },
+    ...googleKey,
+    operations: ["transcription"],
+    transcriptionStream: false,
+    translation: false,
+    // A minute, and 10 MB as base64: https://cloud.google.com/speech-to-text/v2/quotas
+    audioSecondsMax: 60,
+    audioBytesMax: 7_400_000,
+    remark:
+      "Cloud Speech-to-Text, with a service account, or an API key and `auth: key`; `resource` is the project; " +
+      "name the models, such as chirp_3 (region us or eu); recordings of up to a minute",
+  }),
   hosted("cohere", "https://api.cohere.com", "COHERE_API_KEY", {
     dialect: "cohere",
     operations: ["chat", "rerank"],
@@ -368,6 +443,7 @@ export const presets: readonly Preset[] = [
     translation: false,
     inputCharactersMax: 2000,
     voices: deepgramVoices,
+    modelNames: /^(?:nova-\d|aura)(?:$|-)/,
     remark: "name the models, such as nova-3 and aura-2",
   }),
   hosted("elevenlabs", "https://api.elevenlabs.io/v1", "ELEVENLABS_API_KEY", {
@@ -382,6 +458,7 @@ export const presets: readonly Preset[] = [
     // The least that any of its models takes. Some take forty thousand.
     inputCharactersMax: 5000,
     voices: elevenlabsVoices,
+    modelNames: /^(?:scribe|eleven)_/,
     remark: "name the models, such as scribe_v2 and eleven_flash_v2_5",
   }),
   hosted("cartesia", "https://api.cartesia.ai", "CARTESIA_API_KEY", {
@@ -390,7 +467,52 @@ export const presets: readonly Preset[] = [
     modelsPath: null,
     operations: ["speech"],
     voices: cartesiaVoices,
+    modelNames: /^sonic(?:$|-)/,
     remark: "speech only; name the models, such as sonic-3.5",
+  }),
+  hosted("assemblyai", "https://api.assemblyai.com/v2", "ASSEMBLYAI_API_KEY", {
+    dialect: "assemblyai",
+    paths: { ...defaultPaths, transcriptionPath: "/transcript" },
+    authPrefix: "",
+    modelsPath: null,
+    operations: ["transcription"],
+    transcriptionStream: false,
+    translation: false,
+    // Ten hours.
+    audioSecondsMax: 36_000,
+    remark: "transcription only; name the models, such as universal-3-5-pro; in Europe with `base_url: https://api.eu.assemblyai.com/v2`",
+  }),
+  hosted("azure-speech", "https://{region}.api.cognitive.microsoft.com", "AZURE_SPEECH_KEY", {
+    dialect: "azure-speech",
+    paths: {
+      ...defaultPaths,
+      transcriptionPath: "/speechtotext/transcriptions:transcribe",
+      translationPath: "/speechtotext/transcriptions:transcribe",
+      speechPath: "/tts/cognitiveservices/v1",
+    },
+    regions: {
+      usgovarizona: "https://usgovarizona.api.cognitive.microsoft.us",
+      usgovvirginia: "https://usgovvirginia.api.cognitive.microsoft.us",
+      chinaeast2: "https://chinaeast2.api.cognitive.azure.cn",
+      chinanorth2: "https://chinanorth2.api.cognitive.azure.cn",
+      chinanorth3: "https://chinanorth3.api.cognitive.azure.cn",
+    },
+    authHeader: "ocp-apim-subscription-key",
+    authPrefix: "",
+    modelsPath: null,
+    operations: hearsAndSpeaks,
+    transcriptionStream: false,
+    inputCharactersMax: 4096,
+    voices: azureVoices,
+    environment: {
+      key: ["AZURE_SPEECH_KEY"],
+      address: ["AZURE_SPEECH_ENDPOINT"],
+      addressPath: "",
+      region: ["AZURE_SPEECH_REGION"],
+    },
+    remark:
+      "models of transcription are `llm-speech`, those whose names begin with `mai-`, and any other name for the default one; " +
+      "for a resource with a domain of its own give `base_url` in place of `region`",
   }),
   selfHosted("ollama", "http://127.0.0.1:11434/v1", {
     operations: texts,
@@ -470,12 +592,14 @@ function hosted(name: string, baseUrl: string, keyVariable: string, facts: Parti
     local: false,
     tier: 1,
     operations: chatOnly,
+    namedOperations: [],
     transcriptionFormats: [],
     transcriptionStream: true,
     translation: true,
     speechFormats: null,
     speechEvents: null,
     inputCharactersMax: null,
+    audioBytesMax: null,
     audioSecondsMax: null,
     voices: null,
     quirks: usualQuirks,

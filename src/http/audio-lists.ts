@@ -1,4 +1,4 @@
-import { voicesOf, type Route } from "../channels/channel.ts";
+import { modelOperationsOf, voicesOf, type Route } from "../channels/channel.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import type { HttpResponse, ResponseHead } from "../net/server/http-response.ts";
 import { jsonAnswer, modelsFor, type ModelScope } from "./models.ts";
@@ -24,8 +24,7 @@ function voiceNames(routes: readonly Route[]): ReadonlySet<string> {
   for (const route of routes) {
     for (const { deployment } of route.tiers.flat()) {
       const { channel, model } = deployment;
-      const { modelOperations, operations } = channel.capabilities;
-      if (!(modelOperations.get(model) ?? operations).includes("speech")) continue;
+      if (!(modelOperationsOf(channel, model) ?? channel.capabilities.operations).includes("speech")) continue;
       const voices = voicesOf(channel, model);
       for (const name of voices.names.keys()) if (names.size < voicesMax) names.add(name);
       takesAny ||= voices.unknown === "pass" && voices.names.size === 0;

@@ -1,4 +1,4 @@
-import type { Candidate, Route } from "../channels/channel.ts";
+import { modelOperationsOf, type Candidate, type Route } from "../channels/channel.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { allowsModel } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
@@ -76,8 +76,7 @@ export function jsonAnswer(value: object, head: ResponseHead): HttpResponse {
 
 /** What a model can do, according to its channel. */
 function operationsOf({ deployment: { channel, model } }: Candidate): readonly Operation[] {
-  const { modelOperations, operations } = channel.capabilities;
-  return modelOperations.get(model) ?? operationsNamed(model, operations, channel.provider !== null);
+  return modelOperationsOf(channel, model) ?? operationsNamed(model, channel.capabilities.operations, channel.provider !== null);
 }
 
 /** The part of a route that the key may use and that supports at least one operation of the key; null if nothing is left. */
@@ -87,7 +86,7 @@ function usableBy(key: ModelScope, route: Route): Route | null {
   const { operations: allowed } = key;
   if (bound === null || allowed === null) return bound;
   const does = ({ deployment: { channel, model } }: Candidate): boolean =>
-    (channel.capabilities.modelOperations.get(model) ?? channel.capabilities.operations).some((one) => allowed.includes(one));
+    (modelOperationsOf(channel, model) ?? channel.capabilities.operations).some((one) => allowed.includes(one));
   return bound.tiers.some((members) => members.some(does)) ? bound : null;
 }
 

@@ -1,5 +1,5 @@
 import { voiceFor } from "../channels/voice.ts";
-import { transcriptionFormatsOf, voicesOf, type Candidate, type Channel, type Route } from "../channels/channel.ts";
+import { modelOperationsOf, transcriptionFormatsOf, voicesOf, type Candidate, type Channel, type Route } from "../channels/channel.ts";
 import { matchesPattern } from "../keys/allow.ts";
 import type { Splits } from "../keys/key.ts";
 import type { CallRequest } from "../operations/call-request.ts";
@@ -109,8 +109,7 @@ function computeSupporting(operation: Operation, route: Route): Eligible | Failu
 }
 
 function supports({ deployment: { channel, model } }: Candidate, operation: Operation): boolean {
-  const { operations, modelOperations } = channel.capabilities;
-  return (modelOperations.get(model) ?? operations).includes(operation);
+  return (modelOperationsOf(channel, model) ?? channel.capabilities.operations).includes(operation);
 }
 
 function withCapability(route: Route, fits: (capabilities: Candidate["deployment"]["channel"]["capabilities"]) => boolean): Route | null {

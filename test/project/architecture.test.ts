@@ -176,8 +176,8 @@ describe("names", () => {
 /** The presets, and what other gateways call them. */
 const providerIndexes = ["src/dialects/presets.ts", "src/dialects/foreign-names.ts", "src/cli/import/"];
 
-/** Too common a word to be looked for. */
-const mistakable = ["together", "converse"];
+/** Too common a word to be looked for, or a way to authenticate as well. */
+const mistakable = ["together", "converse", "tts", "stt", "google", "speech"];
 const providerNames: readonly string[] = [
   ...new Set([
     ...presets.filter(({ local }) => !local).flatMap(({ name }) => [name, ...name.split("-")]),

@@ -82,7 +82,7 @@ describe("the files of this suite", () => {
 });
 
 function runOf(report: FileReport, run: Partial<FileRun> = {}): FileRun {
-  return { file: "test/x.test.ts", report, seconds: 1, cpuSeconds: 0.5, stolen: 0, reruns: 0, ...run };
+  return { files: ["test/x.test.ts"], report, seconds: 1, cpuSeconds: 0.5, stolen: 0, reruns: 0, ...run };
 }
 
 const whole: Suite = { leftOut: [], seconds: 62.4 };
@@ -183,6 +183,16 @@ describe("the report of a file", () => {
     expect(failures).toEqual(["test/x.test.ts:\nerror: it is 2\n  at b.ts\n(fail) b [1.00ms]", "test/x.test.ts:\n(fail) c"]);
   });
 
+  test("names the file of each failure where several share a process", () => {
+    const printed = "test/x.test.ts:\n(pass) a\n\ntest/y.test.ts:\n(fail) b\n";
+    expect(readReport(`${printed}${end.replace("0 fail", "1 fail")}`, 1).failures).toEqual(["test/y.test.ts:\n(fail) b"]);
+    const died = "test/x.test.ts:\n(pass) a\n\ntest/y.test.ts:\n(pass) b\n";
+    expect(readReport(died, 137).failures[0]).toStartWith("test/y.test.ts:\n");
+    const good = { passed: 1, failed: 0, skipped: [], failures: [] };
+    const shared = runOf(good, { files: ["test/x.test.ts", "test/y.test.ts", "test/z.test.ts"], reruns: 1 });
+    expect(summarise([shared], whole)[0]).toContain("test/x.test.ts and 2 more files passed");
+  });
+
   test("has its failures at the end of the run, above the line that counts", () => {
     const failed = { passed: 1, failed: 1, skipped: ["z"], failures: ["error\n(fail) b"] };
     expect(summarise([runOf(failed)], whole)).toEqual([
@@ -201,7 +211,7 @@ describe("the report of a file", () => {
       "Not run, because the time that SLUICE_TEST_MINUTES gives them was over: a.test.ts b.test.ts",
       "1 passed, 0 failed",
     ]);
-    const files = Array.from({ length: 20 }, (_, at) => runOf(good, { file: `${at}.test.ts`, seconds: at, stolen: 0.125 }));
+    const files = Array.from({ length: 20 }, (_, at) => runOf(good, { files: [`${at}.test.ts`], seconds: at, stolen: 0.125 }));
     const many = summarise(files, whole);
     expect(many).toHaveLength(13);
     expect(many.slice(0, 2)).toEqual([

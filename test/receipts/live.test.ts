@@ -6,9 +6,12 @@ import { eventually } from "../support/eventually.ts";
 import { rawRequest } from "../support/raw-request.ts";
 import { attempt, inputNanos, nanosOf, outputNanos, price, Receipts, tokens } from "../support/receipts.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
+import { slowedSettingMs } from "../support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
+/** Of the upstream, with its silence. On a busy machine one that hangs up is not heard at once. */
+const patience = `${slowedSettingMs(500)}ms`;
 let rig: Rig<"a" | "b">;
 let receipts: Receipts;
 
@@ -20,7 +23,7 @@ const poorKey = "sk-poor-0123456789abcdef";
 beforeAll(async () => {
   rig = await setUp(
     {
-      a: { tier: 1, capabilities: { audio_seconds: 15 }, timeouts: { first_byte: "400ms", first_content: "400ms", idle: "400ms" } },
+      a: { tier: 1, capabilities: { audio_seconds: 15 }, timeouts: { first_byte: patience, first_content: patience, idle: patience } },
       b: { tier: 2 },
     },
     {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 
 /**
  * How many inputs an expensive property is tried with: the number given, times SLUICE_TEST_RUNS. That is 1 unless said otherwise, so
- * that a developer waits for seconds; CI sets 4 and tries more.
+ * that a developer waits for seconds; CI sets 2 and tries more.
  */
 export function numRuns(everyday: number): number {
   return Math.max(1, Math.round(everyday * factor));

@@ -79,11 +79,9 @@ export function faultOfAttempt(said: AttemptReceipt, truth: Attempt, isPriced: b
   return outcome === "answered" ? faultOfAnswer(said, truth) : faultOfFailure(said, truth);
 }
 
-function faultOfAnswer(
-  { promptTokens: prompt, completionTokens: made, estimated, costUncertain, status }: AttemptReceipt,
-  truth: Attempt,
-): string | null {
-  const reported = usageOf(truth.usageSent);
+function faultOfAnswer(said: AttemptReceipt, truth: Attempt): string | null {
+  const { promptTokens: prompt, completionTokens: made, estimated, costUncertain, status } = said;
+  const reported = cameTooLate(said, truth) ? null : usageOf(truth.usageSent);
   if (costUncertain) return "in doubt about an answer";
   if (truth.statusSent !== 200 || status !== 200) return `an answer with status ${status}, where ${truth.statusSent} was sent`;
   // With its usage, a stream has said all it had to say.
@@ -96,6 +94,18 @@ function faultOfAnswer(
   const due = estimateOf(truth);
   return estimated && made === due ? null : `${made} tokens (estimated: ${estimated}) where ${due} are to be estimated`;
 }
+
+/**
+ * The usage of a stream left the upstream, which is of this process and may be held up, after the gateway had given up waiting for
+ * more than the finished answer.
+ */
+function cameTooLate({ estimated, tookMs }: AttemptReceipt, { streamed, at, lastSentAt, endedBy }: Attempt): boolean {
+  if (!streamed || !estimated) return false;
+  return (endedBy === "client_closed" && tookMs > shortestIdleMs) || (lastSentAt ?? 0) - at >= tookMs;
+}
+
+/** No test lets the gateway wait for less. */
+const shortestIdleMs = 100;
 
 function faultOfFailure(said: AttemptReceipt, truth: Attempt): string | null {
   const { completionTokens: made, estimated, outcome, error, status, tookMs } = said;

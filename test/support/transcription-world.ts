@@ -100,6 +100,7 @@ export function readWhole(
   type: string | null = "application/json",
 ): WholeAnswer | Failure {
   const bytes = typeof body === "string" ? bytesOf(body) : body;
+  if (answer.kind === "steps") throw new Error("the answer takes several requests");
   return answer.kind === "whole" ? answer.read(bytes, head(type)) : answer.instead(bytes, head(type));
 }
 

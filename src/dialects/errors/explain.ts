@@ -452,6 +452,7 @@ const emptyAccount: readonly Phrase[] = [
   "billing hard limit",
   "check your billing",
   "enable billing",
+  "account balance is negative",
   "account is not active",
   "account is in good standing",
   ["usage limit", "reached"],

@@ -1,34 +1,30 @@
-import type { Address } from "../../channels/channel.ts";
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import type { Conversation, Tool } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import type {
-  Dialect,
-  EncodedRequest,
-  ExpectedStream,
-  ExpectedWhole,
-  StreamReader,
-  Target,
-  UpstreamHead,
-  UpstreamRequest,
-} from "../dialect.ts";
+import type { Dialect, EncodedRequest, ExpectedStream, ExpectedWhole, StreamReader, Target, UpstreamHead } from "../dialect.ts";
 import { explain } from "../errors/explain.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { conversationFor } from "../target-conversation.ts";
 import { readGeminiAnswer } from "./answer.ts";
 import { spliceGenerate } from "./native-body.ts";
+import { generateRequest } from "./generate-request.ts";
 import { encodeGeminiBody } from "./request-body.ts";
 import { dialectName } from "./response-parts.ts";
+import { geminiModels } from "./listed-models.ts";
+import { geminiSpeech } from "./speech.ts";
 import { GeminiStream } from "./stream.ts";
 import { generateTokenCount, isInCloud } from "./token-count.ts";
+import { geminiTranscription } from "./transcription.ts";
 
 /** The dialect of `generateContent`. The model stands in the path, and so does whether the answer is streamed. */
 export const gemini: Dialect = {
   name: dialectName,
   chat: { encode: encodeChat, explain },
-  models: { path: modelsPath, read: readModels },
   tokenCount: generateTokenCount,
+  speech: geminiSpeech,
+  transcription: geminiTranscription,
+  models: geminiModels,
 };
 
 function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure {
@@ -49,7 +45,7 @@ function translateChat(ask: ChatRequest, conversation: Conversation, target: Tar
   });
   if (isFailure(encoded)) return encoded;
   return {
-    request: requestFor(encoded.body, ask.stream, target),
+    request: generateRequest(encoded.body, ask.stream, target),
     answer: ask.stream ? new StreamedGenerate(1, tools) : { kind: "whole", read: (body) => readGeminiAnswer(body, tools) },
     clampedTo,
     voice: null,
@@ -66,7 +62,7 @@ const oneChoice = failure("unsupported", "a translated answer is one choice", {
 function spliceChat(ask: ChatRequest, target: Target): EncodedRequest {
   const { body, clampedTo } = spliceGenerate(ask, target.model, target.ceiling);
   return {
-    request: requestFor(body, ask.stream, target),
+    request: generateRequest(body, ask.stream, target),
     answer: ask.stream ? new StreamedGenerate(ask.choices, null) : nativeAnswer,
     clampedTo,
     voice: null,
@@ -92,53 +88,5 @@ class StreamedGenerate implements ExpectedStream {
   instead(body: Uint8Array, { status }: UpstreamHead): WholeAnswer | Failure {
     const whole = readGeminiAnswer(body, null);
     return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
-  }
-}
-
-function requestFor(body: Uint8Array, stream: boolean, { channel, model, forwarded }: Target): UpstreamRequest {
-  return {
-    method: "POST",
-    url: generateUrl(channel.address, model, stream),
-    headers: {
-      "content-type": "application/json",
-      accept: stream ? "text/event-stream" : "application/json",
-      ...forwarded,
-      ...channel.headers,
-    },
-    body,
-  };
-}
-
-/** Without `alt=sse` a stream is one JSON array. */
-export function generateUrl({ baseUrl, chatPath, query }: Address, model: string, stream: boolean): string {
-  const name = model.startsWith(listedPrefix) ? model.slice(listedPrefix.length) : model;
-  const path = (chatPath.includes("{model}") ? chatPath : usualPath).replace("{model}", () => encodeURIComponent(name));
-  if (!stream) return baseUrl + path + query;
-  const method = path.replace(/:generateContent$/, ":streamGenerateContent");
-  return `${baseUrl}${method}${query === "" ? "?" : `${query}&`}alt=sse`;
-}
-
-const usualPath = "/models/{model}:generateContent";
-/** The list of models names them with it, and requests may too. */
-const listedPrefix = "models/";
-
-/** The largest page: the usual one has 50 models. */
-function modelsPath({ modelsPath: path }: Address): string | null {
-  return path === null ? null : `${path}?pageSize=1000`;
-}
-
-/** Only the models that generate content. A list that says nothing about that is believed. */
-function readModels(body: string): readonly string[] | null {
-  try {
-    const list = JSON.parse(body) as { readonly models?: unknown } | null;
-    if (!Array.isArray(list?.models)) return null;
-    return (list.models as readonly (Readonly<Record<string, unknown>> | null)[]).flatMap((model) => {
-      const name = model?.["name"];
-      const methods = model?.["supportedGenerationMethods"];
-      const generates = !Array.isArray(methods) || (methods as readonly unknown[]).includes("generateContent");
-      return typeof name === "string" && name !== "" && generates ? [name] : [];
-    });
-  } catch {
-    return null;
   }
 }

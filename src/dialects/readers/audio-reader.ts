@@ -70,7 +70,7 @@ function declaredBytes(head: UpstreamHead): number | null {
 }
 
 /** PCM has no header; at another rate than that of the OpenAI API it would be played too slowly or too fast. */
-function hasOtherSamples(type: string): boolean {
+export function hasOtherSamples(type: string): boolean {
   const rate = /;\s*(?:sample-?)?rate\s*=\s*"?(\d+)/.exec(type)?.[1];
   const channels = /;\s*channels\s*=\s*"?(\d+)/.exec(type)?.[1];
   return (rate !== undefined && Number(rate) !== 24_000) || (channels !== undefined && Number(channels) !== 1);

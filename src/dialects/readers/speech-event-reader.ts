@@ -9,17 +9,38 @@ import { explainInBand } from "../errors/explain.ts";
 import { SseReader } from "./sse.ts";
 import { parseUntrusted } from "../untrusted.ts";
 
-/** Reads audio in events. A client that asked for events of this format gets them unchanged. */
+/** What the events of one read are. */
+export interface AudioEvents {
+  readonly pieces: readonly AudioPiece[];
+  readonly skipped: readonly Emission[];
+  /** The stream has ended, and what follows is ignored. */
+  readonly end: TrackEnd | null;
+  readonly cause: Failure | null;
+}
+
+/** Reads the events of one answer, in order. */
+export interface AudioEventDecoder {
+  read(events: readonly SseEvent[]): AudioEvents;
+  /** The largest event that may come; absent: as usual. */
+  readonly eventBytesMax?: number;
+}
+
+/** Reads audio in events: those of the OpenAI API, unless another decoder is given. A client that asked for events gets them unchanged. */
 export class SpeechEventReader implements StreamReader {
   readonly type: string;
   readonly shape: StreamReader["shape"];
   finished = false;
   pending: Failure | null = null;
-  private readonly events = new SseReader();
+  private readonly events: SseReader;
   private readonly track: AudioTrack;
   private sniffed = false;
 
-  constructor(conversion: AudioConversion, tools: ReaderTools) {
+  constructor(
+    conversion: AudioConversion,
+    tools: ReaderTools,
+    private readonly decoder: AudioEventDecoder = usualEvents,
+  ) {
+    this.events = new SseReader(decoder.eventBytesMax);
     ({ type: this.type, shape: this.shape } = audioShape(conversion));
     this.track = new AudioTrack(conversion, tools);
   }
@@ -43,7 +64,7 @@ export class SpeechEventReader implements StreamReader {
 
   /** Good events that arrive together with a bad one are returned first. */
   private async taken(events: readonly SseEvent[], isLast: boolean): Promise<Emissions> {
-    const { pieces, skipped, end, cause } = read(events);
+    const { pieces, skipped, end, cause } = this.decoder.read(events);
     const given = pieces.length === 0 ? none : await this.track.push(pieces);
     if (isFailure(given)) return given;
     const emissions = skipped.length === 0 ? given : [...given, ...skipped];
@@ -64,15 +85,9 @@ export class SpeechEventReader implements StreamReader {
 
 const none: readonly Emission[] = [];
 
-interface Events {
-  readonly pieces: readonly AudioPiece[];
-  readonly skipped: readonly Emission[];
-  /** The stream has ended, and what follows is ignored. */
-  readonly end: TrackEnd | null;
-  readonly cause: Failure | null;
-}
+const usualEvents: AudioEventDecoder = { read };
 
-function read(events: readonly SseEvent[]): Events {
+function read(events: readonly SseEvent[]): AudioEvents {
   const pieces: AudioPiece[] = [];
   const skipped: Emission[] = [];
   for (const event of events) {

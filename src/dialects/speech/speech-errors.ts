@@ -29,7 +29,7 @@ function isAboutVoice(text: string): boolean {
   if ([code, status].some((each) => each !== null && /^(?:invalid_voice|voice_(?:id_)?(?:not_found|does_not_exist))/i.test(each)))
     return true;
   if (param !== null && /^voice(?:[._]id)?$/.test(param)) return true;
-  return /\bvoices?\b.{0,120}\b(?:not found|not exist|not available|not valid|invalid|unknown)\b|\b(?:unknown|invalid|no such) voice\b/is.test(
+  return /\bvoices?\b.{0,120}\b(?:not found|not exist|not available|not supported|not valid|invalid|unknown)\b|\b(?:unknown|invalid|no such) voice\b/is.test(
     message.slice(0, messageMaxChars),
   );
 }

@@ -15,12 +15,12 @@ export interface MultipartForm {
  * the boundary contains a random value that is chosen after the file has arrived. Fields and the head of the file are searched for it
  * nevertheless, and the rest of the file while it is sent; a file that contains it is not sent on.
  */
-export function multipartBody(fields: readonly FormField[], file: FormFile): MultipartForm {
+export function multipartBody(fields: readonly FormField[], file: FormFile, fileField = "file"): MultipartForm {
   const boundary = boundaryFor(fields, file);
   const heads = fields.map(
     ({ name, value }) => `--${boundary}\r\nContent-Disposition: form-data; name="${quotable(name)}"\r\n\r\n${value}\r\n`,
   );
-  const fileHead = `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${fileName(file)}"\r\nContent-Type: ${typeOf(file)}\r\n\r\n`;
+  const fileHead = `--${boundary}\r\nContent-Disposition: form-data; name="${fileField}"; filename="${fileName(file)}"\r\nContent-Type: ${typeOf(file)}\r\n\r\n`;
   const before = encoder.encode(heads.join("") + fileHead);
   const after = encoder.encode(`\r\n--${boundary}--\r\n`);
   return {

@@ -40,6 +40,7 @@ export class AttemptTimeouts implements Timer {
 
   /** The head has arrived. A whole answer is now read; a stream must still send its first content. */
   headArrived(): void {
+    if (this.phase === "over") return;
     this.byteMs = this.ports.nowMs();
     this.phase = "reading";
     this.arm(this.byteMs);

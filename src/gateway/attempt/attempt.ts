@@ -1,4 +1,14 @@
-import { codecOf, encode, type Codec, type EncodedRequest, type StreamReader } from "../../dialects/dialect.ts";
+import {
+  codecOf,
+  encode,
+  type Codec,
+  type EncodedRequest,
+  type ExpectedSteps,
+  type ExpectedStream,
+  type ExpectedWhole,
+  type StreamReader,
+  type UpstreamRequest,
+} from "../../dialects/dialect.ts";
 import { isLocalModel, type Candidate, type Timeouts } from "../../channels/channel.ts";
 import { type CallRequest, maxOutputTokensOf } from "../../operations/call-request.ts";
 import { isFailure, ofLocalEngine, signedParam, type Failure } from "../../operations/failure.ts";
@@ -19,7 +29,8 @@ import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
 import { newSpanId, traceHeaders, type TraceContext } from "../trace.ts";
-import { explained, insteadOf, outputEstimate, readWhole } from "./whole-answer.ts";
+import { takeSteps } from "./steps.ts";
+import { explained, insteadOf, isSuccess, outputEstimate, readWhole } from "./whole-answer.ts";
 
 /** What comes of an attempt. */
 export type Outcome = WholeAnswer | LiveStream | Failure;
@@ -53,8 +64,8 @@ export class Attempt implements StreamOwner {
   /** The request, until the answer begins: a long stream must not hold it in memory. */
   private ask: CallRequest | null;
   private encoded: EncodedRequest | Failure | null;
-  /** The request on the network; null until it is sent. */
-  private exchange: Exchange | null = null;
+  /** The request on the network, or the series of them; null until it is sent. */
+  private exchange: Pick<Exchange, "abort"> | null = null;
   private reader: StreamReader | null = null;
   private answered: LiveStream | WholeAnswer | null = null;
   private ended: AttemptRecord | null = null;
@@ -125,17 +136,37 @@ export class Attempt implements StreamOwner {
     this.encoded = null;
     if (isFailure(encoded)) return this.conclude(encoded);
     if (this.reason !== null) return this.conclude(this.reason);
+    const { request, answer, explain = this.codec.explain } = encoded;
+    if (answer.kind === "steps") return this.conclude(await this.readSteps(request, answer, explain));
+    const exchange = this.send(request);
+    this.exchange = exchange;
+    const reply = await exchange.reply;
+    return this.conclude(isFailure(reply) ? reply : await this.read(reply, answer, explain));
+  }
+
+  private send(request: UpstreamRequest): Exchange {
     const { deployment, credential } = this.candidate;
-    this.exchange = this.ports.send(encoded.request, deployment.channel, credential);
-    const reply = await this.exchange.reply;
-    return this.conclude(isFailure(reply) ? reply : await this.read(reply, encoded));
+    return this.ports.send(request, deployment.channel, credential);
+  }
+
+  /** Reads an answer that takes several requests. */
+  private readSteps(request: UpstreamRequest, answer: ExpectedSteps, explain: Codec<never>["explain"]): Promise<WholeAnswer | Failure> {
+    const steps = takeSteps(request, answer, {
+      send: (each) => this.send(each),
+      after: this.ports.after,
+      explain,
+      bytesMax: operationSpecs[this.operation].answerBytesMax,
+      progress: this.timeouts,
+    });
+    this.exchange = steps;
+    return steps.outcome;
   }
 
   /** Reads the answer: all of it, or up to the first output of a stream. */
-  private async read(reply: Reply, { answer, explain }: Pick<EncodedRequest, "answer" | "explain">): Promise<Outcome> {
+  private async read(reply: Reply, answer: ExpectedWhole | ExpectedStream, explain: Codec<never>["explain"]): Promise<Outcome> {
     const { timeouts } = this;
     timeouts.headArrived();
-    if (!isSuccess(reply)) return explained(reply, explain ?? this.codec.explain);
+    if (!isSuccess(reply)) return explained(reply, explain);
     const { answerBytesMax } = operationSpecs[this.operation];
     if (answer.kind !== "stream") return readWhole(reply, answer.read, answerBytesMax, timeouts);
     // Some upstreams answer a streaming request with JSON and status 200, mostly to report an error.
@@ -265,10 +296,6 @@ export class Attempt implements StreamOwner {
       ...(this.spanId === null ? undefined : { spanId: this.spanId }),
     };
   }
-}
-
-function isSuccess({ status }: Reply): boolean {
-  return status >= 200 && status <= 299;
 }
 
 function isJson(reply: Reply): boolean {

@@ -1,4 +1,4 @@
-import type { Codec, ExpectedStream, ExpectedWhole } from "../../dialects/dialect.ts";
+import type { Codec, ExpectedStream, ExpectedWhole, UpstreamHead } from "../../dialects/dialect.ts";
 import { parseUntrusted } from "../../dialects/untrusted.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
@@ -6,14 +6,18 @@ import { estimateTokens } from "../../usage/token-estimate.ts";
 import type { Reply } from "../ports.ts";
 
 /** Reads an answer that is not streamed, and judges it: the dialect may find that it is an error in spite of its status. */
-export async function readWhole(
+export async function readWhole<T extends object = WholeAnswer>(
   reply: Reply,
-  read: ExpectedWhole["read"],
+  read: (body: Uint8Array, head: UpstreamHead) => T | Failure,
   bytesMax: number,
   progress: { bytesArrived(): void },
-): Promise<WholeAnswer | Failure> {
+): Promise<T | Failure> {
   const body = await reply.bytes(bytesMax, progress);
   return isFailure(body) ? afterHead(body) : read(body, reply);
+}
+
+export function isSuccess({ status }: Reply): boolean {
+  return status >= 200 && status <= 299;
 }
 
 /** How JSON is read that came instead of a stream. A function of its own, so that the closure is not allocated for every call. */

@@ -44,9 +44,29 @@ describe("without a file", () => {
 
   test("the first of a provider's variables that is set is used", () => {
     const { settings, found } = ready({ GOOGLE_API_KEY: "second", GEMINI_API_KEY: "first" });
-    expect([...settings.secrets.values()]).toEqual(["first"]);
-    expect(found.map(({ variable }) => variable)).toEqual(["GEMINI_API_KEY"]);
-    expect(ready({ GOOGLE_API_KEY: "second" }).found.map(({ variable }) => variable)).toEqual(["GOOGLE_API_KEY"]);
+    expect(new Set(settings.secrets.values())).toEqual(new Set(["first"]));
+    expect(new Set(found.map(({ variable }) => variable))).toEqual(new Set(["GEMINI_API_KEY"]));
+    expect(ready({ GOOGLE_API_KEY: "second" }).found[0]?.variable).toBe("GOOGLE_API_KEY");
+  });
+
+  test("a provider whose other API alone has audio gets a second channel for it", () => {
+    const { settings, found } = ready({ GEMINI_API_KEY: "k" });
+    expect(found.map(({ channel }) => channel)).toEqual(["gemini", "gemini-audio"]);
+    expect(settings.channels).toMatchObject([
+      { name: "gemini", dialect: "openai", capabilities: { operations: ["chat", "embedding", "image"] } },
+      {
+        name: "gemini-audio",
+        provider: "gemini",
+        dialect: "gemini",
+        capabilities: {
+          operations: ["transcription", "speech"],
+          namedOperations: [
+            { part: "-tts", operations: ["speech"] },
+            { part: "", operations: ["transcription"] },
+          ],
+        },
+      },
+    ]);
   });
 
   test("keys of a cloud become a channel that signs, with the session of temporary ones", () => {
@@ -118,6 +138,18 @@ describe("without a file", () => {
   test("a region becomes part of the address", () => {
     const { settings } = ready({ AWS_BEARER_TOKEN_BEDROCK: "k", AWS_DEFAULT_REGION: "eu-west-1" });
     expect(settings.channels[0]?.address.host).toBe("bedrock-mantle.eu-west-1.api.aws:443");
+  });
+
+  test("either a region or an address will do where the address is that of a region, and the address counts", () => {
+    const channelOf = (env: Record<string, string>) => ready({ AZURE_SPEECH_KEY: "k", ...env }).settings.channels[0]?.address.baseUrl;
+    expect(channelOf({ AZURE_SPEECH_REGION: "westeurope" })).toBe("https://westeurope.api.cognitive.microsoft.com");
+    const endpoint = "https://mine.cognitiveservices.azure.com/";
+    expect(channelOf({ AZURE_SPEECH_ENDPOINT: endpoint })).toBe("https://mine.cognitiveservices.azure.com");
+    expect(channelOf({ AZURE_SPEECH_REGION: "x", AZURE_SPEECH_ENDPOINT: endpoint })).toBe("https://mine.cognitiveservices.azure.com");
+    expect(ready({ AZURE_SPEECH_KEY: "k" }).warnings[0]).toMatchObject({
+      path: "AZURE_SPEECH_KEY",
+      reason: expect.stringContaining("AZURE_SPEECH_REGION or AZURE_SPEECH_ENDPOINT"),
+    });
   });
 
   test("the client key is taken from SLUICE_KEY, and a short one prevents the start", () => {

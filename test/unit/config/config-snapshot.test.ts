@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { settingsFromEnvironment } from "../../../src/config/environment.ts";
 import { loadConfig, type Settings } from "../../../src/config/load.ts";
 import { buildSnapshot } from "../../../src/config/snapshot.ts";
 import type { Route } from "../../../src/channels/channel.ts";
@@ -80,6 +81,26 @@ describe("a channel that accepts any model", () => {
     const { routes, wildcard } = buildSnapshot(settings, none);
     expect(shape(routes.get("m"))).toEqual([["named/m named#1"]]);
     expect(shape(wildcard?.("anything/at:all"))).toEqual([["too/anything/at:all too#1"], ["any/anything/at:all any#1"]]);
+  });
+
+  test("is not asked for a model whose name shows that it is another provider's", () => {
+    const env = { DEEPGRAM_API_KEY: "a", ELEVENLABS_API_KEY: "b", CARTESIA_API_KEY: "c" };
+    const loaded = settingsFromEnvironment({ env, nofile: 20_000 });
+    if (!loaded.ok) throw new Error(loaded.problems[0]?.reason);
+    const { wildcard } = buildSnapshot(loaded.settings, none);
+    const channelsFor = (model: string) =>
+      wildcard?.(model)
+        ?.tiers.flat()
+        .map(({ deployment }) => deployment.channel.name);
+    expect(["aura-2", "nova-3", "scribe_v1", "eleven_v3", "sonic-3.5"].map(channelsFor)).toEqual([
+      ["deepgram"],
+      ["deepgram"],
+      ["elevenlabs"],
+      ["elevenlabs"],
+      ["cartesia"],
+    ]);
+    expect(channelsFor("mine")).toEqual(["deepgram", "elevenlabs", "cartesia"]);
+    for (const { capabilities } of loaded.settings.channels) expect(capabilities.operations).toContain("speech");
   });
 
   test("returns the same route for the same name, while it is cached", () => {

@@ -353,6 +353,21 @@ test("the list of models has those that generate content", () => {
     nextPageToken: "x",
   };
   expect(gemini.models?.read(JSON.stringify(list))).toEqual(["models/gemini-9-flash", "models/unknown"]);
+  expect(gemini.models?.read("{}")).toEqual([]);
+  expect(gemini.models?.read('{"error":{"code":500}}')).toBeNull();
   expect(gemini.models?.read("{")).toBeNull();
   expect(gemini.models?.read("[]")).toBeNull();
+});
+
+test("the list of models goes on where its page says so", () => {
+  expect(gemini.models?.next?.('{"models":[],"nextPageToken":"a/b=="}')).toBe("&pageToken=a%2Fb%3D%3D");
+  for (const last of [
+    '{"models":[]}',
+    '{"nextPageToken":""}',
+    '{"nextPageToken":5}',
+    JSON.stringify({ nextPageToken: "x".repeat(5000) }),
+    "{",
+  ]) {
+    expect(gemini.models?.next?.(last)).toBeNull();
+  }
 });

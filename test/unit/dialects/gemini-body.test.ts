@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { gemini, generateUrl } from "../../../src/dialects/gemini/gemini.ts";
+import { gemini } from "../../../src/dialects/gemini/gemini.ts";
+import { generateUrl } from "../../../src/dialects/gemini/generate-request.ts";
 import type { Conversation, ConversationTurn, Part, ReasoningRequest, Tool } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { askFor, bodyFor, encodedFor, encodedRequest, newest, text } from "../../support/gemini.ts";

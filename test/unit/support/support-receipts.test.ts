@@ -37,6 +37,7 @@ const half = said({ outcome: "failed", error: "interrupted", blame: "channel", c
 describe("a receipt is compared with what the upstream knows", () => {
   test.each([
     ["an answer", said(), seen()],
+    ["an answer whose usage came too late", said({ estimated: true, tookMs: 200 }), seen({ endedBy: "client_closed" })],
     ["a refusal", refusal, refused],
     ["half an answer", half, cut],
   ])("and %s as it was is right", (_, claim, truth) => {
@@ -49,6 +50,7 @@ describe("a receipt is compared with what the upstream knows", () => {
     ["another price", said({ nanos: nanosOf(7, 3) + 1 }), seen()],
     ["a price where none is known", said({ nanos: null }), seen()],
     ["an estimate in place of what was told", said({ estimated: true }), seen()],
+    ["the same where the gateway did not wait", said({ estimated: true }), seen({ endedBy: "client_closed" })],
     ["a doubt that nobody has", said({ costUncertain: true }), seen()],
     ["a failure where the answer was sound", said({ outcome: "failed", error: "interrupted", costUncertain: true }), seen()],
     ["an answer where there was a refusal", said(nothing), refused],

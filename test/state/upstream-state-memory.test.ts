@@ -1,10 +1,11 @@
+// Needs: alone. It measures the memory of its process.
 import { heapStats } from "bun:jsc";
 import { expect, test } from "bun:test";
-import { candidatesOf, type Route } from "../../../src/channels/channel.ts";
-import { UpstreamState } from "../../../src/gateway/upstream-state/upstream-state.ts";
-import type { Snapshot } from "../../../src/gateway/snapshot.ts";
-import { failure } from "../../../src/operations/failure.ts";
-import { channel } from "../../support/plan-world.ts";
+import { candidatesOf, type Route } from "../../src/channels/channel.ts";
+import { UpstreamState } from "../../src/gateway/upstream-state/upstream-state.ts";
+import type { Snapshot } from "../../src/gateway/snapshot.ts";
+import { failure } from "../../src/operations/failure.ts";
+import { channel } from "../support/plan-world.ts";
 
 const anyModel = channel("any");
 const configured = channel("configured");
