@@ -1,3 +1,5 @@
+import { newSpanId, traceHeaders, traceOf } from "../src/gateway/trace.ts";
+import { OtlpExporter, type OtlpPorts } from "../src/telemetry/otlp/otlp-exporter.ts";
 import { CallMetrics } from "../src/telemetry/metrics/call-metrics.ts";
 import { MetricRegistry } from "../src/telemetry/metrics/registry.ts";
 import { attempt, callRecord, failedAttempt, receiptFor } from "../test/support/call-records.ts";
@@ -33,3 +35,49 @@ measure("metrics of a streamed call", () => plain.observe(one[0]!.record, one[0]
 measure("the same, of 200 models in turn", (at) => plain.observe(many[at % 200]!.record, many[at % 200]!.receipt));
 measure("the same, with labels for keys", (at) => withKeys.observe(many[at % 200]!.record, many[at % 200]!.receipt));
 measure("metrics of a call with a failover", () => plain.observe(failover.record, failover.receipt));
+
+const trace = {
+  traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
+  spanId: "00f067aa0ba902b7",
+  parentId: null,
+  sampled: false,
+  state: null,
+  passedOn: true,
+};
+const ports: OtlpPorts = {
+  post: () => Promise.resolve({ status: 200, retryAfterMs: null, body: "", reason: "" }),
+  nowMs: () => performance.now(),
+  wallMs: Date.now,
+  after: () => () => {},
+  dice: Math.random,
+  onLoss: () => {},
+  families: () => [],
+  resource: {},
+};
+const exporter = new OtlpExporter(
+  {
+    endpoint: "http://127.0.0.1:9",
+    headers: {},
+    traces: true,
+    metrics: true,
+    serviceName: "sluice",
+    conventions: "latest",
+    share: 0,
+    slowMs: 1e6,
+    intervalMs: 60_000,
+    propagate: true,
+  },
+  ports,
+);
+const traced = many.map(({ record, receipt }) => ({ record: { ...record, trace }, receipt }));
+const id = "019a9b1c-0000-7abc-8def-0123456789ab";
+const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+measure("OTLP: a call that is not sampled, with GenAI metrics", (at) =>
+  exporter.observe(traced[at % 200]!.record, traced[at % 200]!.receipt),
+);
+measure("OTLP: the trace of a call without a traceparent", () =>
+  traceHeaders(traceOf(id, { parent: null, state: null }, Math.random, { share: 0.05, passedOn: true }), newSpanId(Math.random)),
+);
+measure("OTLP: the trace of a call with one", () =>
+  traceHeaders(traceOf(id, { parent, state: null }, Math.random, { share: 0.05, passedOn: true }), newSpanId(Math.random)),
+);

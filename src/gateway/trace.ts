@@ -29,12 +29,11 @@ export function traceOf(
   { share, passedOn }: TraceRules,
 ): TraceContext {
   const spanId = newSpanId(dice);
-  const [, version = "", traceId = "", parentId = "", flags = "", more] = traceparent.exec(headers.parent ?? "") ?? [];
+  const [, version = "", traceId = "", parentId = "", flags = "", more] =
+    (headers.parent === null ? null : traceparent.exec(headers.parent)) ?? none;
   const isValid =
     version !== "" && version !== "ff" && !(version === "00" && more !== undefined) && traceId !== noTrace && parentId !== noSpan;
-  if (!isValid) {
-    return { traceId: receiptId.replaceAll("-", ""), spanId, parentId: null, sampled: dice() < share, state: null, passedOn };
-  }
+  if (!isValid) return { traceId: withoutDashes(receiptId), spanId, parentId: null, sampled: dice() < share, state: null, passedOn };
   const { state } = headers;
   return {
     traceId,
@@ -45,6 +44,13 @@ export function traceOf(
     passedOn,
   };
 }
+
+/** Of a UUID. Cheaper than replacing, and every call needs it. */
+function withoutDashes(id: string): string {
+  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
+}
+
+const none: readonly (string | undefined)[] = [];
 
 /** The headers that tell an upstream which span its request belongs to. */
 export function traceHeaders({ traceId, sampled, state }: TraceContext, spanId: string): Readonly<Record<string, string>> {
@@ -58,8 +64,11 @@ export function newSpanId(dice: () => number): string {
 }
 
 function half(dice: () => number): string {
-  return (1 + Math.floor(dice() * 0xffff_fffe)).toString(16).padStart(8, "0");
+  const bits = 1 + Math.floor(dice() * 0xffff_fffe);
+  return bytes[bits >>> 24]! + bytes[(bits >>> 16) & 0xff]! + bytes[(bits >>> 8) & 0xff]! + bytes[bits & 0xff]!;
 }
+
+const bytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 /** A later version may have more behind the flags. */
 const traceparent = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;

@@ -33,6 +33,7 @@ const examples: Readonly<Record<string, Example>> = {
   "GET /admin/api/me": ({ call }) => call("/admin/api/me"),
   "GET /admin/api/openapi.json": ({ call }) => call("/admin/api/openapi.json"),
   "GET /healthz": ({ call }) => call("/healthz"),
+  "GET /metrics": ({ call }) => call("/metrics"),
   "GET /admin/api/health": ({ call }) => call("/admin/api/health"),
   "GET /admin/api/accounts": ({ call }) => call("/admin/api/accounts"),
   "POST /admin/api/accounts": ({ call }) => call("/admin/api/accounts", { body: { name: "Ben", role: "viewer", password: goodPassword } }),

@@ -71,6 +71,11 @@ export function metricNames(version: GenAiVersion): MetricNames {
   };
 }
 
+/** Whether the metrics of inference are for it: those of embeddings are others, and moderations and rerankings have none of their own. */
+export function isInference(operation: Operation): boolean {
+  return durationScopes[operation] === "inference";
+}
+
 /** Other operations than these are measured under a common name. */
 const durationScopes: Partial<Record<Operation, string>> = {
   chat: "inference",

@@ -2,14 +2,22 @@ import type { AttemptRecord, CallRecord } from "../../gateway/settlement/record.
 import { type Operation, operationSpecs } from "../../operations/operation.ts";
 import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
 import { chunkGapMs } from "../metrics/call-metrics.ts";
-import { BoundedNames, type CounterFamily, type HistogramFamily, MetricRegistry } from "../metrics/registry.ts";
-import { metricNames, operationName, providerName, spanNames, type GenAiVersion, type MetricNames } from "./conventions.ts";
+import {
+  BoundedNames,
+  type CounterFamily,
+  type HistogramFamily,
+  type MetricCounter,
+  type MetricHistogram,
+  MetricRegistry,
+} from "../metrics/registry.ts";
+import { isInference, metricNames, operationName, providerName, spanNames, type GenAiVersion, type MetricNames } from "./conventions.ts";
 
 /** The metrics of the GenAI conventions: one observation for each attempt that was sent, because each is an operation of a client. */
 export class GenAiMetrics {
   readonly registry = new MetricRegistry();
   private readonly models = new BoundedNames(modelsMax);
   private readonly durations = new Map<string, HistogramFamily>();
+  private readonly series = new Map<string, AttemptSeries>();
   private readonly names: MetricNames;
   private readonly labels: readonly string[];
   private readonly firstChunks: HistogramFamily | null;
@@ -35,16 +43,41 @@ export class GenAiMetrics {
     for (let at = 0; at < attempts.length; at += 1) {
       const attempt = attempts[at];
       if (attempt === undefined || !attempt.sent) continue;
-      const values = [operationName(operation), providerName(attempt.provider), this.models.of(attempt.model)];
-      const error = attempt.outcome === "failed" ? (attempt.failure?.kind ?? "_OTHER") : "";
-      this.duration(operation)
-        .with(...values, error)
-        .observe(attempt.tookMs / 1000);
-      if (attempt.outcome === "answered") this.streamed(record, attempt, values);
+      const series = this.seriesOf(operation, attempt);
+      series.duration.observe(attempt.tookMs / 1000);
+      if (attempt.outcome === "answered") streamed(record, attempt, series);
       const used = receipt?.attempts[at];
-      if (used !== undefined && operationSpecs[operation].unit === "tokens") this.used(used, values);
+      if (used !== undefined) series.used?.(used);
     }
   };
+
+  /** What attempts of the same kind add to, looked up together. */
+  private seriesOf(operation: Operation, { provider, model, outcome, failure }: AttemptRecord): AttemptSeries {
+    const name = this.models.of(model);
+    const error = outcome === "failed" ? (failure?.kind ?? "_OTHER") : "";
+    const key = `${operation} ${provider} ${error} ${name}`;
+    let series = this.series.get(key);
+    if (series === undefined) {
+      series = this.makeSeries(operation, [operationName(operation), providerName(provider), name], error);
+      if (this.series.size < seriesMax) this.series.set(key, series);
+    }
+    return series;
+  }
+
+  private makeSeries(operation: Operation, values: readonly string[], error: string): AttemptSeries {
+    return {
+      duration: this.duration(operation).with(...values, error),
+      // Made when they are needed: most attempts that fail have no stream.
+      firstChunk: () => this.firstChunks?.with(...values) ?? null,
+      perChunk: () => this.perChunks?.with(...values) ?? null,
+      used: this.metersTokens(operation) ? adder(this.usage, values) : null,
+      chunks: null,
+    };
+  }
+
+  private metersTokens(operation: Operation): boolean {
+    return this.usage.kind === "histogram" ? operationSpecs[operation].unit === "tokens" : isInference(operation);
+  }
 
   private duration(operation: Operation): HistogramFamily {
     const name = this.names.duration(operation);
@@ -55,28 +88,47 @@ export class GenAiMetrics {
     }
     return family;
   }
+}
 
-  private streamed(record: CallRecord, attempt: AttemptRecord, values: readonly string[]): void {
-    if (!record.stream || record.firstContentMs === null) return;
-    this.firstChunks?.with(...values).observe(Math.max(0, record.startedMs + record.firstContentMs - attempt.startedMs) / 1000);
-    const gapMs = chunkGapMs(record);
-    if (gapMs !== null) this.perChunks?.with(...values).observe(gapMs / 1000);
-  }
+interface AttemptSeries {
+  readonly duration: MetricHistogram;
+  readonly firstChunk: () => MetricHistogram | null;
+  readonly perChunk: () => MetricHistogram | null;
+  /** Null for what is not metered in tokens. */
+  readonly used: ((used: AttemptReceipt) => void) | null;
+  chunks: { readonly first: MetricHistogram | null; readonly between: MetricHistogram | null } | null;
+}
 
-  private used(used: AttemptReceipt, values: readonly string[]): void {
-    const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = used;
-    const { usage } = this;
-    if (usage.kind === "histogram") {
-      if (promptTokens !== null) usage.tokens.with(...values, "input").observe(promptTokens);
-      if (completionTokens !== null) usage.tokens.with(...values, "output").observe(completionTokens);
-      return;
-    }
-    // Upstreams report audio and images apart only in part, so that the modality is not known.
-    if (promptTokens !== null) usage.input.with(...values, "unknown").value += promptTokens;
-    if (completionTokens !== null) usage.output.with(...values, "unknown").value += completionTokens;
-    if (cachedTokens !== null) usage.cacheRead.with(...values, "unknown").value += cachedTokens;
-    if (reasoningTokens !== null) usage.reasoning.with(...values, "unknown").value += reasoningTokens;
+function streamed(record: CallRecord, attempt: AttemptRecord, series: AttemptSeries): void {
+  if (!record.stream || record.firstContentMs === null) return;
+  const { first, between } = (series.chunks ??= { first: series.firstChunk(), between: series.perChunk() });
+  first?.observe(Math.max(0, record.startedMs + record.firstContentMs - attempt.startedMs) / 1000);
+  const gapMs = chunkGapMs(record);
+  if (gapMs !== null) between?.observe(gapMs / 1000);
+}
+
+/** Upstreams report audio and images apart only in part, so that the modality of tokens is not known. */
+function adder(usage: UsageFamilies, values: readonly string[]): (used: AttemptReceipt) => void {
+  if (usage.kind === "histogram") {
+    const input = usage.tokens.with(...values, "input");
+    const output = usage.tokens.with(...values, "output");
+    return ({ promptTokens, completionTokens }) => {
+      if (promptTokens !== null) input.observe(promptTokens);
+      if (completionTokens !== null) output.observe(completionTokens);
+    };
   }
+  const counters = [usage.input, usage.output, usage.cacheRead, usage.reasoning].map((family) => family.with(...values, "unknown"));
+  const [input, output, cacheRead, reasoning] = counters;
+  return ({ promptTokens, completionTokens, cachedTokens, reasoningTokens }) => {
+    add(input, promptTokens);
+    add(output, completionTokens);
+    add(cacheRead, cachedTokens);
+    add(reasoning, reasoningTokens);
+  };
+}
+
+function add(counter: MetricCounter | undefined, count: number | null): void {
+  if (counter !== undefined && count !== null) counter.value += count;
 }
 
 type UsageFamilies =
@@ -106,6 +158,7 @@ function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind
 }
 
 const modelsMax = 300;
+const seriesMax = 2_000;
 /** The bounds that the conventions advise. */
 const durationBounds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const chunkBounds = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];

@@ -2,14 +2,14 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.ts";
-import { MetricRegistry } from "../../../../src/telemetry/metrics/registry.ts";
-import { budgetFamilies, stateFamilies } from "../../../../src/telemetry/metrics/state-metrics.ts";
-import { OtlpExporter } from "../../../../src/telemetry/otlp/otlp-exporter.ts";
-import type { MetricFamily } from "../../../../src/telemetry/metrics/family.ts";
-import { gatewayState, otlpPorts, otlpSettings } from "../../../support/telemetry.ts";
+import { CallMetrics } from "../../src/telemetry/metrics/call-metrics.ts";
+import { MetricRegistry } from "../../src/telemetry/metrics/registry.ts";
+import { budgetFamilies, stateFamilies } from "../../src/telemetry/metrics/state-metrics.ts";
+import { OtlpExporter } from "../../src/telemetry/otlp/otlp-exporter.ts";
+import type { MetricFamily } from "../../src/telemetry/metrics/family.ts";
+import { gatewayState, otlpPorts, otlpSettings } from "../support/telemetry.ts";
 
-const deploy = join(import.meta.dir, "../../../../deploy");
+const deploy = join(import.meta.dir, "../../deploy");
 const rulesFile = join(deploy, "prometheus/sluice.rules.yaml");
 
 /** Every metric that a gateway can show, and its labels. */
