@@ -27,6 +27,7 @@ import { nearest } from "./config/findings/nearest.ts";
 import { StorageError } from "./gateway/storage.ts";
 import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
 import { Log, writeStdout } from "./telemetry/log.ts";
+import { lineWriter } from "./telemetry/log-text.ts";
 import manifest from "../package.json" with { type: "json" };
 
 const invocation = parseArguments(process.argv.slice(2), manifest.version);
@@ -226,7 +227,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   const parent = given.worker === undefined ? null : parentOf(process);
   if (parent === null && workers !== 1) return superviseWorkers(workers, withOverrides(result.settings), early);
 
-  const log = new Log(parent === null ? writeStdout : wholeLines(writeStdout), result.settings.logLevel);
+  const log = makeLog(parent === null ? writeStdout : wholeLines(writeStdout), result.settings);
   const app = await openApp(withOverrides(result.settings), {
     log,
     engineEnvironment: engineEnvironment(process.env),
@@ -297,8 +298,14 @@ function readAdminToken(): string | null {
   return process.exit(configExitCode);
 }
 
+function makeLog(write: (bytes: Uint8Array) => number, { logLevel, logFormat }: Pick<Settings, "logLevel" | "logFormat">): Log {
+  // https://no-color.org
+  const terminal = { isTerminal: process.stdout.isTTY, isColoured: (process.env["NO_COLOR"] ?? "") === "" };
+  return new Log(write, logLevel, lineWriter(logFormat, terminal));
+}
+
 /** Starts this program several times on one port, and supervises the processes. */
-async function superviseWorkers(workers: number, { listen, logLevel }: Settings, early: EarlyHangup): Promise<void> {
+async function superviseWorkers(workers: number, { listen, logLevel, logFormat }: Settings, early: EarlyHangup): Promise<void> {
   const refused = workerCountProblem(workers, availableParallelism());
   if (refused !== null) {
     console.error(refused);
@@ -310,7 +317,7 @@ async function superviseWorkers(workers: number, { listen, logLevel }: Settings,
     process.exit(1);
   }
   const own = process.argv.slice(1);
-  const log = new Log(writeStdout, logLevel);
+  const log = makeLog(writeStdout, { logLevel, logFormat });
   const supervisor = new Workers({
     count: workers,
     command: (number, port) => {

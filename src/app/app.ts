@@ -565,6 +565,7 @@ const readAtStart = [
   ["metrics", "metrics"],
   ["otel", "otel"],
   ["logLevel", "log.level"],
+  ["logFormat", "log.format"],
 ] as const;
 
 /** How long a start waits for channels to list their models; slower ones follow later. */

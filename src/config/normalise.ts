@@ -89,6 +89,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       service: serviceOf(file, context.nofile),
       metrics: metricsOf(file),
       otel: otelOf(file),
+      logFormat: file.log.format,
       logLevel: file.log.level,
       version: versionOf(value, secrets),
     },

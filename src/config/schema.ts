@@ -469,6 +469,11 @@ export const fileSchema = z.strictObject({
         "info",
         "The lowest level that is logged. Prompts and answers are never logged.",
       ),
+      format: defaulted(
+        choice(["auto", "json", "text"]),
+        "auto",
+        "One JSON object on each line, or a text for a person. `auto` writes text to a terminal, and JSON to everything else.",
+      ),
     },
     "Settings of the log.",
   ),

@@ -32,6 +32,7 @@ export interface Settings {
   readonly metrics: MetricsSettings;
   /** Null: nothing is exported. */
   readonly otel: OtelSettings | null;
+  readonly logFormat: "auto" | "json" | "text";
   readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Changes whenever anything here changes, secrets included. */
   readonly version: string;

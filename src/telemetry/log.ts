@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { WaitingBytes } from "../files/waiting-bytes.ts";
 
 /**
- * The log: one JSON object on each line. Lines are batched, because a write for each call costs more than the rest of its
+ * The log: one JSON object on each line, or a text for a person at a terminal. Lines are batched, because a write for each call costs more than the rest of its
  * bookkeeping. If the reader of the log does not keep up, lines are dropped and counted; the gateway never waits for it.
  */
 export class Log {
@@ -19,6 +19,7 @@ export class Log {
     /** Returns how many bytes were written. */
     private readonly write: (bytes: Uint8Array) => number,
     private readonly level: LogLevel = "info",
+    private readonly textOf: (line: LogLine) => string = JSON.stringify,
   ) {}
 
   debug(event: string, fields: LogFields = {}): void {
@@ -77,13 +78,17 @@ export class Log {
       this.droppedLines++;
       return;
     }
-    const text = JSON.stringify(this.dropped > 0 ? { ...line, dropped_lines: this.dropped } : line);
+    const text = this.textOf(this.dropped > 0 ? this.afterDropped(line) : line);
     this.dropped = 0;
     waiting.makeRoom(text.length * 3 + 1);
     waiting.to += waiting.bytes.write(text, waiting.to);
     waiting.bytes[waiting.to++] = newline;
     if (waiting.length > flushAt) this.flush();
     else this.later();
+  }
+
+  private afterDropped(line: LogLine): LogLine & { readonly dropped_lines: number } {
+    return { ...line, dropped_lines: this.dropped };
   }
 
   private later(): void {
