@@ -24,8 +24,19 @@ export interface RequestLimits {
 /** The part of a route that is able to serve the request, or the reason why no channel is. Health is judged elsewhere. */
 export function eligible(route: Route, request: CallRequest, splits: Splits, limits: RequestLimits): Eligible | Failure {
   const capable = supporting(request.operation, route);
-  if (isFailure(capable)) return capable;
+  if (isFailure(capable)) return inOwnApi(route, request) ?? capable;
   return isAudio(request) ? eligibleForAudio(capable.route, request, splits, limits) : capable;
+}
+
+/** A client that speaks the upstream's own API knows its models, and can ask for more than chats in it, such as speech. */
+function inOwnApi(route: Route, request: CallRequest): Eligible | null {
+  if (request.operation !== "chat" || request.surface === null) return null;
+  const { surface } = request;
+  const own = filtered(
+    route,
+    ({ deployment: { channel } }) => channel.dialect === surface && channel.capabilities.operations.includes("chat"),
+  );
+  return own === null ? null : { route: own, split: false };
 }
 
 function isAudio(request: CallRequest): request is TranscriptionRequest | SpeechRequest {

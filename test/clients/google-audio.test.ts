@@ -200,6 +200,20 @@ describe("a channel of Gemini", () => {
     const error = await refusal(client.audio.speech.create({ ...ask, model: "gemini-9-flash" }));
     expect(error).toMatchObject({ status: 400, code: "unsupported_operation" });
   });
+
+  test("passes on what a client of its own API asks of a model that speaks", async () => {
+    const body = { contents: [{ parts: [{ text: "Hello." }] }], generationConfig: { responseModalities: ["AUDIO"] } };
+    const path = "/v1beta/models/gemini-9-flash-tts:generateContent";
+    const response = await fetch(`${gateway.url}${path}`, {
+      method: "POST",
+      headers: { "x-goog-api-key": key },
+      body: JSON.stringify(body),
+    });
+    expect(await response.json()).toEqual(written);
+    expect(asked).toMatchObject([{ path, body }]);
+    const chat = client.chat.completions.create({ model: "gemini-9-flash-tts", messages: [{ role: "user", content: "Hello." }] });
+    expect(await refusal(chat)).toMatchObject({ status: 400, code: "unsupported_operation" });
+  });
 });
 
 describe("channels of Google Cloud", () => {

@@ -88,6 +88,17 @@ describe("the eligible part of a route", () => {
     });
   });
 
+  test("has a speech model for the chat of a client that speaks the upstream's own API", () => {
+    const chat = readChatRequest(new TextEncoder().encode('{"model":"m","messages":[{"role":"user","content":"hi"}]}'));
+    if (isFailure(chat)) throw new Error(chat.detail);
+    const speaks = [{ part: "", operations: ["speech"] }] as const;
+    const [own, other] = routeOf({ name: "own", namedOperations: speaks }, { name: "other", namedOperations: speaks }).tiers[0]!;
+    const native = { ...own!, deployment: { ...own!.deployment, channel: { ...own!.deployment.channel, dialect: "gemini" } } };
+    const route: Route = { model: "m", tiers: [[native, other!]], size: 2 };
+    expect(names(route, chat)).toMatchObject({ status: 400 });
+    expect(names(route, { ...chat, surface: "gemini" })).toEqual(["own"]);
+  });
+
   test("is the same object if all candidates are eligible", () => {
     const route = routeOf({ name: "a" }, { name: "b" });
     const found = eligible(route, text(10), never, limits);
