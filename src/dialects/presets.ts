@@ -443,6 +443,10 @@ export const presets: readonly Preset[] = [
     translation: false,
     inputCharactersMax: 2000,
     voices: deepgramVoices,
+    namedOperations: [
+      { part: "nova", operations: ["transcription"] },
+      { part: "aura", operations: ["speech"] },
+    ],
     modelNames: /^(?:nova-\d|aura)(?:$|-)/,
     remark: "name the models, such as nova-3 and aura-2",
   }),
@@ -458,6 +462,10 @@ export const presets: readonly Preset[] = [
     // The least that any of its models takes. Some take forty thousand.
     inputCharactersMax: 5000,
     voices: elevenlabsVoices,
+    namedOperations: [
+      { part: "scribe_", operations: ["transcription"] },
+      { part: "eleven_", operations: ["speech"] },
+    ],
     modelNames: /^(?:scribe|eleven)_/,
     remark: "name the models, such as scribe_v2 and eleven_flash_v2_5",
   }),

@@ -148,8 +148,8 @@ export function operationsNamed(model: string, offered: readonly Operation[], is
 
 /** The first that matches counts. */
 const hints: readonly (readonly [hint: RegExp, operation: Operation])[] = [
-  [/whisper|transcri|scribe|(?:^|[-_/.])(?:stt|asr)(?:$|[-_/.\d])|speech-to-text|^nova-\d(?:$|-(?:general|medical)$)/i, "transcription"],
-  [/(?:^|[-_/.])tts(?:$|[-_/.\d])|text-to-speech|kokoro|orpheus|^(?:aura|sonic)(?:$|-)|^eleven_/i, "speech"],
+  [/whisper|transcri|scribe|(?:^|[-_/.])(?:stt|asr)(?:$|[-_/.\d])|speech-to-text/i, "transcription"],
+  [/(?:^|[-_/.])tts(?:$|[-_/.\d])|text-to-speech|kokoro|orpheus/i, "speech"],
   [/rerank/i, "rerank"],
   [/moderation/i, "moderation"],
   [/dall-e|stable-diffusion|(?:^|[-_/.])(?:image|imagen|flux|sdxl)(?:$|[-_/.\d])/i, "image"],

@@ -110,6 +110,12 @@ describe.each(providers)("speech of $model", ({ model, path, auth: [header, secr
   });
 });
 
+test("a model that only transcribes is refused before the provider is asked", async () => {
+  const error: unknown = await speech({ model: "nova-3" }).catch((cause: unknown) => cause);
+  expect(error).toMatchObject({ status: 400, code: "unsupported_operation", param: "model" });
+  expect(upstream.requests).toEqual([]);
+});
+
 test("audio is relayed as it comes", async () => {
   let goOn = (): void => {};
   const resumed = new Promise<void>((resolve) => (goOn = resolve));
