@@ -28,6 +28,13 @@ export interface MeteredUsage extends TokenUsage {
   readonly images?: number;
   /** The model that served, as the upstream names it: another one than was asked for may cost something else. Absent where it does not say. */
   readonly servedModel?: string;
+  /** What other models did for the answer at the upstream's own bidding: each costs what it costs. It is not part of the figures above. */
+  readonly advice?: readonly ModelUsage[];
+}
+
+export interface ModelUsage {
+  readonly model: string;
+  readonly usage: MeteredUsage;
 }
 
 export const nothingCounted: TokenUsage = { promptTokens: null, completionTokens: null, cachedTokens: null, reasoningTokens: null };
@@ -145,12 +152,12 @@ function least<Part extends number | null>(part: Part, whole: number | null): Pa
 
 /** The usage with the model that served, where the upstream gives a name. */
 export function servedBy(usage: MeteredUsage | null, model: unknown): MeteredUsage | null {
-  const isName = typeof model === "string" && model !== "" && model.length <= nameMax;
+  const isName = typeof model === "string" && model !== "" && model.length <= modelNameMax;
   return usage === null || !isName ? usage : { ...usage, servedModel: model };
 }
 
 /** Longer than any name of a model. */
-const nameMax = 256;
+export const modelNameMax = 256;
 
 /** A number of tokens that an upstream reports; null for anything else. */
 export function tokenCount(value: unknown): number | null {

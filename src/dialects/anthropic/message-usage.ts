@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { tokenCount, type MeteredUsage } from "../../operations/usage.ts";
+import { modelNameMax, tokenCount, type MeteredUsage, type ModelUsage } from "../../operations/usage.ts";
 
 /**
  * The usage of an answer. Here the tokens that went through a cache are counted beside the input; in the result they are a part of the
@@ -15,6 +15,7 @@ export function messageUsage(value: unknown, before: MeteredUsage | null = null)
   const details = isJsonObject(value["output_tokens_details"]) ? value["output_tokens_details"] : null;
   const completionTokens = totals.output ?? before?.completionTokens ?? null;
   const thought = tokenCount(details?.["thinking_tokens"]) ?? before?.reasoningTokens ?? null;
+  const advice = adviceIn(value) ?? before?.advice;
   const usage: MeteredUsage = {
     promptTokens: totals.input === null ? (before?.promptTokens ?? null) : totals.input + (read ?? 0) + (written ?? 0),
     completionTokens,
@@ -22,6 +23,7 @@ export function messageUsage(value: unknown, before: MeteredUsage | null = null)
     reasoningTokens: thought === null || completionTokens === null ? thought : Math.min(thought, completionTokens),
     ...(written === null ? undefined : { cacheWriteTokens: written }),
     ...(hour === null || written === null || hour === 0 ? undefined : { cacheWriteHourTokens: Math.min(hour, written) }),
+    ...(advice === undefined ? undefined : { advice }),
   };
   return usage.promptTokens === null && usage.completionTokens === null ? before : usage;
 }
@@ -37,13 +39,26 @@ interface Totals {
  */
 function totalsOf(usage: JsonObject): Totals {
   const totals = { input: tokenCount(usage["input_tokens"]), output: tokenCount(usage["output_tokens"]) };
-  const steps = Array.isArray(usage["iterations"])
-    ? (usage["iterations"] as readonly unknown[]).slice(0, stepsMax).filter(isJsonObject)
-    : [];
+  const steps = stepsOf(usage);
   if (steps.some(({ type }) => type === "fallback_message")) return totals;
   const own = steps.filter(({ type }) => type === "message" || type === "compaction");
   if (own.length === 0) return totals;
   return { input: sum(own, "input_tokens"), output: sum(own, "output_tokens") };
+}
+
+/** What an adviser, which is another model, was asked in between; undefined where none was. */
+function adviceIn(usage: JsonObject): readonly ModelUsage[] | undefined {
+  const advice = stepsOf(usage).flatMap((step): readonly ModelUsage[] => {
+    const { type, model } = step;
+    if (type !== "advisor_message" || typeof model !== "string" || model.length > modelNameMax) return [];
+    const used = messageUsage({ ...step, iterations: null });
+    return used === null ? [] : [{ model, usage: used }];
+  });
+  return advice.length === 0 ? undefined : advice;
+}
+
+function stepsOf({ iterations }: JsonObject): readonly JsonObject[] {
+  return Array.isArray(iterations) ? (iterations as readonly unknown[]).slice(0, stepsMax).filter(isJsonObject) : [];
 }
 
 function sum(steps: readonly JsonObject[], key: string): number {

@@ -2,7 +2,7 @@ import type { FailureKind } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { operationSpecs } from "../../operations/operation.ts";
 import type { Plan } from "../../routing/plan.ts";
-import { costNanos } from "../../usage/cost.ts";
+import { costNanos, type Cost } from "../../usage/cost.ts";
 import type { PriceRates } from "../../usage/price.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
 import type { Admission } from "../admission/limiter.ts";
@@ -69,8 +69,7 @@ function speakerOf(attempts: readonly AttemptRecord[]): AttemptRecord | null {
 function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission, ratesOf: RatesOf): AttemptReceipt {
   const work = workDoneBy(one);
   const usage = work === "none" || work === "doubtful" ? null : used(one, work, record);
-  const cost =
-    usage === null ? free : costNanos(ratesOf(one.provider, one.model, admission.startedMs, usage.servedModel), usage, one.expected);
+  const cost = usage === null ? free : costOf(one, usage, admission.startedMs, ratesOf);
   return {
     promptTokens: usage?.promptTokens ?? null,
     cachedTokens: usage?.cachedTokens ?? null,
@@ -91,6 +90,14 @@ function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission,
     costUncertain: work === "doubtful" || work === "begun" || work === "broken",
     estimated: usage !== null && (isGuessed(one, record) || cost.estimated),
   };
+}
+
+/** What the model that served costs, and those that it asked. If one of them is unknown, so is the sum. */
+function costOf({ provider, model, expected }: AttemptRecord, usage: MeteredUsage, atMs: number, ratesOf: RatesOf): Cost {
+  const own = costNanos(ratesOf(provider, model, atMs, usage.servedModel), usage, expected);
+  if (usage.advice === undefined) return own;
+  const others = usage.advice.map((one) => costNanos(ratesOf(provider, one.model, atMs), one.usage).nanos);
+  return { ...own, nanos: [own.nanos, ...others].reduce((sum, each) => (sum === null || each === null ? null : sum + each)) };
 }
 
 /**
@@ -152,8 +159,8 @@ function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean
 }
 
 /** Whether it has only the figures that every report has. */
-function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, images, estimated, servedModel }: MeteredUsage): boolean {
-  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? images ?? estimated ?? servedModel) === undefined;
+function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, images, estimated, servedModel, advice }: MeteredUsage): boolean {
+  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? images ?? estimated ?? servedModel ?? advice) === undefined;
 }
 
 /** A fast model generates about a hundred tokens per second. */

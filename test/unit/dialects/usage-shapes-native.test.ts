@@ -318,6 +318,22 @@ describe("an answer is priced by the model that served", () => {
     expect(billed(streamedUsage(stream))).toBe(100 * 1000);
   });
 
+  test("and what an adviser did by that model, without which the cost is unknown", () => {
+    const iterations = [
+      { type: "message", ...counted },
+      { type: "advisor_message", model: "small", input_tokens: 50, output_tokens: 7 },
+    ];
+    const { whole, streamed } = providers.anthropic;
+    for (const read of [whole, (usage: Json) => streamed(usage)]) {
+      const billedWith = (model: string): number | null => {
+        const answer = read({ ...counted, iterations: iterations.map((step) => ("model" in step ? { ...step, model } : step)) });
+        return billed("kind" in answer ? wholeUsage(answer) : streamedUsage(answer));
+      };
+      expect(billedWith("small")).toBe(100 * 1_000_000 + 50 * 1000);
+      expect(billedWith("unheard-of")).toBeNull();
+    }
+  });
+
   test("and by the one that was asked for, where the other has no price, or is no name", () => {
     for (const model of ["large", "large-2026-01-31", "unheard-of", "", 7, null, "x".repeat(1000)]) {
       expect(billed(wholeUsage(readAnswer(bytes({ ...completion, model }))))).toBe(100 * 1_000_000);
