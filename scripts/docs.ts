@@ -58,7 +58,7 @@ starting anything.
   [admin.md](admin.md)) in the store, which holds millions of keys. Calls are served while the file is read again; with a
   file of the largest size they may be delayed once, by a few hundred milliseconds.
 - Changes of \`listen\`, \`admin\`, \`admin_names\`, \`data_dir\`, \`store\`, \`state\`, \`state_loss\`, \`receipts\`,
-  \`metrics\`, \`otel\` and \`log\` take effect at the next start.
+  \`metrics\`, \`otel\`, \`webhooks\` and \`log\` take effect at the next start.
 - Keys, channels and prices can also be added while the gateway runs, and are then kept in the store: see
   [keys.md](keys.md), [admin.md](admin.md) and [prices.md](prices.md). If the file and the store use the same name, the
   file wins.

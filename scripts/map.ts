@@ -20,7 +20,7 @@ const purposes: Readonly<Record<string, string>> = {
   state: "rate limits and budgets, in memory and shared through Redis",
   engines: "the processes of local models and the audio transcoder",
   config: "sluice.yaml: reading, checking, and the snapshot made of it",
-  telemetry: "the log, metrics and traces, and keeping secrets out of them",
+  telemetry: "the log, metrics, traces and webhooks",
   clock: "timers that many waits share",
   files: "temporary files for bodies that are too large for memory",
   gateway: "one call from admission to settlement",

@@ -37,6 +37,7 @@ import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { BudgetWatch } from "./budget-watch.ts";
 import { channelStates, Metrics, type OtherWorkers } from "./metrics.ts";
+import { Webhooks } from "./webhooks.ts";
 import { accessLine } from "../telemetry/access.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { GatewayState } from "../telemetry/metrics/state-metrics.ts";
@@ -67,6 +68,7 @@ export class App {
   private readonly metrics: Metrics;
   private readonly budgetWatch: BudgetWatch;
   private readonly exporter: OtlpExporter | null;
+  private readonly webhooks: Webhooks | null;
   private settings: Settings;
   /** The credentials of each channel. A changed channel is a new object, so calls in flight keep those they began with. */
   private readonly secrets = new WeakMap<Channel, ReadonlyMap<string, string>>();
@@ -170,12 +172,26 @@ export class App {
       reports: durable.reports,
       wallMs: durable.clock.wallMs,
       fileKeys: () => this.settings.keys.map(({ key }) => key),
+      onLook: async (budgets, keys) => this.webhooks?.looked(budgets, keys),
     });
+    this.webhooks =
+      settings.webhooks.length === 0 || !options.isLeader
+        ? null
+        : new Webhooks({
+            webhooks: settings.webhooks,
+            post: makePost({ nowMs, reach: "any" }),
+            after: (ms, then) => timers.after(ms, then),
+            dice: Math.random,
+            wallMs: durable.clock.wallMs,
+            onLoss: (webhook, reason) => log.warn("webhook_lost", { webhook, detail: reason }),
+            channels: () => channelStates(this.current.snapshot, this.gateway.upstreams),
+            reports: durable.reports,
+          });
     this.metrics = new Metrics({
       settings: settings.metrics,
       others: options.others,
       state: () => this.gatewayState(),
-      budgets: () => this.budgetWatch.states,
+      budgets: () => (settings.metrics.budgets ? this.budgetWatch.states : []),
       more: () => this.exporter?.families() ?? [],
     });
     this.exporter = this.makeExporter(settings, timers, nowMs);
@@ -261,7 +277,8 @@ export class App {
     this.gcTimer = gcAfterBursts(this.gateway.calls);
     const { log, isLeader } = this.options;
     this.exporter?.start();
-    if (this.settings.metrics.enabled && this.settings.metrics.budgets) this.budgetWatch.start();
+    this.webhooks?.start();
+    if ((this.settings.metrics.enabled && this.settings.metrics.budgets) || this.webhooks !== null) this.budgetWatch.start();
     if (isLeader) await this.lead(this.listener.url, found);
     const admin = this.admin === null ? undefined : { admin: this.admin.listener.url };
     log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
@@ -341,7 +358,7 @@ export class App {
   private async close(): Promise<void> {
     this.stopParts();
     await this.lastUsedTimes.flush();
-    await Promise.race([this.exporter?.stop(), sleep(exportMs)]);
+    await Promise.race([Promise.all([this.exporter?.stop(), this.webhooks?.stop()]), sleep(exportMs)]);
     await Promise.all([this.durable.stop(), this.engines.stop()]);
     this.options.log.info("stopped", {});
     this.options.log.flush();
@@ -564,6 +581,7 @@ const readAtStart = [
   ["receipts", "receipts"],
   ["metrics", "metrics"],
   ["otel", "otel"],
+  ["webhooks", "webhooks"],
   ["logLevel", "log.level"],
   ["logFormat", "log.format"],
 ] as const;

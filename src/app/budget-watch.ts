@@ -9,6 +9,8 @@ export interface BudgetWatchOptions {
   readonly reports: Storage;
   readonly wallMs: () => number;
   readonly fileKeys: () => readonly Key[];
+  /** Called after each look, with the budgets and the keys. */
+  readonly onLook: (budgets: readonly BudgetState[], keys: readonly Key[]) => Promise<void>;
 }
 
 /** Looks up, once a minute, what the keys have left of their budgets. Between two looks, and while the store is away, the last one counts. */
@@ -33,7 +35,10 @@ export class BudgetWatch {
     if (this.looking) return;
     this.looking = true;
     try {
-      this.states = await this.budgets();
+      const stored = await this.options.reports.keys.list({ search: null, revoked: false, after: null, limit: keysMax });
+      const keys = [...this.options.fileKeys(), ...stored];
+      this.states = await this.budgets(keys);
+      await this.options.onLook(this.states, keys);
     } catch {
       // The store is away, which is reported elsewhere.
     } finally {
@@ -41,13 +46,11 @@ export class BudgetWatch {
     }
   }
 
-  private async budgets(): Promise<readonly BudgetState[]> {
-    const { reports, fileKeys } = this.options;
-    const stored = await reports.keys.list({ search: null, revoked: false, after: null, limit: keysMax });
+  private async budgets(keys: readonly Key[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
-    for (const key of [...fileKeys(), ...stored].filter(hasBudget).slice(0, budgetedMax)) {
-      for (const { models, budget, spentNanos } of await budgetSpending(this.options, key)) {
-        states.push({ key: key.id, models: models ?? "", limitNanos: budget.nanos, spentNanos });
+    for (const key of keys.filter(hasBudget).slice(0, budgetedMax)) {
+      for (const { models, budget, spentNanos, sinceMs } of await budgetSpending(this.options, key)) {
+        states.push({ key: key.id, models: models ?? "", limitNanos: budget.nanos, spentNanos, sinceMs });
       }
     }
     return states;

@@ -6,7 +6,7 @@ import type { Document } from "./document.ts";
 import { problem, type Finding, pathText, type Path, type Problem } from "./findings/problem.ts";
 import { readKey } from "./key.ts";
 import { schemaProblems } from "./findings/schema-problems.ts";
-import { fileSchema, type ConfigFile, type PriceEntry } from "./schema.ts";
+import { fileSchema, noticeTypes, type ConfigFile, type PriceEntry } from "./schema.ts";
 import type { Settings } from "./settings.ts";
 import type { Price, PriceRates } from "../usage/price.ts";
 
@@ -56,6 +56,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     ...channels.flatMap((channel) => channel.findings),
     ...keys.flatMap((key) => key.findings),
     ...metricsProblems(file),
+    ...webhookProblems(file),
     ...configWarnings(file, value),
   ];
   const ofSeverity = (severity: Finding["severity"]): Problem[] =>
@@ -89,6 +90,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       service: serviceOf(file, context.nofile),
       metrics: metricsOf(file),
       otel: otelOf(file),
+      webhooks: file.webhooks.map(({ url, secret, events }) => ({ url, secret, types: events ?? noticeTypes })),
       logFormat: file.log.format,
       logLevel: file.log.level,
       version: versionOf(value, secrets),
@@ -130,6 +132,20 @@ function metricsProblems({ metrics }: ConfigFile): Finding[] {
 }
 
 const metricsTokenMin = 16;
+
+function webhookProblems({ webhooks }: ConfigFile): Finding[] {
+  return webhooks.flatMap(({ secret }, at) =>
+    secret.length >= metricsTokenMin
+      ? []
+      : [
+          problem(
+            ["webhooks", at, "secret"],
+            `this secret has fewer than ${metricsTokenMin} characters`,
+            "make one with: openssl rand -hex 24",
+          ),
+        ],
+  );
+}
 
 function sortedByLine(problems: readonly Problem[]): Problem[] {
   return [...problems].sort((one, other) => (one.line ?? 0) - (other.line ?? 0));

@@ -53,6 +53,7 @@ export function channelTestSettings(settings: Settings, channel: string, token: 
     store: "sqlite",
     state: "memory",
     otel: null,
+    webhooks: [],
     dataDir,
     channels: settings.channels.filter(({ name }) => name === channel),
     keys: [key],

@@ -37,6 +37,9 @@ import {
 } from "./kinds.ts";
 import { budgetNanosMax, budgetPeriods, rateLimitMax } from "../limits/limit-fields.ts";
 
+/** What webhooks can be told of, as in `src/telemetry/webhooks/notices.ts`. */
+export const noticeTypes = ["budget.warning", "budget.spent", "channel.down", "channel.up", "key.expiring", "cost.jump"] as const;
+
 export const defaultDataDir = "./data";
 
 const dayMs = 86_400_000;
@@ -461,6 +464,17 @@ export const fileSchema = z.strictObject({
       ),
     },
     "Traces and metrics for OpenTelemetry, by OTLP over HTTP. Without it, nothing is exported. See [observability.md](observability.md).",
+  ),
+  webhooks: groups(
+    {
+      url: required(address(), "Where notices are sent, by POST."),
+      secret: required(
+        secret(),
+        "Signs each notice, in the way of Standard Webhooks: `whsec_` and base64, or any text of at least 16 characters. Take it from a variable.",
+      ),
+      events: optional(list(choice(noticeTypes), 10), "The notices that it gets.", "all"),
+    },
+    "Who is told when a budget is nearly spent, a channel goes down, a key is about to expire, or costs jump. See [observability.md](observability.md).",
   ),
   log: group(
     {

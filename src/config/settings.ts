@@ -32,6 +32,7 @@ export interface Settings {
   readonly metrics: MetricsSettings;
   /** Null: nothing is exported. */
   readonly otel: OtelSettings | null;
+  readonly webhooks: readonly WebhookSetting[];
   readonly logFormat: "auto" | "json" | "text";
   readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Changes whenever anything here changes, secrets included. */
@@ -71,6 +72,12 @@ export interface OtelSettings {
   readonly intervalMs: number;
   readonly propagate: boolean;
   readonly conventions: "latest" | "1.41" | "1.36";
+}
+
+export interface WebhookSetting {
+  readonly url: string;
+  readonly secret: string;
+  readonly types: readonly ("budget.warning" | "budget.spent" | "channel.down" | "channel.up" | "key.expiring" | "cost.jump")[];
 }
 
 export interface ReceiptSettings {

@@ -13,11 +13,13 @@ const key = "sk-client-canary-0123456789abcdef";
 const token = "metrics-canary-0123456789abcdef";
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const parentId = "00f067aa0ba902b7";
+const webhookSecret = `whsec_${Buffer.from("webhook-canary-0123456789").toString("base64")}`;
 const calls = 24;
 
 let sound: Scripted;
 let broken: Scripted;
 let collector: Scripted;
+let receiver: Scripted;
 let gateway: Gateway;
 
 const answer = {
@@ -33,6 +35,7 @@ beforeAll(async () => {
   sound = await startScripted(() => Response.json(answer));
   broken = await startScripted(() => Response.json({ error: { message: "busy", type: "server_error" } }, { status: 500 }));
   collector = await startScripted(() => Response.json({}));
+  receiver = await startScripted(() => new Response("busy", { status: 503 }));
   gateway = await startGateway({
     args: ["--workers", "2"],
     config: {
@@ -40,6 +43,7 @@ beforeAll(async () => {
       keys: [
         { name: "tester", key },
         { name: "narrow", key: "sk-narrow-canary-0123456789abcdef", limits: { rpm: 1, budget_usd: 10 } },
+        { name: "short", key: "sk-short-canary-0123456789abcdef", expires: new Date(Date.now() + 3 * 86_400_000).toISOString() },
       ],
       channels: [
         { name: "sound", base_url: sound.url, models: ["large"] },
@@ -49,6 +53,7 @@ beforeAll(async () => {
       prices: [{ model: "*", input: 1, output: 2 }],
       metrics: { token, data_port: true, budgets: true, key_labels: true },
       otel: { endpoint: collector.url.replace(/\/v1$/, ""), sample: "off", interval: "1s", headers: { "x-token": "collector-canary" } },
+      webhooks: [{ url: `${receiver.url}/hook`, secret: webhookSecret }],
       server: { linger: "0ms" },
     },
   });
@@ -57,7 +62,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await gateway.kill();
-  for (const one of [sound, broken, collector]) await one.close();
+  for (const one of [sound, broken, collector, receiver]) await one.close();
 });
 
 async function scrape(url: string, bearer: string | null = token): Promise<Response> {
@@ -180,5 +185,22 @@ describe("traces", () => {
     expect(collector.requests.every(({ headers }) => headers.get("x-token") === "collector-canary")).toBe(true);
     const all = collector.requests.map(({ text }) => text).join("");
     for (const secret of [key, token, "collector-canary"]) expect(all).not.toContain(secret);
+  });
+});
+
+describe("webhooks", () => {
+  test("are told once for all workers that a key is about to expire, signed, and again where the receiver was busy", async () => {
+    await eventually("two deliveries", () => receiver.requests.length >= 2, 20_000);
+    const [first, second] = receiver.requests;
+    expect(first?.path).toBe("/v1/hook");
+    expect(first?.body).toMatchObject({ type: "key.expiring", data: { key: "file:short", name: "short" } });
+    expect(second?.headers.get("webhook-id")).toBe(first?.headers.get("webhook-id") ?? "");
+    expect(second?.text).toBe(first?.text ?? "");
+    for (const { headers, text } of receiver.requests) {
+      const signed = `${headers.get("webhook-id")}.${headers.get("webhook-timestamp")}.${text}`;
+      const signature = new Bun.CryptoHasher("sha256", "webhook-canary-0123456789").update(signed).digest("base64");
+      expect(headers.get("webhook-signature")).toBe(`v1,${signature}`);
+      expect(text).not.toContain("canary");
+    }
   });
 });

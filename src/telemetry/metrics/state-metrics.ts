@@ -114,6 +114,8 @@ export interface BudgetState {
   readonly models: string;
   readonly limitNanos: number;
   readonly spentNanos: number;
+  /** When the present period began; null for a budget without one. */
+  readonly sinceMs: number | null;
 }
 
 export function budgetFamilies(budgets: readonly BudgetState[]): readonly MetricFamily[] {

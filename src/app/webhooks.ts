@@ -1,0 +1,58 @@
+import type { Storage } from "../gateway/storage.ts";
+import type { Key } from "../keys/key.ts";
+import type { BudgetState, ChannelState } from "../telemetry/metrics/state-metrics.ts";
+import { budgetNotices, ChannelWatch, costNotices, expiryNotices } from "../telemetry/webhooks/notices.ts";
+import { WebhookSender, type WebhookPorts, type WebhookSettings } from "../telemetry/webhooks/webhook-sender.ts";
+
+export interface WebhooksOptions extends WebhookPorts {
+  readonly webhooks: readonly WebhookSettings[];
+  readonly channels: () => readonly ChannelState[];
+  /** For long queries, which do not delay calls. */
+  readonly reports: Storage;
+}
+
+/** Watches what operators want to hear of, and tells it to their webhooks. One of several workers does it for all. */
+export class Webhooks {
+  private readonly sender: WebhookSender;
+  private readonly channelWatch = new ChannelWatch(crypto.randomUUID());
+  private timer: ReturnType<typeof setInterval> | null = null;
+
+  constructor(private readonly options: WebhooksOptions) {
+    this.sender = new WebhookSender(options.webhooks, options);
+  }
+
+  start(): void {
+    if (!this.sender.wants("channel.down") && !this.sender.wants("channel.up")) return;
+    this.timer = setInterval(() => this.sender.tell(this.channelWatch.look(this.options.channels())), channelsMs);
+    this.timer.unref();
+  }
+
+  /** Called once a minute. */
+  async looked(budgets: readonly BudgetState[], keys: readonly Key[]): Promise<void> {
+    const { sender, options } = this;
+    sender.tell([...budgetNotices(budgets), ...expiryNotices(keys, options.wallMs())]);
+    if (sender.wants("cost.jump")) sender.tell(await this.costs());
+  }
+
+  async stop(): Promise<void> {
+    if (this.timer !== null) clearInterval(this.timer);
+    await this.sender.stop();
+  }
+
+  private async costs(): Promise<ReturnType<typeof costNotices>> {
+    const thisHourMs = Math.floor(this.options.wallMs() / hourMs) * hourMs;
+    const [hourNanos, dayNanos] = [
+      await this.nanos(thisHourMs - hourMs, thisHourMs),
+      await this.nanos(thisHourMs - 25 * hourMs, thisHourMs - hourMs),
+    ];
+    return costNotices(hourNanos, dayNanos, thisHourMs - hourMs);
+  }
+
+  private async nanos(sinceMs: number, untilMs: number): Promise<number> {
+    const [row] = await this.options.reports.receipts.usage({ by: [], sinceMs, untilMs, keyId: null, model: null, channel: null });
+    return row?.nanos ?? 0;
+  }
+}
+
+const hourMs = 3_600_000;
+const channelsMs = 5_000;

@@ -1,0 +1,89 @@
+import type { BudgetState, ChannelState } from "../metrics/state-metrics.ts";
+
+/** What webhooks can be told of. */
+export const noticeTypes = ["budget.warning", "budget.spent", "channel.down", "channel.up", "key.expiring", "cost.jump"] as const;
+export type NoticeType = (typeof noticeTypes)[number];
+
+/** Something that an operator wants to hear of. It names keys and channels, and holds no secret. */
+export interface Notice {
+  /** The same for the same occurrence, so that it is told once, and a receiver can recognise what it got from another process. */
+  readonly id: string;
+  readonly type: NoticeType;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** Budgets of which four fifths, or all, are spent in the present period. */
+export function budgetNotices(budgets: readonly BudgetState[]): readonly Notice[] {
+  return budgets.flatMap(({ key, models, limitNanos, spentNanos, sinceMs }) => {
+    const type: NoticeType | null =
+      spentNanos >= limitNanos ? "budget.spent" : spentNanos >= limitNanos * warningShare ? "budget.warning" : null;
+    if (type === null) return [];
+    const data = {
+      key,
+      models: models === "" ? null : models,
+      limit_usd: limitNanos / 1e9,
+      spent_usd: spentNanos / 1e9,
+      period_since: sinceMs === null ? null : new Date(sinceMs).toISOString(),
+    };
+    return [{ id: `${type}:${key}:${models}:${limitNanos}:${sinceMs ?? "total"}`, type, data }];
+  });
+}
+
+/** Keys that expire within a week, and once more those that expire within a day. */
+export function expiryNotices(
+  keys: readonly { readonly id: string; readonly name: string; readonly expiresMs: number | null }[],
+  nowMs: number,
+): readonly Notice[] {
+  return keys.flatMap(({ id, name, expiresMs }) => {
+    const leftMs = expiresMs === null ? Infinity : expiresMs - nowMs;
+    if (expiresMs === null || leftMs <= 0 || leftMs > weekMs) return [];
+    const data = { key: id, name, expires: new Date(expiresMs).toISOString() };
+    return [{ id: `key.expiring:${id}:${expiresMs}:${leftMs <= dayMs ? "day" : "week"}`, type: "key.expiring" as const, data }];
+  });
+}
+
+/** The hour that has just ended cost several times as much as the hours of the day before it. */
+export function costNotices(hourNanos: number, dayNanos: number, hourMs: number): readonly Notice[] {
+  const usualNanos = dayNanos / 24;
+  if (dayNanos <= 0 || hourNanos < jumpNanosMin || hourNanos < usualNanos * jumpFactor) return [];
+  const hour = new Date(hourMs).toISOString();
+  return [{ id: `cost.jump:${hour}`, type: "cost.jump", data: { hour, cost_usd: hourNanos / 1e9, usual_usd: usualNanos / 1e9 } }];
+}
+
+/** Tells when channels go down and come back. One that is down at two looks in a row is down: breakers open for a moment all the time. */
+export class ChannelWatch {
+  private readonly looksDown = new Map<string, number>();
+  private count = 0;
+
+  constructor(private readonly instance: string) {}
+
+  look(channels: readonly ChannelState[]): readonly Notice[] {
+    const notices: Notice[] = [];
+    for (const { name, isAvailable } of channels) {
+      const before = this.looksDown.get(name) ?? 0;
+      if (!isAvailable) {
+        this.looksDown.set(name, before + 1);
+        if (before + 1 === looksToBeDown) notices.push(this.notice("channel.down", name));
+      } else if (before > 0) {
+        this.looksDown.delete(name);
+        if (before >= looksToBeDown) notices.push(this.notice("channel.up", name));
+      }
+    }
+    // A channel that was removed is neither up nor down.
+    const known = new Set(channels.map(({ name }) => name));
+    for (const name of this.looksDown.keys()) if (!known.has(name)) this.looksDown.delete(name);
+    return notices;
+  }
+
+  private notice(type: "channel.down" | "channel.up", channel: string): Notice {
+    this.count += 1;
+    return { id: `${type}:${channel}:${this.instance}:${this.count}`, type, data: { channel } };
+  }
+}
+
+const warningShare = 0.8;
+const looksToBeDown = 2;
+const dayMs = 86_400_000;
+const weekMs = 7 * dayMs;
+const jumpFactor = 3;
+const jumpNanosMin = 1_000_000_000;

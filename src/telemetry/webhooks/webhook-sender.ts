@@ -1,0 +1,103 @@
+import { createHash, createHmac } from "node:crypto";
+import { DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
+import type { OtlpPorts, PostOutcome } from "../otlp/otlp-exporter.ts";
+import type { Notice, NoticeType } from "./notices.ts";
+
+export interface WebhookSettings {
+  readonly url: string;
+  readonly secret: string;
+  readonly types: readonly NoticeType[];
+}
+
+export interface WebhookPorts extends Pick<OtlpPorts, "post" | "after" | "dice" | "wallMs"> {
+  readonly onLoss: (webhook: string, reason: string) => void;
+}
+
+/**
+ * Sends notices to webhooks, signed as https://github.com/standard-webhooks/standard-webhooks describes, and tries again for a while
+ * where that fails. A notice is sent once, however often it is told here.
+ */
+export class WebhookSender {
+  private readonly told = new Set<string>();
+  private readonly queues: readonly { readonly types: readonly NoticeType[]; readonly queue: DeliveryQueue<QueuedNotice> }[];
+
+  constructor(
+    webhooks: readonly WebhookSettings[],
+    private readonly ports: WebhookPorts,
+  ) {
+    this.queues = webhooks.map(({ url, secret, types }) => {
+      const queue = new DeliveryQueue<QueuedNotice>({
+        deliver: async ([notice]) => (notice === undefined ? nothing : deliveryOf(await this.send(notice, url, secret))),
+        onLoss: (_, reason) => ports.onLoss(new URL(url).host, reason),
+        after: ports.after,
+        dice: ports.dice,
+        waitingMax,
+        batchMax: 1,
+        batchMs: 0,
+        triesMax,
+      });
+      return { types, queue };
+    });
+  }
+
+  wants(type: NoticeType): boolean {
+    return this.queues.some(({ types }) => types.includes(type));
+  }
+
+  tell(notices: readonly Notice[]): void {
+    for (const notice of notices) {
+      if (this.told.has(notice.id)) continue;
+      const [oldest] = this.told;
+      if (this.told.size >= toldMax && oldest !== undefined) this.told.delete(oldest);
+      this.told.add(notice.id);
+      const queued = { ...notice, atMs: this.ports.wallMs() };
+      for (const { types, queue } of this.queues) if (types.includes(notice.type)) queue.offer(queued);
+    }
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.queues.map(({ queue }) => queue.stop()));
+  }
+
+  private send({ id, type, data, atMs }: QueuedNotice, url: string, secret: string): Promise<PostOutcome> {
+    const body = JSON.stringify({ type, timestamp: new Date(atMs).toISOString(), data });
+    const message = { id: messageId(id), seconds: Math.floor(this.ports.wallMs() / 1000), body };
+    return this.ports.post(url, { "content-type": "application/json", ...signatureHeaders(message, secret) }, body);
+  }
+}
+
+interface QueuedNotice extends Notice {
+  readonly atMs: number;
+}
+
+/** An id of a fixed form: names of keys and channels may contain what the header and the signature must not. */
+function messageId(id: string): string {
+  return `msg_${createHash("sha256").update(id).digest("hex").slice(0, 32)}`;
+}
+
+/** A secret that begins with `whsec_` is base64, as the standard has it; any other is used as it is. */
+export function signatureHeaders(
+  { id, seconds, body }: { readonly id: string; readonly seconds: number; readonly body: string },
+  secret: string,
+): Readonly<Record<string, string>> {
+  const key = secret.startsWith(secretPrefix) ? Buffer.from(secret.slice(secretPrefix.length), "base64") : Buffer.from(secret);
+  const signature = createHmac("sha256", key).update(`${id}.${seconds}.${body}`).digest("base64");
+  return { "webhook-id": id, "webhook-timestamp": String(seconds), "webhook-signature": `v1,${signature}` };
+}
+
+/** A receiver that answers with 410 or another refusal does not want it; redirects are not followed. */
+function deliveryOf({ status, retryAfterMs, reason }: PostOutcome): DeliveryResult {
+  if (status === null) return { kind: "retry", afterMs: null, reason };
+  if (status >= 200 && status < 300) return nothing;
+  const answered = `the receiver answered with ${status}`;
+  if (status === 408 || status === 425 || status === 429 || status >= 500)
+    return { kind: "retry", afterMs: retryAfterMs, reason: answered };
+  return { kind: "refused", reason: answered };
+}
+
+const nothing = { kind: "delivered", rejected: 0 } as const;
+const secretPrefix = "whsec_";
+const waitingMax = 500;
+const toldMax = 10_000;
+/** Over a little more than ten minutes. */
+const triesMax = 16;

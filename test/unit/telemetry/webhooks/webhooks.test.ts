@@ -1,0 +1,129 @@
+import { describe, expect, test } from "bun:test";
+import type { BudgetState, ChannelState } from "../../../../src/telemetry/metrics/state-metrics.ts";
+import type { PostOutcome } from "../../../../src/telemetry/otlp/otlp-exporter.ts";
+import { budgetNotices, ChannelWatch, costNotices, expiryNotices, noticeTypes } from "../../../../src/telemetry/webhooks/notices.ts";
+import { signatureHeaders, WebhookSender } from "../../../../src/telemetry/webhooks/webhook-sender.ts";
+import { noticeTypes as configured } from "../../../../src/config/schema.ts";
+import { otlpPorts, taken } from "../../../support/telemetry.ts";
+
+const dollar = 1_000_000_000;
+const hour = 3_600_000;
+
+describe("a notice", () => {
+  const budget = (spentNanos: number, sinceMs: number | null = 0): BudgetState => ({
+    key: "a",
+    models: "",
+    limitNanos: 10 * dollar,
+    spentNanos,
+    sinceMs,
+  });
+
+  test.each([
+    [7.99, null],
+    [8, "budget.warning"],
+    [9.99, "budget.warning"],
+    [10, "budget.spent"],
+    [12, "budget.spent"],
+  ])("of a budget of ten dollars with %p spent is %p", (dollars, type) => {
+    expect(budgetNotices([budget(dollars * dollar)]).map((notice) => notice.type) as (string | null)[]).toEqual(
+      type === null ? [] : [type],
+    );
+  });
+
+  test("of a budget is the same for its period, and another one in the next", () => {
+    const ids = [budget(8 * dollar), budget(9 * dollar), budget(8 * dollar, hour), budget(10 * dollar)].map(
+      (one) => budgetNotices([one])[0]?.id,
+    );
+    expect(new Set(ids).size).toBe(3);
+    expect(ids[0]).toBe(ids[1]);
+  });
+
+  test("comes a week and a day before a key expires, and not after it has", () => {
+    const ids = (leftMs: number | null) =>
+      expiryNotices([{ id: "a", name: "A", expiresMs: leftMs === null ? null : 1e12 + leftMs }], 1e12).map(({ id }) => id);
+    expect([ids(null), ids(8 * 24 * hour), ids(-1)]).toEqual([[], [], []]);
+    expect(ids(6 * 24 * hour)).not.toEqual(ids(hour));
+    expect(ids(6 * 24 * hour).length).toBe(1);
+  });
+
+  test.each([
+    ["three times the usual hour", 3 * dollar, 24 * dollar, true],
+    ["twice the usual hour", 2 * dollar, 24 * dollar, false],
+    ["ten times next to nothing", dollar / 2, dollar, false],
+    ["the first hour of all", 50 * dollar, 0, false],
+  ])("of costs: %s", (_, hourNanos, dayNanos, isJump) => {
+    expect(costNotices(hourNanos, dayNanos, 0).length).toBe(isJump ? 1 : 0);
+  });
+
+  test("of a channel comes when it is down for two looks, and when it is back", () => {
+    const watch = new ChannelWatch("instance");
+    const look = (isAvailable: boolean) => watch.look([{ name: "one", isAvailable } as ChannelState]).map(({ type }) => type);
+    expect([true, false, true, false, false, false, true, true].map(look)).toEqual([
+      [],
+      [],
+      [],
+      [],
+      ["channel.down"],
+      [],
+      ["channel.up"],
+      [],
+    ]);
+  });
+
+  test("has a type that the configuration knows", () => {
+    expect<readonly string[]>(noticeTypes).toEqual(configured);
+  });
+});
+
+describe("a webhook", () => {
+  const notice = { id: "key.expiring:a", type: "key.expiring", data: { key: "a" } } as const;
+
+  function sender(answer: () => PostOutcome = () => taken, types: readonly ("key.expiring" | "cost.jump")[] = ["key.expiring"]) {
+    const ports = otlpPorts(answer);
+    const lost: string[] = [];
+    const webhooks = [{ url: "https://receiver.test/hook", secret: "0123456789abcdef", types }];
+    return {
+      ports,
+      lost,
+      sender: new WebhookSender(webhooks, { ...ports, onLoss: (webhook, reason) => lost.push(`${webhook} ${reason}`) }),
+    };
+  }
+
+  test("is told once, however often the same is noticed, and only of what it wants", async () => {
+    const one = sender();
+    one.sender.tell([notice, notice]);
+    one.sender.tell([notice, { ...notice, id: "other", type: "cost.jump" }]);
+    await one.ports.fire();
+    expect(one.ports.requests.map(({ url, body }) => [url, JSON.parse(body) as unknown])).toEqual([
+      ["https://receiver.test/hook", { type: "key.expiring", timestamp: "2023-11-14T22:13:25.000Z", data: { key: "a" } }],
+    ]);
+    expect(one.ports.requests[0]?.headers).toMatchObject({
+      "webhook-timestamp": "1700000005",
+      "webhook-id": expect.stringMatching(/^msg_[0-9a-f]{32}$/),
+    });
+  });
+
+  test("that is busy is told again with the same id; one that refuses, follows a redirect or is gone is not", async () => {
+    const answers: PostOutcome[] = [{ ...taken, status: 503 }, { ...taken, status: null }, taken];
+    const busy = sender(() => answers.shift()!);
+    busy.sender.tell([notice]);
+    for (let round = 0; round < 5; round += 1) await busy.ports.fire();
+    expect(busy.ports.requests.length).toBe(3);
+    expect(new Set(busy.ports.requests.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
+    for (const status of [302, 400, 410]) {
+      const refusing = sender(() => ({ ...taken, status }));
+      refusing.sender.tell([notice]);
+      for (let round = 0; round < 3; round += 1) await refusing.ports.fire();
+      expect(refusing.ports.requests.length).toBe(1);
+      expect(refusing.lost).toEqual([`receiver.test the receiver answered with ${status}`]);
+    }
+  });
+
+  test("gets the signature of the standard's own example", () => {
+    // https://github.com/standard-webhooks/standard-webhooks, libraries, the test of every language.
+    const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", seconds: 1614265330, body: '{"test": 2432232314}' };
+    expect(signatureHeaders(message, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")["webhook-signature"]).toBe(
+      "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    );
+  });
+});
