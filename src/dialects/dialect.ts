@@ -91,6 +91,8 @@ export interface EncodedRequest {
   readonly request: UpstreamRequest;
   /** The client speaks another API than the upstream: the answer is read as parts, and the client's surface writes them. */
   readonly translated?: boolean;
+  /** A tool that runs at the upstream is asked for in another API than the client's. Where both speak the same, the request tells. */
+  readonly hostedTools?: boolean;
   /** How the answer to this request is read. */
   readonly answer: ExpectedAnswer;
   /** The number of tokens that replaced the client's; null if none did. */

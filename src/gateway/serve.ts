@@ -218,9 +218,9 @@ class CallExecution implements HedgeTrigger {
     });
   }
 
-  /** An attempt that was translated leaves the tools behind that run at an upstream: another one repeats nothing. */
+  /** An attempt that was translated leaves most tools behind that run at an upstream: another one repeats nothing then. */
   private mayRepeatTools(): boolean {
-    return retryCostOf(this.call.ask).hostedTools && this.attempts.some(({ translated }) => !translated);
+    return retryCostOf(this.call.ask).hostedTools && this.attempts.some(({ translated, hostedTools }) => !translated || hostedTools);
   }
 
   /** How long an attempt may take before a hedge is started; Infinity: no hedge. */

@@ -1,6 +1,6 @@
 import type { Address } from "../../channels/channel.ts";
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
-import type { Conversation, Tool } from "../../operations/conversation/conversation.ts";
+import { searchesWeb, type Conversation, type Tool } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { lastMember, membersOf, valueOf, type JsonMember } from "../../operations/json.ts";
@@ -62,6 +62,7 @@ function translated(ask: ChatRequest, conversation: Conversation | Failure, targ
       body: encoded.body,
     },
     translated: true,
+    hostedTools: searchesWeb(conversation, encoded.dropped),
     answer: expected(ask.stream, tools, host),
     clampedTo,
     voice: null,

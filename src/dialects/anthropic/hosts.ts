@@ -22,6 +22,8 @@ export interface AnthropicHost {
   readonly betas: "header" | "body";
   /** Fetches images and documents by their URL. */
   readonly fetches: boolean;
+  /** Has a tool that looks for pages of the web. */
+  readonly searches: boolean;
   /** Keeps to JSON schemas, where the model does. */
   readonly schemas: boolean;
   /** Accepts `disable_parallel_tool_use`. */
@@ -57,6 +59,7 @@ export const ownHost: AnthropicHost = {
   version: { place: "header", value: "2023-06-01" },
   betas: "header",
   fetches: true,
+  searches: true,
   schemas: true,
   parallelChoice: true,
   systemInside: true,
@@ -90,6 +93,7 @@ export function bedrockHost(reader: AnthropicHost["reader"], explain?: Anthropic
     version: { place: "body", value: "bedrock-2023-05-31" },
     betas: "body",
     fetches: false,
+    searches: false,
     schemas: false,
     parallelChoice: false,
     systemInside: false,

@@ -1,4 +1,4 @@
-import type { ChatAnswer, Finish, FinishReason } from "../../operations/conversation/answer-parts.ts";
+import type { ChatAnswer, CitedPage, Finish, FinishReason } from "../../operations/conversation/answer-parts.ts";
 import type { Part, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import { unwrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import { ToolNames } from "../../operations/conversation/tool-names.ts";
@@ -7,7 +7,8 @@ import { servedBy } from "../../operations/usage.ts";
 import { answerToolName } from "./answer-tool.ts";
 import { ownValues } from "./content-blocks.ts";
 import { messageUsage } from "./message-usage.ts";
-import { depthLimits, filledTextOf } from "../untrusted.ts";
+import { citedPage, pagesMax } from "../translated/cited-pages.ts";
+import { depthLimits, filledTextOf, objectsIn, textOf } from "../untrusted.ts";
 
 /** The parts of a complete answer, of which `readMessage` has found that it is one. */
 export function messageAnswer(body: Uint8Array, message: JsonObject, tools: readonly Tool[]): ChatAnswer {
@@ -18,6 +19,7 @@ export function messageAnswer(body: Uint8Array, message: JsonObject, tools: read
   const hasAnswer = content.some((block) => isJsonObject(block) && isAnswer(block["name"], names.toolOf(answerToolName)));
   const refusal = refusalText(message["stop_details"]);
   if (refusal !== null) parts.push({ kind: "refusal", text: refusal });
+  const sources = sourcesIn(content);
   return {
     id: filledTextOf(message["id"]),
     model: servedModel(content) ?? filledTextOf(message["model"]),
@@ -25,7 +27,29 @@ export function messageAnswer(body: Uint8Array, message: JsonObject, tools: read
     parts,
     finish: finishOf(endReason(message["stop_reason"], hasAnswer), message["stop_sequence"]),
     usage: servedBy(messageUsage(message["usage"]), servedModel(content)),
+    ...(sources.length === 0 ? undefined : { sources }),
   };
+}
+
+/** The pages that texts of an answer cite. A citation is about the whole block that it stands in. */
+function sourcesIn(content: readonly unknown[]): readonly CitedPage[] {
+  const pages: CitedPage[] = [];
+  let characters = 0;
+  for (const block of content) {
+    if (!isJsonObject(block) || block["type"] !== "text") continue;
+    const start = characters;
+    characters += textOf(block["text"]).length;
+    for (const citation of objectsIn(block["citations"])) {
+      const page = pageOf(citation, start, characters);
+      if (page !== null && pages.length < pagesMax) pages.push(page);
+    }
+  }
+  return pages;
+}
+
+/** Citations of documents, which the client sent itself, name no page. */
+export function pageOf(citation: JsonObject, start: number, end: number): CitedPage | null {
+  return citation["type"] === "web_search_result_location" ? citedPage(citation["url"], citation["title"], start, end) : null;
 }
 
 export function contentOf(message: JsonObject): readonly unknown[] {

@@ -1,11 +1,12 @@
-import type {
-  Conversation,
-  ConversationTurn,
-  OutputFormat,
-  Part,
-  Tool,
-  ToolChoice,
-  ToolResultPart,
+import {
+  webSearchField,
+  type Conversation,
+  type ConversationTurn,
+  type OutputFormat,
+  type Part,
+  type Tool,
+  type ToolChoice,
+  type ToolResultPart,
 } from "../../operations/conversation/conversation.ts";
 import { customDescription, customParameters } from "../../operations/conversation/custom-input.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
@@ -58,7 +59,7 @@ export function encodeMessages(asked: Conversation, options: MessagesBodyOptions
   if (isFailure(list)) return list;
   const instruction = formatInstruction(conversation.outputFormat, facts);
   const prompt = [...system.flatMap(({ parts }) => systemBlocks(parts)), ...textBlocks(instruction ?? "")];
-  const tools = conversation.tools.map((tool) => encodeTool(tool, facts));
+  const tools = [...conversation.tools.map((tool) => encodeTool(tool, facts)), ...searchTool(conversation, host, dropped)];
   const isMarked = [...tools, ...prompt, ...list.flatMap(({ blocks }) => blocks)].some(({ cache }) => cache !== undefined);
   const encoded = conversation.promptCacheKey === null || isMarked ? list : markedAtEnd(list);
   const keep = markersToKeep([...tools, ...prompt, ...encoded.flatMap(({ blocks }) => blocks)]);
@@ -77,7 +78,7 @@ export function encodeMessages(asked: Conversation, options: MessagesBodyOptions
   set("max_tokens", maxTokens);
   if (tools.length > 0) {
     fields.push(["tools", `[${tools.map((tool) => marked(tool, keep)).join(",")}]`]);
-    set("tool_choice", encodeChoice(conversation, facts, host, dropped));
+    if (conversation.tools.length > 0) set("tool_choice", encodeChoice(conversation, facts, host, dropped));
   }
   if (prompt.length > 0) fields.push(["system", `[${prompt.map((block) => marked(block, keep)).join(",")}]`]);
   fields.push(["messages", `[${encoded.map((message) => messageJson(message, keep)).join(",")}]`]);
@@ -94,6 +95,18 @@ export function encodeMessages(asked: Conversation, options: MessagesBodyOptions
   const json = `{${fields.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(",")}}`;
   return { body: encoder.encode(json), dropped: [...dropped] };
 }
+
+/** The tool that runs at the upstream. A tool of the client with its name is the one that is meant. */
+function searchTool({ webSearch, tools }: Conversation, { searches }: AnthropicHost, dropped: Set<string>): readonly EncodedBlock[] {
+  if (webSearch === undefined || !searches || tools.some(({ name }) => name === searchName)) return [];
+  dropped.delete(webSearchField);
+  const { location, contextSize } = webSearch;
+  if (contextSize !== null) dropped.add(`${webSearchField}.search_context_size`);
+  const place = location === null ? undefined : { user_location: { type: "approximate", ...location } };
+  return [{ json: JSON.stringify({ type: "web_search_20250305", name: searchName, ...place }), cache: undefined }];
+}
+
+const searchName = "web_search";
 
 function factsOn(host: AnthropicHost, model: string): MessagesModel {
   const facts = messagesModel(model);

@@ -9,6 +9,7 @@ import { servedBy, type MeteredUsage } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted, filledTextOf } from "../untrusted.ts";
+import { CitedBlocks } from "./cited-blocks.ts";
 import { ownValues } from "./content-blocks.ts";
 import { calledAs, contentOf, endReason, fallbackModel, finishOf, finishReason, isAnswer, refusalText } from "./message-parts.ts";
 import { messageUsage } from "./message-usage.ts";
@@ -56,6 +57,7 @@ export class MessagesStream implements EventDecoder {
   private usage: MeteredUsage | null = null;
   /** The model that the provider fell back to; null where it did not. */
   private fallback: string | null = null;
+  private readonly cited = new CitedBlocks();
   private waitingFrames: Uint8Array[] = [];
   private waitingBytes = 0;
   private waitingParts: StreamPart[] = [];
@@ -172,6 +174,7 @@ export class MessagesStream implements EventDecoder {
     switch (block["type"]) {
       case "text": {
         this.open(index, "text");
+        this.cited.begin();
         this.texts++;
         const text = filledTextOf(block["text"]) ?? "";
         // A second text is another block to the client: what is said in it cannot be continued as if it were one.
@@ -239,6 +242,7 @@ export class MessagesStream implements EventDecoder {
         return { output: "tool_call", unsaid: piece, parts: argumentsPart(block, piece) };
       }
       case "citations_delta":
+        this.cited.cite(delta["citation"]);
         return { output: null, parts: [{ kind: "citations", citations: ownValue(JSON.stringify(delta["citation"] ?? null)) }] };
       default:
         return silent;
@@ -251,6 +255,10 @@ export class MessagesStream implements EventDecoder {
     this.blocks.delete(index);
     if (block?.kind === "thinking" && block.signature !== "") {
       return { output: "reasoning", parts: [{ kind: "reasoning_signature", signature: ownValue(block.signature), redacted: false }] };
+    }
+    if (block?.kind === "text") {
+      const sources = this.cited.end();
+      return sources.length === 0 ? silent : { output: null, parts: [{ kind: "sources", sources }] };
     }
     if (block?.kind !== "call") return silent;
     const rest = block.input === null ? (block.hasInput ? "" : "{}") : block.input.close();
@@ -266,6 +274,7 @@ export class MessagesStream implements EventDecoder {
   /** The emissions of an event: none while it has to wait for the next one. */
   private say(event: SseEvent, { output, text = "", unsaid, parts = [], finishes = false }: EventMeaning): readonly Emission[] {
     if (output !== null) this.hasOutput = true;
+    this.cited.said(parts);
     this.waitingParts.push(...parts);
     if (this.keepsNames) {
       this.waitingFrames.push(event.frame);

@@ -8,6 +8,7 @@ import { servedBy } from "../../operations/usage.ts";
 import { sniffsAsEvents } from "../readers/event-reader.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted, textOf } from "../untrusted.ts";
+import { groundedPages } from "./grounding.ts";
 import { blockReasonOf, candidatesOf, finishOf, indexOf, partOf, partsOf } from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
 
@@ -66,7 +67,10 @@ function answerOf(response: JsonObject, finish: Finish, usage: ChatAnswer["usage
     const read = partOf(part, names);
     if (read !== null) parts.push(read);
   }
+  const text = parts.map((part) => (part.kind === "text" ? part.text : "")).join("");
+  const sources = groundedPages(firstCandidate(response) ?? {}, text);
   return {
+    ...(sources.length === 0 ? undefined : { sources }),
     id: textOf(response["responseId"]) || null,
     model: textOf(response["modelVersion"]) || null,
     createdSeconds: null,

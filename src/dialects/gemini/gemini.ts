@@ -1,5 +1,5 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
-import type { Conversation, Tool } from "../../operations/conversation/conversation.ts";
+import { searchesWeb, type Conversation, type Tool } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Dialect, EncodedRequest, ExpectedStream, ExpectedWhole, StreamReader, Target, UpstreamHead } from "../dialect.ts";
@@ -51,6 +51,7 @@ function translateChat(ask: ChatRequest, conversation: Conversation, target: Tar
     voice: null,
     dropped: encoded.dropped,
     translated: true,
+    hostedTools: searchesWeb(conversation, encoded.dropped),
   };
 }
 

@@ -11,6 +11,8 @@ export interface ModelFacts {
   readonly resultMedia: boolean;
   /** Answers in a schema also where tools are declared. */
   readonly schemaBesideTools: boolean;
+  /** Searches the web also where tools are declared. */
+  readonly searchBesideTools: boolean;
   /** Takes JSON schemas; elsewhere a subset of those of OpenAPI 3.0. */
   readonly jsonSchema: boolean;
   /** Fetches media from a public URL. */
@@ -35,6 +37,7 @@ const current: ModelFacts = {
   signedCalls: true,
   resultMedia: true,
   schemaBesideTools: true,
+  searchBesideTools: true,
   jsonSchema: true,
   fetchesUrls: true,
   penalties: false,
@@ -50,6 +53,7 @@ const second: ModelFacts = {
   signedCalls: false,
   resultMedia: false,
   schemaBesideTools: false,
+  searchBesideTools: false,
 };
 
 const old: ModelFacts = { ...second, thinking: { kind: "none" }, jsonSchema: false, fetchesUrls: false, penalties: true };

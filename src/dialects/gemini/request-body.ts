@@ -1,4 +1,10 @@
-import type { Conversation, OutputFormat, Tool, ToolChoice } from "../../operations/conversation/conversation.ts";
+import {
+  webSearchField,
+  type Conversation,
+  type OutputFormat,
+  type Tool,
+  type ToolChoice,
+} from "../../operations/conversation/conversation.ts";
 import { customDescription, customParameters } from "../../operations/conversation/custom-input.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
@@ -33,8 +39,10 @@ export function encodeGeminiBody(conversation: Conversation, options: GeminiBody
   const body: Record<string, unknown> = {};
   // What stays the same from turn to turn comes first.
   if (system.length > 0) body["systemInstruction"] = { parts: system };
+  const search = searchTool(conversation, facts, dropped);
+  if (tools.length === 0 && search.length > 0) body["tools"] = search;
   if (tools.length > 0) {
-    body["tools"] = [{ functionDeclarations: tools.map((tool) => encodeDeclaration(tool, facts, dropped)) }];
+    body["tools"] = [{ functionDeclarations: tools.map((tool) => encodeDeclaration(tool, facts, dropped)) }, ...search];
     const config = callingConfig(conversation, format !== null);
     if (config !== null) body["toolConfig"] = { functionCallingConfig: config };
   }
@@ -49,6 +57,15 @@ export function encodeGeminiBody(conversation: Conversation, options: GeminiBody
 }
 
 const encoder = new TextEncoder();
+
+/** The tool that runs at the upstream. It is not told where the person is, nor how much to read. */
+function searchTool({ webSearch, tools }: Conversation, facts: ModelFacts, dropped: Set<string>): readonly JsonObject[] {
+  if (webSearch === undefined || (tools.length > 0 && !facts.searchBesideTools)) return [];
+  dropped.delete(webSearchField);
+  if (webSearch.location !== null) dropped.add(`${webSearchField}.user_location`);
+  if (webSearch.contextSize !== null) dropped.add(`${webSearchField}.search_context_size`);
+  return [{ googleSearch: {} }];
+}
 
 const noLogprobs = failure("unsupported", "a translated answer has no log probabilities", {
   message: "Log probabilities are not available from this model in this API.",

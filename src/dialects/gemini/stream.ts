@@ -10,6 +10,7 @@ import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted, textOf } from "../untrusted.ts";
 import { errorIn } from "./answer.ts";
+import { groundedPages } from "./grounding.ts";
 import { PartialArguments } from "./partial-args.ts";
 import { blockReasonOf, calledAs, candidatesOf, factsOf, finishOf, indexOf, partOf, partsOf, pieces } from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
@@ -119,6 +120,9 @@ class ResponsePieces {
   private broken = false;
   private started = false;
   private calls = 0;
+  /** The text so far, which the pages that it is made of are told about in bytes. They are told once. */
+  private text = "";
+  private isGrounded = false;
   private readonly names: ToolNames;
   /** A call whose arguments arrive in pieces. */
   private openCall: { readonly tool: Tool | null; readonly index: number; readonly args: PartialArguments } | null = null;
@@ -137,6 +141,10 @@ class ResponsePieces {
     const candidate = candidatesOf(response).find((one) => indexOf(one) === 0);
     if (candidate === undefined) return read;
     for (const part of partsOf(candidate)) this.readPart(part, read);
+    for (const piece of read) if (piece.kind === "text") this.text += piece.text;
+    const sources = groundedPages(candidate, this.text);
+    if (sources.length > 0 && !this.isGrounded) read.push({ kind: "sources", sources });
+    this.isGrounded ||= sources.length > 0;
     if (typeof candidate["finishReason"] === "string") this.closeCall(read);
     return this.broken ? failure("bad_response", "the arguments of a call cannot be put together") : read;
   }

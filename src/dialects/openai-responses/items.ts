@@ -1,9 +1,10 @@
-import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
+import type { ChatAnswer, CitedPage, Finish } from "../../operations/conversation/answer-parts.ts";
 import type { Part, ProviderValue, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { servedBy, tokenUsage, type MeteredUsage } from "../../operations/usage.ts";
 import { ownValues } from "./models.ts";
+import { citedPage, pagesMax } from "../translated/cited-pages.ts";
 import { numberOf, objectsIn, textOf } from "../untrusted.ts";
 
 /** The tools of a request, by the names that they have in this API. */
@@ -35,7 +36,14 @@ function keyOf(namespace: string, name: string): string {
 /** A complete response, as the parts of an answer. */
 export function responseAnswer(response: JsonObject, tools: DeclaredTools): ChatAnswer {
   const parts = itemsOf(response).flatMap((item) => partsOf(item, tools));
+  const sources: CitedPage[] = [];
+  let characters = 0;
+  for (const item of itemsOf(response)) {
+    sources.push(...sourcesOf(item, characters));
+    characters += wordsOf(item).length;
+  }
   return {
+    ...(sources.length === 0 ? undefined : { sources }),
     id: textOf(response["id"]) || null,
     model: textOf(response["model"]) || null,
     createdSeconds: numberOf(response["created_at"]),
@@ -43,6 +51,22 @@ export function responseAnswer(response: JsonObject, tools: DeclaredTools): Chat
     finish: finishOf(response),
     usage: usageOf(response),
   };
+}
+
+/** The pages that a message names. `before`: how many characters of text the answer has before it. */
+export function sourcesOf(item: JsonObject, before: number): readonly CitedPage[] {
+  const pages: CitedPage[] = [];
+  let characters = before;
+  for (const content of item["type"] === "message" ? objectsIn(item["content"]) : []) {
+    for (const annotation of objectsIn(content["annotations"])) {
+      if (annotation["type"] !== "url_citation") continue;
+      const [start, end] = [numberOf(annotation["start_index"]) ?? 0, numberOf(annotation["end_index"]) ?? 0];
+      const page = citedPage(annotation["url"], annotation["title"], characters + start, characters + end);
+      if (page !== null && pages.length < pagesMax) pages.push(page);
+    }
+    characters += textOf(content["text"]).length;
+  }
+  return pages;
 }
 
 export function partsOf(item: JsonObject, tools: DeclaredTools): readonly Part[] {

@@ -1,4 +1,5 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
+import { searchesWeb } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import type { Codec, Dialect, EncodedRequest, ExpectedAnswer, Target, UpstreamHead, UpstreamRequest } from "../dialect.ts";
@@ -53,6 +54,7 @@ function translated(ask: ChatRequest, target: Target): EncodedRequest | Failure 
   return {
     request: requestOf(ask, target, encoded.body),
     translated: true,
+    hostedTools: searchesWeb(conversation, encoded.dropped),
     answer: answerOf(ask, new DeclaredTools(tools)),
     clampedTo,
     voice: null,

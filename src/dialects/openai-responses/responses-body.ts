@@ -1,17 +1,18 @@
 import { customDescription } from "../../operations/conversation/custom-input.ts";
-import type {
-  Conversation,
-  ConversationTurn,
-  FilePart,
-  ImagePart,
-  OutputFormat,
-  Part,
-  ReasoningPart,
-  ReasoningRequest,
-  Tool,
-  ToolCallPart,
-  ToolChoice,
-  ToolResultPart,
+import {
+  webSearchField,
+  type Conversation,
+  type ConversationTurn,
+  type FilePart,
+  type ImagePart,
+  type OutputFormat,
+  type Part,
+  type ReasoningPart,
+  type ReasoningRequest,
+  type Tool,
+  type ToolCallPart,
+  type ToolChoice,
+  type ToolResultPart,
 } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
@@ -41,8 +42,11 @@ export function encodeResponsesBody(conversation: Conversation, { model, maxOutp
   const { sampling, tools, toolChoice, parallelToolCalls, outputFormat, verbosity } = conversation;
   for (const [name, value] of lostSampling(conversation)) if (value) dropped.add(name);
   const body: Record<string, unknown> = { model, input: items.items };
+  const search = searchTool(conversation, dropped);
+  if (tools.length > 0 || search.length > 0) {
+    body["tools"] = [...encodeTools(tools), ...search];
+  }
   if (tools.length > 0) {
-    body["tools"] = encodeTools(tools);
     if (toolChoice !== null) body["tool_choice"] = encodeToolChoice(toolChoice, tools);
     if (parallelToolCalls !== null) body["parallel_tool_calls"] = parallelToolCalls;
   }
@@ -71,6 +75,14 @@ export function encodeResponsesBody(conversation: Conversation, { model, maxOutp
 /** The fields that have a value. */
 function given(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+}
+
+function searchTool({ webSearch }: Conversation, dropped: Set<string>): readonly InputItem[] {
+  if (webSearch === undefined) return [];
+  dropped.delete(webSearchField);
+  const { location, contextSize } = webSearch;
+  const place = location === null ? null : { type: "approximate", ...location };
+  return [{ type: "web_search", ...given({ search_context_size: contextSize, user_location: place }) }];
 }
 
 /** What the API has no field for, by the names of the other APIs. */

@@ -1,7 +1,18 @@
 import type { StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { Part } from "../../operations/conversation/conversation.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { argumentsOf, betweenPieces, encryptedIn, finishOf, isCall, itemsOf, partsOf, thoughtOf, type DeclaredTools } from "./items.ts";
+import {
+  argumentsOf,
+  betweenPieces,
+  encryptedIn,
+  finishOf,
+  isCall,
+  itemsOf,
+  partsOf,
+  sourcesOf,
+  thoughtOf,
+  type DeclaredTools,
+} from "./items.ts";
 import { textOf, numberOf } from "../untrusted.ts";
 
 /**
@@ -12,6 +23,7 @@ export class EventParts {
   private started = false;
   /** The items by their place in the output. Ids are no key: some upstreams change them between events. */
   private readonly items = new Map<number, StreamedItem>();
+  private characters = 0;
   private calls = 0;
   private lastText: StreamedItem | null = null;
   private lastThought: string | null = null;
@@ -77,7 +89,9 @@ export class EventParts {
     const isAnother = this.lastText !== null && this.lastText !== item;
     this.lastText = item;
     item.length += text.length;
-    parts.push({ kind: "text", text: isAnother ? betweenPieces + text : text });
+    const said = isAnother ? betweenPieces + text : text;
+    this.characters += said.length;
+    parts.push({ kind: "text", text: said });
   }
 
   /** `piece` names the piece of reasoning that the text belongs to: another one is another paragraph. */
@@ -107,8 +121,10 @@ export class EventParts {
       if (item.length === 0) this.thought(item, text, "", summary, parts);
       const signature = encryptedIn(source);
       if (signature !== null) parts.push({ kind: "reasoning_signature", signature, redacted: item.length === 0 });
-    } else if (item.length === 0) {
-      for (const part of partsOf(source, this.tools)) this.words(item, part, parts);
+    } else {
+      if (item.length === 0) for (const part of partsOf(source, this.tools)) this.words(item, part, parts);
+      const sources = sourcesOf(source, this.characters - item.length);
+      if (sources.length > 0) parts.push({ kind: "sources", sources });
     }
   }
 

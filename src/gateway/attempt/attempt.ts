@@ -47,6 +47,8 @@ export class Attempt implements StreamOwner {
   readonly dropped: readonly string[];
   /** The request was written in another API than the client's. */
   readonly translated: boolean;
+  /** It asks for a tool that runs at the upstream, although it was translated. */
+  readonly hostedTools: boolean;
   readonly timeouts: AttemptTimeouts;
   /** Why the gateway ended the exchange. Errors that the network reports afterwards are consequences of that. */
   reason: Failure | null = null;
@@ -111,6 +113,7 @@ export class Attempt implements StreamOwner {
     this.clampedTo = sendable?.clampedTo ?? null;
     this.voice = sendable?.voice ?? null;
     this.dropped = lesson.withoutReasoning === true ? [...(sendable?.dropped ?? nothing), signedParam] : (sendable?.dropped ?? nothing);
+    this.hostedTools = sendable?.hostedTools === true;
     this.translated = sendable === null || sendable.translated === true;
     this.askedTokens = maxOutputTokensOf(ask);
     this.operation = ask.operation;

@@ -11,6 +11,16 @@ export interface ChatAnswer {
   readonly parts: readonly Part[];
   readonly finish: Finish;
   readonly usage: MeteredUsage | null;
+  /** The pages that its texts are made of, where the upstream looked them up. */
+  readonly sources?: readonly CitedPage[];
+}
+
+/** A page of the web, and the characters of the answer's text, all texts taken together, that are made of it. */
+export interface CitedPage {
+  readonly url: string;
+  readonly title: string;
+  readonly start: number;
+  readonly end: number;
 }
 
 export interface Finish {
@@ -55,5 +65,7 @@ export type StreamPart =
     }
   | { readonly kind: "tool_arguments"; readonly index: number; readonly text: string }
   | { readonly kind: "citations"; readonly citations: ProviderValue }
+  /** The pages that the text so far is made of; each is told once. */
+  | { readonly kind: "sources"; readonly sources: readonly CitedPage[] }
   | { readonly kind: "usage"; readonly usage: MeteredUsage }
   | { readonly kind: "finish"; readonly finish: Finish };

@@ -26,6 +26,8 @@ export interface Conversation {
   readonly promptCacheKey: string | null;
   readonly serviceTier: string | null;
   readonly verbosity: "low" | "medium" | "high" | null;
+  /** The upstream may look for pages of the web; absent: it is not asked to. A dialect that has no place for it names it as dropped. */
+  readonly webSearch?: WebSearch;
   /** Fields of the request that the model has no place for: they are reported as dropped wherever the request is translated. */
   readonly uncarried: readonly string[];
 }
@@ -185,6 +187,20 @@ export interface Sampling {
   readonly seed: number | null;
   /** How many alternatives for each token; null: no log probabilities. */
   readonly topLogprobs: number | null;
+}
+
+export interface WebSearch {
+  /** Where the person is that asks, roughly: `country`, `region`, `city` and `timezone`, as far as they are known. */
+  readonly location: Readonly<Record<string, string>> | null;
+  readonly contextSize: "low" | "medium" | "high" | null;
+}
+
+/** The name of the field that asks for it, where that has no place. */
+export const webSearchField = "web_search_options";
+
+/** Whether a request that was written for an upstream asks it to search. */
+export function searchesWeb({ webSearch }: Pick<Conversation, "webSearch">, dropped: readonly string[]): boolean {
+  return webSearch !== undefined && !dropped.includes(webSearchField);
 }
 
 /** How much the model is asked to reason. */

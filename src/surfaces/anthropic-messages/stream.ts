@@ -107,6 +107,9 @@ export class MessagesWriter implements AnswerWriter {
         return part.redacted ? this.addRedacted(part) : this.sign(part);
       case "text_signature":
         return this.signText(part);
+      // A citation of this API has more to it than the address of a page.
+      case "sources":
+        return;
       case "tool_call":
         return this.addCall(part);
       case "tool_arguments":

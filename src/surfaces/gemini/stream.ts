@@ -136,6 +136,7 @@ export class GenerateWriter implements AnswerWriter {
       case "tool_arguments":
         return this.addArguments(part.index, part.text);
       case "citations":
+      case "sources":
         return;
       case "usage":
         this.usage = part.usage;

@@ -1,5 +1,5 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
-import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
+import type { ChatAnswer, CitedPage, Finish } from "../../operations/conversation/answer-parts.ts";
 import type { Part, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext } from "../../operations/conversation/surface.ts";
 import { lastMember, type JsonObject } from "../../operations/json.ts";
@@ -31,7 +31,15 @@ export function completionBody(answer: ChatAnswer, context: AnswerContext): Uint
 
 const encoder = new TextEncoder();
 
-function messageOf({ parts }: ChatAnswer, calls: readonly ToolCallPart[], context: AnswerContext): JsonObject {
+/** The pages of an answer, as this API names them. */
+export function annotationsOf(sources: readonly CitedPage[]): readonly JsonObject[] {
+  return sources.map(({ url, title, start, end }) => ({
+    type: "url_citation",
+    url_citation: { start_index: start, end_index: end, title, url },
+  }));
+}
+
+function messageOf({ parts, sources }: ChatAnswer, calls: readonly ToolCallPart[], context: AnswerContext): JsonObject {
   const thought = joinedText(parts, "reasoning");
   const text = joinedText(parts, "text");
   const refusal = joinedText(parts, "refusal");
@@ -39,6 +47,7 @@ function messageOf({ parts }: ChatAnswer, calls: readonly ToolCallPart[], contex
     role: "assistant",
     content: text === "" && (calls.length > 0 || refusal !== "") ? null : text,
     refusal: refusal === "" ? null : refusal,
+    ...(sources === undefined ? undefined : { annotations: annotationsOf(sources) }),
     ...(thought === "" ? undefined : { reasoning_content: thought }),
     ...reasoningDetails(sealedIn(parts, context)),
     ...callsField(calls, context),

@@ -1,5 +1,12 @@
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
-import type { Conversation, OutputFormat, ReasoningEffort, ReasoningRequest } from "../../operations/conversation/conversation.ts";
+import {
+  webSearchField,
+  type Conversation,
+  type OutputFormat,
+  type ReasoningEffort,
+  type ReasoningRequest,
+  type WebSearch,
+} from "../../operations/conversation/conversation.ts";
 import type { Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
@@ -16,7 +23,8 @@ export function chatConversation(request: ChatRequest): Conversation | Failure {
   if (unanswerable !== null) return unanswerable;
   const fields = new FieldReader();
   const uncarried = new Uncarried();
-  for (const key of Object.keys(body)) if (!carried.has(key) && isSet(body[key])) uncarried.add(key);
+  for (const key of Object.keys(body))
+    if (!carried.has(key) && (isSet(body[key]) || (key === webSearchField && isJsonObject(body[key])))) uncarried.add(key);
 
   const turns = new MessageReader(fields, uncarried).read(fields.list(body["messages"], "messages"));
   const { tools, choice, parallel } = chatTools(body, fields, uncarried);
@@ -43,6 +51,7 @@ export function chatConversation(request: ChatRequest): Conversation | Failure {
     promptCacheKey: fields.optionalText(body["prompt_cache_key"], "prompt_cache_key"),
     serviceTier: fields.optionalText(body["service_tier"], "service_tier"),
     verbosity: fields.optionalChoice(body["verbosity"], ["low", "medium", "high"], "verbosity"),
+    ...webSearchOf(body, fields),
     uncarried: uncarried.names,
   };
   if (fields.mistake === null && turns.length === 0) {
@@ -60,6 +69,22 @@ const carried: ReadonlySet<string> = new Set([
   ...["parallel_tool_calls", "response_format", "reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget"],
   ...["user", "safety_identifier", "prompt_cache_key", "service_tier", "verbosity", "modalities", "logprobs"],
 ]);
+
+/** An empty object asks for it, too. */
+function webSearchOf(body: JsonObject, fields: FieldReader): { readonly webSearch?: WebSearch } {
+  const options = fields.optionalObject(body[webSearchField], webSearchField);
+  if (options === null) return {};
+  const sizes = ["low", "medium", "high"] as const;
+  const contextSize = fields.optionalChoice(options["search_context_size"], sizes, `${webSearchField}.search_context_size`);
+  const person = fields.optionalObject(options["user_location"], `${webSearchField}.user_location`);
+  const place = person === null ? null : fields.optionalObject(person["approximate"], `${webSearchField}.user_location.approximate`);
+  const known = Object.entries(place ?? {}).filter((entry): entry is [string, string] => isPlace(entry[0]) && typeof entry[1] === "string");
+  return { webSearch: { location: known.length === 0 ? null : Object.fromEntries(known), contextSize } };
+}
+
+function isPlace(name: string): boolean {
+  return name === "country" || name === "region" || name === "city" || name === "timezone";
+}
 
 /** What is switched off or empty asks for nothing. */
 function isSet(value: unknown): boolean {

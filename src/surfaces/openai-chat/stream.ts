@@ -1,10 +1,10 @@
-import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
+import type { CitedPage, Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { Part } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext, AnswerWriter } from "../../operations/conversation/surface.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { JsonProgress } from "../json-progress.ts";
-import { callHead, completionId, finishReason, usageObject } from "./completion.ts";
+import { annotationsOf, callHead, completionId, finishReason, usageObject } from "./completion.ts";
 import { reasoningDetails, sealedOf, type SealedThought } from "./reasoning.ts";
 
 /**
@@ -43,6 +43,9 @@ export class ChunkWriter implements AnswerWriter {
   /** What is sealed of the answer. It is sent at once: the official client keeps only the last piece of a field that it does not know. */
   private readonly sealed: SealedThought[] = [];
   private characters = 0;
+  /** Where the text of the present channel begins. */
+  private base = 0;
+  private readonly pages: CitedPage[] = [];
   private finish: Finish = { reason: "stop", stopSequence: null };
   private usage: MeteredUsage | null = null;
 
@@ -61,6 +64,8 @@ export class ChunkWriter implements AnswerWriter {
     if (this.ended) return nothing;
     this.begin(null);
     this.closeCalls();
+    // At once, as the sealed values are: the official client keeps the last list only.
+    if (this.pages.length > 0) this.chunk(JSON.stringify({ annotations: annotationsOf(this.pages) }));
     const details = reasoningDetails(this.sealed);
     if (details !== undefined) this.chunk(JSON.stringify(details));
     this.chunk("{}", finishReason(this.finish, this.callCount, this.context));
@@ -110,9 +115,15 @@ export class ChunkWriter implements AnswerWriter {
       case "finish":
         this.finish = part.finish;
         return this.closeCalls();
-      // Citations have no place here.
-      case "start":
+      // Values of another API have no place here.
       case "citations":
+        return;
+      case "start":
+        this.base = this.characters;
+        return;
+      case "sources":
+        // Another channel that goes on counts from the beginning of its own text.
+        for (const page of part.sources) this.pages.push({ ...page, start: page.start + this.base, end: page.end + this.base });
     }
   }
 
@@ -241,7 +252,7 @@ export class ChunkWriter implements AnswerWriter {
 }
 
 /** What may go on with a text or a thought, or sign it. */
-const goingOn: ReadonlySet<StreamPart["kind"]> = new Set(["text", "text_signature", "reasoning", "reasoning_signature"]);
+const goingOn: ReadonlySet<StreamPart["kind"]> = new Set(["text", "sources", "text_signature", "reasoning", "reasoning_signature"]);
 const nothing = new Uint8Array(0);
 const encoder = new TextEncoder();
 const endMark = "data: [DONE]\n\n";

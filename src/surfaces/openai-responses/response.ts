@@ -1,4 +1,4 @@
-import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
+import type { ChatAnswer, CitedPage, Finish } from "../../operations/conversation/answer-parts.ts";
 import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import type { Part } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext } from "../../operations/conversation/surface.ts";
@@ -17,7 +17,12 @@ export const ownReasoningId = /^rs_sluice_/;
 /** The body of a complete answer. */
 export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
   const output: Item[] = [];
-  for (const part of answer.parts) addItems(part, output, context);
+  let characters = 0;
+  for (const part of answer.parts) {
+    const length = part.kind === "text" ? part.text.length : 0;
+    addItems(part, output, context, annotationsOf(answer.sources ?? [], characters, length));
+    characters += length;
+  }
   return encoder.encode(
     JSON.stringify(responseObject(context, { model: answer.model, output, finish: answer.finish, usage: answer.usage, status: null })),
   );
@@ -25,10 +30,10 @@ export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8A
 
 const encoder = new TextEncoder();
 
-function addItems(part: Part, output: Item[], context: AnswerContext): void {
+function addItems(part: Part, output: Item[], context: AnswerContext, annotations: readonly Item[]): void {
   switch (part.kind) {
     case "text":
-      if (part.text !== "") output.push(messageItem(context, output.length, "completed", [textContent(part.text)]));
+      if (part.text !== "") output.push(messageItem(context, output.length, "completed", [textContent(part.text, annotations)]));
       if (part.signature !== undefined) output.push(...carrierItem(context, output.length, part));
       return;
     case "refusal":
@@ -64,8 +69,15 @@ export function messageItem(context: AnswerContext, index: number, status: strin
   return { id: itemId("msg", context, index), type: "message", status, role: "assistant", content };
 }
 
-export function textContent(text: string): Item {
-  return { type: "output_text", text, annotations: [], logprobs: [] };
+export function textContent(text: string, annotations: readonly Item[] = []): Item {
+  return { type: "output_text", text, annotations, logprobs: [] };
+}
+
+/** The pages that one text of an answer is made of. `before`: how many characters of other texts stand before it. */
+export function annotationsOf(sources: readonly CitedPage[], before: number, length: number): readonly Item[] {
+  return sources
+    .filter(({ start, end }) => start >= before && end <= before + length)
+    .map(({ url, title, start, end }) => ({ type: "url_citation", start_index: start - before, end_index: end - before, url, title }));
 }
 
 export function reasoningItem(context: AnswerContext, index: number, text: string, sealed: string | null): Item {

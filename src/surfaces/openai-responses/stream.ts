@@ -1,8 +1,9 @@
-import type { Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
+import type { CitedPage, Finish, StreamPart } from "../../operations/conversation/answer-parts.ts";
 import type { Part, ProviderValue } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext, AnswerWriter, StreamPlace } from "../../operations/conversation/surface.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import {
+  annotationsOf,
   callIdOf,
   callItem,
   carrierItem,
@@ -26,6 +27,7 @@ interface OpenItem {
   text: string;
   readonly call: Omit<ItemCall, "arguments"> | null;
   signature: ProviderValue | null;
+  readonly annotations: Item[];
 }
 
 /** Writes the events of one response. */
@@ -38,6 +40,9 @@ export class ResponsesWriter implements AnswerWriter {
   private model: string | null = null;
   private readonly output: Item[] = [];
   private items = 0;
+  /** How much text there is, and where that of the present channel begins. */
+  private characters = 0;
+  private base = 0;
   /** The text or the thought that is being written. */
   private open: OpenItem | null = null;
   /** The calls by the number that the upstream gave them. */
@@ -64,7 +69,7 @@ export class ResponsesWriter implements AnswerWriter {
     this.output.push(...resume.items);
     this.items = resume.items.length;
     if (resume.message === null) return;
-    this.open = { kind: "text", id: resume.message.id, index: this.items++, text, call: null, signature: null };
+    this.open = { kind: "text", id: resume.message.id, index: this.items++, text, call: null, signature: null, annotations: [] };
   }
 
   write(parts: readonly StreamPart[]): Uint8Array {
@@ -99,11 +104,14 @@ export class ResponsesWriter implements AnswerWriter {
       case "start":
         // A thought that broke off has no signature, and gets none of another channel.
         if (this.open?.kind === "reasoning") this.closeOpen();
+        this.base = this.characters;
         return;
       case "text_signature":
         return this.signText(part.signature);
       case "citations":
         return;
+      case "sources":
+        return this.annotate(part.sources);
       case "text":
       case "refusal":
         return this.addText(part.kind, part.text);
@@ -135,12 +143,29 @@ export class ResponsesWriter implements AnswerWriter {
     if (text === "") return;
     const item = this.openItem(kind);
     item.text += text;
+    if (kind === "text") this.characters += text.length;
     this.event(kind === "text" ? "response.output_text.delta" : "response.refusal.delta", {
       ...placeOf(item),
       content_index: 0,
       delta: text,
       ...(kind === "text" ? { logprobs: [] } : undefined),
     });
+  }
+
+  /** To the message that is being written. What is told about one that is complete comes too late for its client. */
+  private annotate(sources: readonly CitedPage[]): void {
+    const item = this.open;
+    if (item?.kind !== "text") return;
+    const before = this.characters - item.text.length - this.base;
+    for (const annotation of annotationsOf(sources, before, item.text.length)) {
+      this.event("response.output_text.annotation.added", {
+        ...placeOf(item),
+        content_index: 0,
+        annotation_index: item.annotations.length,
+        annotation,
+      });
+      item.annotations.push(annotation);
+    }
   }
 
   private addThought(text: string): void {
@@ -184,7 +209,7 @@ export class ResponsesWriter implements AnswerWriter {
     this.closeCalls();
     const index = this.items++;
     const id = itemId(kind === "reasoning" ? "rs_sluice" : "msg", this.context, index);
-    const item: OpenItem = { kind, id, index, text: "", call: null, signature: null };
+    const item: OpenItem = { kind, id, index, text: "", call: null, signature: null, annotations: [] };
     this.open = item;
     const begun = kind === "reasoning" ? reasoningItem(this.context, index, "", null) : messageItem(this.context, index, "in_progress", []);
     this.event("response.output_item.added", { output_index: index, item: begun });
@@ -197,7 +222,7 @@ export class ResponsesWriter implements AnswerWriter {
     this.open = null;
     if (item === null || item.kind === "call") return;
     if (item.kind === "reasoning") return this.closeThought(item);
-    const part = contentOf(item.kind, item.text);
+    const part = item.kind === "text" ? textContent(item.text, item.annotations) : contentOf(item.kind, item.text);
     const text = item.kind === "text" ? { text: item.text, logprobs: [] } : { refusal: item.text };
     this.event(item.kind === "text" ? "response.output_text.done" : "response.refusal.done", {
       ...placeOf(item),
@@ -240,6 +265,7 @@ export class ResponsesWriter implements AnswerWriter {
       text: "",
       call,
       signature: null,
+      annotations: [],
     };
     this.calls.set(part.index, item);
     this.event("response.output_item.added", {
