@@ -325,7 +325,7 @@ describe("a request as a conversation", () => {
       fc.property(fc.array(tree, { maxLength: 3 }), fc.dictionary(keys, tree), (contents, others) => {
         expect(() => mistakeOf({ ...others, contents: [question, ...contents] })).not.toThrow();
       }),
-      { numRuns: numRuns(300) },
+      { numRuns: numRuns(75) },
     );
   });
 });
