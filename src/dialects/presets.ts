@@ -488,6 +488,7 @@ export const presets: readonly Preset[] = [
     translation: false,
     // Ten hours.
     audioSecondsMax: 36_000,
+    modelNames: /^(?:universal|slam)-\d/,
     remark: "transcription only; name the models, such as universal-3-5-pro; in Europe with `base_url: https://api.eu.assemblyai.com/v2`",
   }),
   hosted("azure-speech", "https://{region}.api.cognitive.microsoft.com", "AZURE_SPEECH_KEY", {
@@ -512,6 +513,14 @@ export const presets: readonly Preset[] = [
     transcriptionStream: false,
     inputCharactersMax: 4096,
     voices: azureVoices,
+    namedOperations: [
+      { part: "llm-speech", operations: ["transcription"] },
+      { part: "mai-transcribe", operations: ["transcription"] },
+      { part: "MAI-Transcribe", operations: ["transcription"] },
+      { part: "mai-voice", operations: ["speech"] },
+      { part: "MAI-Voice", operations: ["speech"] },
+    ],
+    modelNames: /^(?:llm-speech|mai-(?:transcribe|voice))(?:$|-)/i,
     environment: {
       key: ["AZURE_SPEECH_KEY"],
       address: ["AZURE_SPEECH_ENDPOINT"],

@@ -76,6 +76,10 @@ function channels(): readonly object[] {
   const url = `http://127.0.0.1:${server.port}`;
   return [
     { name: "jobs", provider: "assemblyai", base_url: `${url}/v2`, api_key: "jobs-key", models: ["universal-2"] },
+    {
+      ...{ name: "hasty", provider: "assemblyai", base_url: `${url}/v2`, api_key: "jobs-key", models: { hasty: "universal-2" } },
+      timeouts: { total: "1500ms" },
+    },
     { name: "speech", provider: "azure-speech", base_url: url, api_key: "speech-key", models: ["ears", "voice"] },
   ];
 }
@@ -169,6 +173,14 @@ describe("a channel whose transcriptions are jobs", () => {
     expect([error.status, error.message]).toEqual([400, expect.stringContaining("does not appear to contain audio")]);
   });
 
+  test("is not waited for longer than the channel allows", async () => {
+    jobs = [{ ...queued, status: "processing" }];
+    const error = await errorOf(client.audio.transcriptions.create({ model: "hasty", file: await recording() }));
+    expect(error.status).toBe(504);
+    const line = await gateway.waitForLog(({ event, model }) => event === "call" && model === "hasty");
+    expect(line).toMatchObject({ error: "timed_out", attempts: 1 });
+  });
+
   test("is not asked any more when the client has left", async () => {
     jobs = [{ ...queued, status: "processing" }];
     const polls = (): number => pathsAsked().filter((path) => path === "/v2/transcript/job-1").length;
@@ -176,11 +188,9 @@ describe("a channel whose transcriptions are jobs", () => {
     const call = client.audio.transcriptions.create({ model: "universal-2", file: await recording() }, { signal: aborter.signal });
     const left = call.catch(() => null);
     await eventually("a first poll", () => polls() > 0);
-    const before = gateway.accessLines().length;
     aborter.abort();
     await left;
-    await eventually("the end of the call", () => gateway.accessLines().length > before);
-    expect(gateway.accessLines().at(-1)).toMatchObject({ error: "client_gone" });
+    await gateway.waitForLog(({ event, error }) => event === "call" && error === "client_gone");
     // Another job takes longer than the next poll would have.
     asked.length = 0;
     jobs = [queued, queued, done];

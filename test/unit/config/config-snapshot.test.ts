@@ -84,7 +84,14 @@ describe("a channel that accepts any model", () => {
   });
 
   test("is not asked for a model whose name shows that it is another provider's", () => {
-    const env = { DEEPGRAM_API_KEY: "a", ELEVENLABS_API_KEY: "b", CARTESIA_API_KEY: "c" };
+    const env = {
+      DEEPGRAM_API_KEY: "a",
+      ELEVENLABS_API_KEY: "b",
+      CARTESIA_API_KEY: "c",
+      ASSEMBLYAI_API_KEY: "d",
+      AZURE_SPEECH_KEY: "e",
+      AZURE_SPEECH_REGION: "here",
+    };
     const loaded = settingsFromEnvironment({ env, nofile: 20_000 });
     if (!loaded.ok) throw new Error(loaded.problems[0]?.reason);
     const { wildcard } = buildSnapshot(loaded.settings, none);
@@ -92,15 +99,18 @@ describe("a channel that accepts any model", () => {
       wildcard?.(model)
         ?.tiers.flat()
         .map(({ deployment }) => deployment.channel.name);
-    expect(["aura-2", "nova-3", "scribe_v1", "eleven_v3", "sonic-3.5"].map(channelsFor)).toEqual([
+    expect(["aura-2", "nova-3", "scribe_v1", "eleven_v3", "sonic-3.5", "universal-2", "MAI-Voice-2"].map(channelsFor)).toEqual([
       ["deepgram"],
       ["deepgram"],
       ["elevenlabs"],
       ["elevenlabs"],
       ["cartesia"],
+      ["assemblyai"],
+      ["azure-speech"],
     ]);
-    expect(channelsFor("mine")).toEqual(["deepgram", "elevenlabs", "cartesia"]);
-    for (const { capabilities } of loaded.settings.channels) expect(capabilities.operations).toContain("speech");
+    expect(channelsFor("mine")).toEqual(["deepgram", "elevenlabs", "cartesia", "assemblyai", "azure-speech"]);
+    const speaking = loaded.settings.channels.filter(({ capabilities }) => capabilities.operations.includes("speech"));
+    expect(speaking.map(({ name }) => name)).toEqual(["deepgram", "elevenlabs", "cartesia", "azure-speech"]);
   });
 
   test("returns the same route for the same name, while it is cached", () => {
