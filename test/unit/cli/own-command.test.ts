@@ -1,0 +1,22 @@
+import { expect, test } from "bun:test";
+import { asTyped, launchOf } from "../../../src/cli/process/own-command.ts";
+
+const text = "Run sluice start, sluice start --config sluice.yaml or sluice keys create NAME.";
+
+test.each([
+  ["npm start in a clone", { npm_lifecycle_event: "start", npm_package_name: "sluice" }, null, "npm start", "npm run --silent sluice --"],
+  ["npm run sluice", { npm_lifecycle_event: "sluice", npm_package_name: "sluice" }, null, "npm start", "npm run --silent sluice --"],
+  ["npx", { npm_lifecycle_event: "npx", npm_package_name: "theirs" }, null, "npx sluice start", "npx sluice"],
+  ["a script of another package", { npm_lifecycle_event: "start", npm_package_name: "theirs" }, null, "sluice start", "sluice"],
+  ["its name", {}, null, "sluice start", "sluice"],
+  ["an executable file", {}, "./sluice-linux-x64", "./sluice-linux-x64 start", "./sluice-linux-x64"],
+] as const)("a hint names the command that was used: %s", (_, env, executable, start, other) => {
+  const typed = asTyped(text, launchOf(env, "sluice", executable));
+  const options = start === "npm start" ? "npm start -- --config" : `${start} --config`;
+  expect(typed).toBe(`Run ${start}, ${options} sluice.yaml or ${other} keys create NAME.`);
+});
+
+test("other mentions of the name stay", () => {
+  const launch = launchOf({ npm_lifecycle_event: "npx" }, "sluice", null);
+  for (const kept of ["sluice.yaml", "data/sluice.db", "Sluice is listening", "sluice"]) expect(asTyped(kept, launch)).toBe(kept);
+});
