@@ -39,7 +39,7 @@ export interface CallFacts {
   bytesIn: number;
   readonly startedMs: number;
   /** Where the call belongs in a trace; absent if calls are not traced. */
-  readonly trace?: TraceContext;
+  readonly trace?: TraceContext | undefined;
   /** What was reserved for the call; null until it is admitted. */
   admission: Admission | null;
 }

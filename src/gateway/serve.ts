@@ -502,7 +502,7 @@ class CallExecution implements HedgeTrigger {
       bytesIn: facts.bytesIn,
       startedMs: facts.startedMs,
       admission: facts.admission,
-      ...(facts.trace === undefined ? undefined : { trace: facts.trace }),
+      trace: facts.trace,
       status,
       state,
       failure: cause,

@@ -71,7 +71,7 @@ class InboundCall implements RequestObserver {
       stream: false,
       bytesIn: 0,
       startedMs: context.services.gateway.ports.nowMs(),
-      ...this.tracing(),
+      trace: this.tracing(),
       admission: null,
     };
   }
@@ -123,11 +123,11 @@ class InboundCall implements RequestObserver {
     }
   }
 
-  private tracing(): { readonly trace: TraceContext } | undefined {
+  private tracing(): TraceContext | undefined {
     const { request, receiptId, services } = this.context;
     if (services.traces === null) return undefined;
     const headers = { parent: request.header("traceparent"), state: request.header("tracestate") };
-    return { trace: traceOf(receiptId, headers, services.gateway.ports.dice, services.traces) };
+    return traceOf(receiptId, headers, services.gateway.ports.dice, services.traces);
   }
 
   clientGone(): void {

@@ -296,7 +296,7 @@ export class Attempt implements StreamOwner {
       expected: this.expected,
       usage: answered?.usage ?? null,
       outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
-      ...(this.spanId === null ? undefined : { spanId: this.spanId }),
+      spanId: this.spanId ?? undefined,
     };
   }
 }

@@ -47,7 +47,7 @@ export interface AttemptRecord {
   /** Estimated from the output that arrived, whether or not usage was reported. */
   readonly outputTokens: number;
   /** The id of its span, which the upstream was told; absent if calls are not traced. */
-  readonly spanId?: string;
+  readonly spanId?: string | undefined;
 }
 
 /** The attempt that answered; the last one if the call was answered in parts. */
