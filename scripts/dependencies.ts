@@ -74,10 +74,21 @@ export const packageLists: readonly PackageList[] = [
   {
     title: "What `npm run test:agents` installs, apart from the rest",
     folder: "test/agents",
-    kinds: ["dependencies"],
+    kinds: ["dependencies", "optionalDependencies"],
     reasons: {
+      "@ai-sdk/anthropic": "tests: a client of the Messages API that must work against the gateway as it is",
+      "@ai-sdk/google": "tests: a client of Gemini's API that must work against the gateway as it is",
+      "@ai-sdk/openai": "tests: a client of the Responses API that must work against the gateway as it is",
       "@anthropic-ai/claude-code": "tests: a program that must be able to work through the gateway, over its Messages API",
+      "@google/gemini-cli": "tests: a program that must be able to work through the gateway, over Gemini's API",
+      "@google/genai": "tests: the official client of Gemini's API, which must work against the gateway as it is",
+      "@langchain/anthropic": "tests: a client of the Messages API that must work against the gateway as it is",
+      "@langchain/core": "tests: asked for by @langchain/anthropic",
+      "@openai/agents": "tests: a client of the Responses API and of chat completions that must work against the gateway as it is",
       "@openai/codex": "tests: a program that must be able to work through the gateway, over its Responses API",
+      ai: "tests: what the @ai-sdk packages are used through",
+      "opencode-linux-x64": "tests: a program that must be able to work through the gateway, over each API of its clients",
+      zod: "tests: asked for by the clients",
     },
   },
   {
@@ -107,7 +118,10 @@ export const packageLists: readonly PackageList[] = [
 /** Packages that would run something when they are installed, and why they need not: `.npmrc` and `allowScripts` keep them from it. */
 export const installScripts: Readonly<Record<string, string>> = {
   "@anthropic-ai/claude-code": "puts the binary of the platform's package in its own place; the tests start it by its `cli-wrapper.cjs`",
-  "@google/genai": "prints that it does nothing; only its types are read",
+  "@github/keytar": "builds a store of passwords, which is optional in a program of the tests",
+  "@google/genai": "prints that it does nothing",
+  "node-pty": "builds terminals, which are optional in a program of the tests",
+  protobufjs: "prints a warning about versions",
   bun: "puts the binary of the platform's package (`@oven/bun-*`) in its own place; `bin/bun` runs it where it lies",
 };
 
@@ -144,6 +158,7 @@ export const licenceRemarks: Readonly<Record<string, string>> = {
   "audio-file-decoder": "LGPL: a separate module, unchanged, that can be replaced",
   "cohere-ai": "MIT, by its LICENSE file; its package.json does not say so",
   "fast-sha256": "Unlicense: dedicated to the public domain, and only tests use it",
+  "opencode-linux-x64": "MIT, by its source; its package.json does not say so",
   "codec-parser": "LGPL: a separate module, unchanged, that can be replaced",
 };
 

@@ -43,6 +43,8 @@ if (!(minutes > 0))
 /** Slow files are only started in the first half of the time, so that a starved machine spends it on the others. */
 const slowMinutes = minutes / 2;
 const runsOfAll = "2";
+/** How many tests of one file run at a time, where it says that they may. */
+const concurrency = String(availableParallelism() + 1);
 
 const flags: readonly string[] = process.argv.slice(2).filter((argument) => argument === "--slow" || argument === "--all");
 const named = process.argv.slice(2).filter((argument) => !flags.includes(argument));
@@ -220,7 +222,8 @@ async function run(files: Batch, shown: boolean): Promise<FileRun> {
   const status = join(exitCodes, String(batchesRun++));
   const script = 'status=$1; shift; { "$0" "$@" 2>&1; echo $? >"$status"; } | cat';
   const preload = files.some(statesProperties) ? ["--preload", "./test/support/seed.ts"] : [];
-  const command = ["sh", "-c", script, process.execPath, status, "test", "--timeout", "60000", ...preload, ...files];
+  const bounds = ["--timeout", "60000", "--max-concurrency", concurrency];
+  const command = ["sh", "-c", script, process.execPath, status, "test", ...bounds, ...preload, ...files];
   const fromMs = performance.now();
   const before = processorTimes();
   const firstReading = readings.length;

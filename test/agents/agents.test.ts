@@ -1,20 +1,19 @@
-// Needs: slow. It starts programs of hundreds of megabytes, which only `npm run test:agents` installs.
+// Needs: slow. It starts programs of hundreds of megabytes, which only `npm run test:agents` and CI install.
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startGateway, type Gateway } from "../support/gateway.ts";
+import { key, modelOf, programs, type Program } from "./programs.ts";
 import { ScriptedModel, type Fate, type Script } from "./scripted-model.ts";
-import { thought, wires } from "./scripted-wires.ts";
 import { taskSteps } from "./tools.ts";
+import { wires } from "./wires/index.ts";
+import { thought, type ScriptedWire } from "./wires/wire.ts";
 
 const programMs = 120_000;
 setDefaultTimeout(programMs + 30_000);
 
-const claudeCode = join(import.meta.dir, "node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs");
-const codex = join(import.meta.dir, "node_modules/@openai/codex/bin/codex.js");
-const key = "sk-client-of-these-programs";
 const prompt = "Task 4711: in notes.txt, change the colour from red to blue, and check it.";
 const finalText = "The colour in notes.txt is blue now.";
 
@@ -33,56 +32,15 @@ interface Outcome {
   readonly gateway: Gateway;
 }
 
-type Program = (folders: { readonly home: string; readonly task: string }, gateway: Gateway, model: string) => Promise<Started>;
-
-interface Started {
-  readonly command: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+interface Task {
+  readonly program: Program;
+  readonly way: string;
+  readonly wire: ScriptedWire;
+  /** What becomes of each channel, the preferred one first. */
+  readonly fates: readonly Fate[];
 }
 
-const runClaudeCode: Program = async (_folders, gateway, model) => ({
-  command: ["node", claudeCode, "-p", prompt, "--output-format", "json", "--dangerously-skip-permissions"],
-  env: {
-    ANTHROPIC_BASE_URL: gateway.url,
-    ANTHROPIC_AUTH_TOKEN: key,
-    ANTHROPIC_MODEL: model,
-    ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
-    CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-    DISABLE_AUTOUPDATER: "1",
-    DISABLE_TELEMETRY: "1",
-    DISABLE_ERROR_REPORTING: "1",
-    // It refuses to skip permissions for root otherwise, and tests may run as root in a container.
-    IS_SANDBOX: "1",
-  },
-});
-
-const runCodex: Program = async ({ home }, gateway, model) => {
-  await mkdir(join(home, ".codex"));
-  const settings = [
-    `model = "${model}"`,
-    'model_provider = "sluice"',
-    'approval_policy = "never"',
-    'sandbox_mode = "danger-full-access"',
-    "check_for_update_on_startup = false",
-    "[analytics]",
-    "enabled = false",
-    "[model_providers.sluice]",
-    'name = "Sluice"',
-    `base_url = "${gateway.url}/v1"`,
-    'wire_api = "responses"',
-    'env_key = "SLUICE_KEY"',
-  ];
-  await writeFile(join(home, ".codex/config.toml"), settings.join("\n"));
-  return { command: ["node", codex, "exec", "--skip-git-repo-check", prompt], env: { CODEX_HOME: join(home, ".codex"), SLUICE_KEY: key } };
-};
-
-async function runTask(
-  program: Program,
-  model: string,
-  fates: readonly Fate[],
-  check: (outcome: Outcome) => void,
-  wire = wires.openai,
-): Promise<void> {
+async function runTask({ program, way, wire, fates }: Task, check: (outcome: Outcome) => void): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-agents-"));
   const [home, task] = [join(folder, "home"), join(folder, "task")];
   await mkdir(home);
@@ -98,12 +56,12 @@ async function runTask(
           name: `channel-${index + 1}`,
           ...channel,
           api_key: "sk-of-the-upstream",
-          models: [model],
+          models: [modelOf(way)],
           tier: index + 1,
         })),
       },
     });
-    const { command, env } = await program({ home, task }, gateway, model);
+    const { command, env } = await program.start({ home, task }, gateway, way, prompt);
     const child = Bun.spawn([...command], {
       cwd: task,
       env: { PATH: process.env["PATH"] ?? "", HOME: home, ...env },
@@ -128,72 +86,80 @@ async function runTask(
 
 const edited = "size = 3\ncolour = blue\n";
 
-/** `fewest`: how many thoughts come back. What a channel thought that failed later is returned to no other. */
-function expectDone({ notes, copy, results, thoughts }: Outcome, fewest: number): void {
+/** What a channel thought that failed later is returned to no other, so that fewer thoughts come back then. */
+function expectDone({ program, fates }: Task, { stdout, notes, copy, results, thoughts }: Outcome): void {
   expect(results).toHaveLength(3);
   expect(results[0]).toContain("colour = red");
   expect(results[2]).toContain("colour = blue");
   const returned = thoughts.filter((one) => one !== undefined);
-  expect(returned.length).toBeGreaterThanOrEqual(fewest);
+  if (program.returnsThoughts) expect(returned.length).toBeGreaterThanOrEqual(fates.includes(dies) ? 1 : 3);
   // The programs keep what a broken stream said before it broke: one of them may stand there twice.
   for (const one of returned) expect(one).toContain(thought);
   expect([notes, copy]).toEqual([edited, edited]);
+  expect(program.said(stdout)).toBe(finalText);
 }
 
-const agents: readonly (readonly [
-  name: string,
-  file: string,
-  program: Program,
-  models: readonly string[],
-  said: (stdout: string) => string,
-])[] = [
-  [
-    "Claude Code",
-    claudeCode,
-    runClaudeCode,
-    ["scripted", "claude-sonnet-4-5"],
-    (stdout) => (JSON.parse(stdout) as { readonly result: string }).result,
-  ],
-  // It declares other tools for models that it does not know, with a patch tool that takes text, and with one that takes a script.
-  ["Codex", codex, runCodex, ["scripted", "gpt-5.5", "gpt-6-sol"], (stdout) => stdout.trim()],
-];
+const breaksOff: Fate = "breaks off before it says anything";
+const dies: Fate = "dies while it calls the second tool";
 
-describe.each(agents)("%s (skipped without npm run test:agents)", (_name, file, program, models, said) => {
-  const isMissing = !existsSync(file);
+/** Before anything was said, the gateway itself asks the second channel. After that, the program has to ask again, once. */
+function expectRescue(fate: Fate, { upstreams, gateway }: Outcome): void {
+  const [first, second] = upstreams;
+  expect(first!.broken).toBeGreaterThan(0);
+  expect(second!.requests.length).toBeGreaterThan(0);
+  const states = gateway.accessLines().map((line) => line["state"]);
+  expect(states.filter((state) => state !== "complete")).toEqual(fate === dies ? ["interrupted"] : []);
+}
 
-  test.skipIf(isMissing).each(models)("reads a file, edits it, runs a command and answers, as a client of the model %s", async (model) => {
-    await runTask(program, model, ["lives"], (outcome) => {
-      expectDone(outcome, 3);
-      expect(said(outcome.stdout)).toBe(finalText);
-      expect(outcome.gateway.accessLines().map((line) => line["status"])).not.toContain(400);
+interface Case {
+  readonly promise: string;
+  readonly task: Task;
+  /** Also part of CI, which has few minutes for these programs: two of them with each dialect and with a channel that dies. */
+  readonly inCi: boolean;
+}
+
+/** Which upstreams a program meets, in which way. */
+function casesOf(program: Program): readonly Case[] {
+  const { name, ways } = program;
+  const [way = ""] = ways;
+  const done = `${name} reads a file, edits it, runs a command and answers`;
+  const all = Object.entries(wires);
+  return [
+    ...ways.map((each, index) => ({
+      promise: `${done}, as a client of ${each}`,
+      task: { program, way: each, wire: wires.openai, fates: ["lives" as const] },
+      inCi: index === 0 && program.isQuick,
+    })),
+    ...all.slice(1).map(([dialect, wire]) => ({
+      promise: `${done}, over an upstream that speaks ${dialect}`,
+      task: { program, way, wire, fates: ["lives" as const] },
+      inCi: program.asksAgain,
+    })),
+    ...all.slice(program.asksAgain ? 1 : all.length).map(([dialect, wire]) => ({
+      promise: `${name} completes the task although the first channel, which speaks ${dialect}, ${dies}`,
+      task: { program, way, wire, fates: [dies, "lives" as const] },
+      inCi: false,
+    })),
+    ...(program.asksAgain ? [breaksOff, dies] : [breaksOff]).map((fate) => ({
+      promise: `${name} completes the task although the first channel ${fate}`,
+      task: { program, way: ways[1] ?? way, wire: wires.openai, fates: [fate, "lives" as const] },
+      inCi: fate === dies,
+    })),
+  ];
+}
+
+const runsAll = process.env["SLUICE_TEST_AGENTS"] === "all";
+
+describe("a coding agent (skipped without npm run test:agents)", () => {
+  for (const { promise, task, inCi } of programs.flatMap(casesOf)) {
+    if (!inCi && !runsAll) continue;
+    test.concurrent.skipIf(!existsSync(task.program.file))(promise, async () => {
+      await runTask(task, (outcome) => {
+        expectDone(task, outcome);
+        const [fate] = task.fates;
+        if (fate !== undefined && fate !== "lives") expectRescue(fate, outcome);
+        expect(outcome.gateway.accessLines().map((line) => line["status"])).not.toContain(400);
+      });
     });
-  });
-
-  const others = Object.entries(wires).filter(([name]) => name !== "openai");
-  test.skipIf(isMissing).each(others)("does the same over an upstream that speaks %s", async (_dialect, wire) => {
-    await runTask(program, models[0]!, ["lives"], (outcome) => expectDone(outcome, 3), wire);
-  });
-
-  test.skipIf(isMissing).each(others)(
-    "completes it although the first channel, which speaks %s, dies during a call",
-    async (_dialect, wire) => {
-      const fate: Fate = "dies while it calls the second tool";
-      await runTask(program, models[0]!, [fate, "lives"], (outcome) => expectDone(outcome, 1), wire);
-    },
-  );
-
-  const fates: Fate[] = ["breaks off before it says anything", "dies while it calls the second tool"];
-  test.skipIf(isMissing).each(fates)("completes the task although the first channel %s", async (fate) => {
-    await runTask(program, models[1]!, [fate, "lives"], (outcome) => {
-      expectDone(outcome, fate === "dies while it calls the second tool" ? 1 : 3);
-      expect(said(outcome.stdout)).toBe(finalText);
-      const [first, second] = outcome.upstreams;
-      expect(first!.broken).toBeGreaterThan(0);
-      expect(second!.requests.length).toBeGreaterThan(0);
-      // Before anything was said, the gateway itself asks the second channel. After that, the program has to ask again, once.
-      const states = outcome.gateway.accessLines().map((line) => line["state"]);
-      const interrupted = fate === "dies while it calls the second tool" ? ["interrupted"] : [];
-      expect(states.filter((state) => state !== "complete")).toEqual(interrupted);
-    });
-  });
+  }
 });

@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { thought, wires, type Json, type ScriptedRequest, type ScriptedTurn, type ScriptedWire } from "./scripted-wires.ts";
+import { chatWire } from "./wires/chat.ts";
+import { thought, type Json, type ScriptedRequest, type ScriptedTurn, type ScriptedWire } from "./wires/wire.ts";
 
 /** A tool as a program declares it, once the gateway has translated it to a function. */
 export interface DeclaredTool {
@@ -51,7 +52,7 @@ export class ScriptedModel implements AsyncDisposable {
     });
   }
 
-  static async start(script: Script, fate: Fate = "lives", wire: ScriptedWire = wires.openai): Promise<ScriptedModel> {
+  static async start(script: Script, fate: Fate = "lives", wire: ScriptedWire = chatWire): Promise<ScriptedModel> {
     const model = new ScriptedModel(script, fate, wire);
     await new Promise<void>((resolve) => model.#server.listen(0, "127.0.0.1", resolve));
     return model;
@@ -107,7 +108,7 @@ export class ScriptedModel implements AsyncDisposable {
       response.end(JSON.stringify(this.#wire.whole(turn, asked)));
       return;
     }
-    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.writeHead(200, { "content-type": this.#wire.contentType });
     const events = this.#wire.events(turn, asked);
     const last = share === 1 ? events.length : Math.min(events.length - 1, Math.max(1, Math.floor(events.length * share)));
     for (const event of events.slice(0, last)) await new Promise<void>((resolve) => void response.write(event, () => resolve()));

@@ -10,13 +10,22 @@ export function taskSteps(folder: string): readonly Step[] {
 }
 
 function reading(folder: string, file: string): Step {
-  return (tools) => call(tools, ["file_path", "offset"], { file_path: `${folder}/${file}` }) ?? running(`cat ${file}`)(tools);
+  const path = `${folder}/${file}`;
+  return (tools) =>
+    call(tools, ["file_path", "offset"], { file_path: path }) ??
+    call(tools, ["filePath", "offset"], { filePath: path }) ??
+    named(tools, "read_file", { file_path: path }) ??
+    running(`cat ${file}`)(tools);
 }
 
 function editing(folder: string, file: string, before: string, after: string): Step {
+  const path = `${folder}/${file}`;
+  const change = { file_path: path, old_string: before, new_string: after };
   const patch = `*** Begin Patch\n*** Update File: ${file}\n@@\n-${before}\n+${after}\n*** End Patch`;
   return (tools) =>
-    call(tools, ["file_path", "old_string", "new_string"], { file_path: `${folder}/${file}`, old_string: before, new_string: after }) ??
+    call(tools, ["file_path", "old_string", "new_string", "instruction"], { ...change, instruction: "Change the colour." }) ??
+    call(tools, ["file_path", "old_string", "new_string"], change) ??
+    call(tools, ["filePath", "oldString", "newString"], { filePath: path, oldString: before, newString: after }) ??
     inScript(tools, `text(await tools.apply_patch(${JSON.stringify(patch)}));`) ??
     named(tools, "apply_patch", { input: patch }) ??
     // Without a tool of its own, Codex knows this command in its shell.
@@ -24,8 +33,11 @@ function editing(folder: string, file: string, before: string, after: string): S
 }
 
 function running(command: string): Step {
+  const described = { command, description: "One step of the task" };
   return (tools) =>
-    call(tools, ["command", "description"], { command, description: "One step of the task" }) ??
+    // Another tool of the same program, for agents of its own, has these parameters too.
+    named(tools, "bash", described) ??
+    call(tools, ["command", "description"], described) ??
     call(tools, ["cmd"], { cmd: command }) ??
     inScript(tools, `text((await tools.exec_command({ cmd: ${JSON.stringify(command)} })).output);`);
 }

@@ -55,7 +55,13 @@ describe("every package that comes with them", () => {
     // What older versions of npm obey, and newer ones.
     expect(readFileSync(join(root, ".npmrc"), "utf8")).toMatch(/^ignore-scripts=true$/m);
     expect(manifestOf(".").allowScripts).toEqual(Object.fromEntries(Object.keys(installScripts).map((name) => [name, false])));
-    for (const file of ["bin/test-packages", "bin/test-agents", "bin/test-langchain", "bin/test-types", "test/support/servers/obtain.ts"]) {
+    for (const file of [
+      "bin/test-packages",
+      "bin/install-agents",
+      "bin/test-langchain",
+      "bin/test-types",
+      "test/support/servers/obtain.ts",
+    ]) {
       expect(readFileSync(join(root, file), "utf8")).toContain("--ignore-scripts");
     }
   });

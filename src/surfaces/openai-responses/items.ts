@@ -75,7 +75,11 @@ export class ItemReader {
         return;
       case "item_reference":
         return fields.fail(
-          mistake(`'${path}' refers to a stored item: this gateway stores none. Send the item itself.`, "unsupported_parameter", path),
+          mistake(
+            `'${path}' refers to a stored item: this gateway stores none. Send the item itself, as most clients do with 'store' set to false.`,
+            "unsupported_parameter",
+            path,
+          ),
         );
       default:
         this.uncarried.add(`input.${type}`);
