@@ -90,6 +90,9 @@ export function routeOf(path: string): HttpRoute | null {
   if (path.startsWith(deploymentApi)) return deploymentRouteOf(path.slice(deploymentApi.length));
   if (path.startsWith(generatePrefix)) return generateRouteOf(path.slice(generatePrefix.length));
   if (!path.startsWith(modelPrefix)) return null;
+  // The newest Google Gen AI SDK for Python requests the stable version of that API by default: /v1/models/{model}:generateContent.
+  const generate = generateRouteOf(path.slice(modelPrefix.length));
+  if (generate?.method === "POST") return generate;
   const id = percentDecoded(path.slice(modelPrefix.length));
   return id === null || id === "" ? null : { name: "model", method: "GET", access: "key", id };
 }

@@ -79,6 +79,15 @@ describe("a client of the Gemini API, over a channel that speaks chat completion
     expect(answer.usageMetadata?.candidatesTokenCount).toBeGreaterThan(0);
   });
 
+  test("gets an answer under the stable version of the API as well", async () => {
+    const response = await fetch(`${world.gateway.url}/v1/models/plain:generateContent`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-goog-api-key": world.key },
+      body: JSON.stringify(question),
+    });
+    expect(textOf([(await response.json()) as GenerateResponse])).toBe(world.sent("plain"));
+  });
+
   test.each(["plain", "dripped"])("gets a stream of %s that adds up to the same", async (model) => {
     const response = await ask(model, question, "streamGenerateContent");
     expect(response.headers.get("content-type")).toContain("text/event-stream");
