@@ -102,8 +102,8 @@ const geminiCli: Program = {
   name: "Gemini CLI",
   file: installed("@google/gemini-cli/bundle/gemini.js"),
   ways: ["scripted", "gemini-2.5-pro"],
-  // It drops thoughts, and keeps only the signatures of calls.
-  returnsThoughts: false,
+  // It drops thoughts, and keeps the signatures of calls.
+  returnsThoughts: true,
   asksAgain: false,
   isQuick: true,
   start: async ({ home }, gateway, model, prompt) => {

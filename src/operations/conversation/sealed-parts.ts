@@ -1,4 +1,4 @@
-import type { Conversation, ConversationTurn, Part, ProviderValue, TextPart, ToolCallPart } from "./conversation.ts";
+import type { Conversation, ConversationTurn, Part, ProviderValue, ReasoningPart, TextPart, ToolCallPart } from "./conversation.ts";
 import { sealedPrefix } from "./conversation.ts";
 import { isJsonObject } from "../json.ts";
 
@@ -106,6 +106,9 @@ function openedTurn(turn: ConversationTurn, open: (sealed: string) => Part | nul
   for (const part of turn.parts) {
     const opened = isSealed(part) && "signature" in part && part.signature != null ? open(part.signature.data) : null;
     if (opened !== null && opened.kind !== "reasoning") signed.push(opened);
+    // A thought may be carried by the call that came after it, and also by itself.
+    else if (opened?.kind === "reasoning" && part.kind !== "reasoning" && !parts.some((other) => isSameThought(other, opened)))
+      parts.push(opened);
     if (part.kind === "tool_call" || part.kind === "text") parts.push(isSealed(part) ? unsigned(part) : part);
     else if (part.kind !== "reasoning") parts.push(part);
     else if (opened?.kind === "reasoning") parts.push(opened);
@@ -113,6 +116,10 @@ function openedTurn(turn: ConversationTurn, open: (sealed: string) => Part | nul
     else if (part.signature !== null && !isSealed(part)) parts.push(part);
   }
   return { ...turn, parts: parts.map((part) => withSignature(part, signed)) };
+}
+
+function isSameThought(part: Part, { signature }: ReasoningPart): boolean {
+  return part.kind === "reasoning" && signature !== null && part.signature?.data === signature.data;
 }
 
 function unsigned(part: TextPart | ToolCallPart): TextPart | ToolCallPart {

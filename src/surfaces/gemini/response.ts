@@ -1,5 +1,12 @@
 import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
-import type { Part, ProviderValue, ReasoningPart, TextPart, ToolCallPart } from "../../operations/conversation/conversation.ts";
+import {
+  sealedPrefix,
+  type Part,
+  type ProviderValue,
+  type ReasoningPart,
+  type TextPart,
+  type ToolCallPart,
+} from "../../operations/conversation/conversation.ts";
 import { wrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import type { AnswerContext } from "../../operations/conversation/surface.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
@@ -10,7 +17,11 @@ import { ownDialect } from "./content.ts";
 export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
   const { parts, finish, usage } = answer;
   let calls = 0;
-  const written = parts.flatMap((part) => partJson(part, part.kind === "tool_call" ? calls++ : 0, context));
+  const thoughts = new CarriedThoughts();
+  const written = parts.flatMap((part) => {
+    const json = partJson(part, part.kind === "tool_call" ? calls++ : 0, context);
+    return part.kind === "tool_call" ? json.map((call) => thoughts.on(call)) : thoughts.note(part, json);
+  });
   const isRefused = parts.some(({ kind }) => kind === "refusal");
   const response = responseOf(written, answer.model, context, {
     finishReason: finishReason(finish, isRefused),
@@ -84,6 +95,28 @@ export function callJson(part: ToolCallPart, index: number, context: AnswerConte
     functionCall: { id, name: part.name, args: argumentsOf(part) },
     ...signatureOf(part.signature, { ...part, id }, context),
   };
+}
+
+/**
+ * Sealed thoughts also go with the next call, where this API has its own signatures: some clients (Gemini CLI) leave thoughts out of
+ * the conversation that they send back, and return the calls as they were.
+ */
+export class CarriedThoughts {
+  private readonly waiting: string[] = [];
+
+  /** Notes the signature of a thought. Returns the same parts. */
+  note({ kind }: Pick<Part, "kind">, parts: readonly JsonObject[]): readonly JsonObject[] {
+    for (const { thoughtSignature } of kind === "reasoning" ? parts : []) {
+      if (typeof thoughtSignature === "string" && thoughtSignature.startsWith(sealedPrefix)) this.waiting.push(thoughtSignature);
+    }
+    return parts;
+  }
+
+  /** The call with the first thought that no call has, unless it has a signature of its own. */
+  on(call: JsonObject): JsonObject {
+    const thoughtSignature = "thoughtSignature" in call ? undefined : this.waiting.shift();
+    return thoughtSignature === undefined ? call : { ...call, thoughtSignature };
+  }
 }
 
 function argumentsOf({ arguments: text, custom }: ToolCallPart): JsonObject {

@@ -3,7 +3,7 @@ import type { ToolCallPart } from "../../operations/conversation/conversation.ts
 import type { AnswerContext, AnswerWriter, StreamPlace } from "../../operations/conversation/surface.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
-import { callJson, finishReason, responseOf, textJson, thoughtJson, usageMetadata, type ResponseEnd } from "./response.ts";
+import { callJson, CarriedThoughts, finishReason, responseOf, textJson, thoughtJson, usageMetadata, type ResponseEnd } from "./response.ts";
 
 /** A call whose arguments arrive. */
 interface OpenFunctionCall {
@@ -45,6 +45,7 @@ export class GenerateWriter implements AnswerWriter {
   private parts: JsonObject[] = [];
   /** The calls by the number that the upstream gave them, in the order in which they began. */
   private readonly calls = new Map<number, OpenFunctionCall>();
+  private readonly thoughts = new CarriedThoughts();
   private callCount = 0;
   private characters = 0;
   /** What was said and thought so far, where it may have to be sealed. */
@@ -119,7 +120,7 @@ export class GenerateWriter implements AnswerWriter {
           ...(redacted ? { redacted } : undefined),
         } as const;
         if (!redacted) this.thought = "";
-        this.parts.push(...thoughtJson(signed, this.context).flatMap(signatureAlone));
+        this.parts.push(...this.thoughts.note(signed, thoughtJson(signed, this.context).flatMap(signatureAlone)));
         return;
       }
       case "text_signature":
@@ -162,7 +163,7 @@ export class GenerateWriter implements AnswerWriter {
     const open = this.calls.get(index);
     if (open === undefined) return;
     this.calls.delete(index);
-    this.parts.push(callJson({ ...open.call, arguments: open.args }, open.index, this.context));
+    this.parts.push(this.thoughts.on(callJson({ ...open.call, arguments: open.args }, open.index, this.context)));
   }
 }
 

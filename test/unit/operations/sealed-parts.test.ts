@@ -51,6 +51,14 @@ describe("a part that only its provider understands", () => {
     expect(opened({ ...call, signature: { dialect: "sluice", data: "sluice-v1.AAAA" } })).toEqual([call]);
   });
 
+  test("is found on the call that came after it, also where the client returns both", () => {
+    const carrying = { ...call, signature: { dialect: "sluice", data: sealPart(thought, seal, owner) } };
+    expect(opened(carrying)).toEqual([thought, call]);
+    expect(opened(carried(thought), text, carrying)).toEqual([thought, text, call]);
+    const another = { ...thought, signature: { ...value, data: "another" } };
+    expect(opened(carried(another), carrying)).toEqual([another, thought, call]);
+  });
+
   test.each<[string, Part]>([
     ["was sealed for another provider", carried(thought, { ...owner, host: "other" })],
     ["was sealed for another model", carried(thought, { ...owner, model: "other" })],
