@@ -116,7 +116,7 @@ describe("the models of this machine", () => {
   test("that are not installed are named with the fix, and have no address to be given", async () => {
     expect(await loadConfig({ path: null, text, env: {}, nofile: 20_000 })).toMatchObject({
       ok: false,
-      problems: [{ line: 3, path: "channels[0].provider", fix: expect.stringContaining("npm install") }],
+      problems: [{ line: 3, path: "channels[0].provider", fix: expect.stringContaining("install Sluice with npm") }],
     });
     const addressed = await loadConfig({
       path: null,
