@@ -22,8 +22,8 @@ export interface Program {
   readonly file: string;
   /** The ways in which it is run: a model, whose name may change what the program does, or a client and a model. */
   readonly ways: readonly string[];
-  /** Whether it returns what the model thought before a call, in each of its ways. */
-  readonly returnsThoughts: boolean;
+  /** Which of the thoughts before a call it returns, in each of its ways. A plan of Cohere has no signature to be known by. */
+  readonly returnsThoughts: "all" | "signed" | "none";
   /** Whether it asks again after a stream that broke off while it called a tool. */
   readonly asksAgain: boolean;
   /** A program that may take more than a minute for a task is left to `npm run test:agents`. */
@@ -44,7 +44,7 @@ const claudeCode: Program = {
   name: "Claude Code",
   file: installed("@anthropic-ai/claude-code/cli-wrapper.cjs"),
   ways: ["scripted", "claude-sonnet-4-5"],
-  returnsThoughts: true,
+  returnsThoughts: "all",
   asksAgain: true,
   isQuick: true,
   start: async (_folders, gateway, model, prompt) => ({
@@ -70,7 +70,7 @@ const codex: Program = {
   file: installed("@openai/codex/bin/codex.js"),
   // It declares other tools for models that it does not know, with a patch tool that takes text, and with one that takes a script.
   ways: ["scripted", "gpt-5.5", "gpt-6-sol"],
-  returnsThoughts: true,
+  returnsThoughts: "all",
   asksAgain: true,
   isQuick: true,
   start: async ({ home }, gateway, model, prompt) => {
@@ -103,7 +103,7 @@ const geminiCli: Program = {
   file: installed("@google/gemini-cli/bundle/gemini.js"),
   ways: ["scripted", "gemini-2.5-pro"],
   // It drops thoughts, and keeps the signatures of calls.
-  returnsThoughts: true,
+  returnsThoughts: "signed",
   asksAgain: false,
   isQuick: true,
   start: async ({ home }, gateway, model, prompt) => {
@@ -135,7 +135,7 @@ const opencode: Program = {
   name: "opencode",
   file: installed(`opencode-${process.platform}-${process.arch}/bin/opencode`),
   ways: Object.keys(clients).map((client) => `${client}/scripted`),
-  returnsThoughts: false,
+  returnsThoughts: "none",
   asksAgain: false,
   isQuick: false,
   start: async (_folders, gateway, way, prompt) => {
