@@ -34,8 +34,6 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
 /** Many times what the slowest file takes. */
 const fileMsMax = 600_000;
 const rerunsMax = 3;
-/** Enough that no processor waits long for the last of them. */
-const unitBatchesEach = 4;
 const startedMs = performance.now();
 const minutes = Number(process.env["SLUICE_TEST_MINUTES"] ?? "Infinity");
 if (!(minutes > 0))
@@ -130,7 +128,8 @@ async function runUsual(files: readonly string[]): Promise<void> {
   const models = shared.filter((file) => needs(file, "models"));
   const others = shared.filter((file) => !models.includes(file) && !unit.includes(file));
   const processors = availableParallelism();
-  await runInLanes(unitBatches(unit, processors), processors);
+  // One more than there are processors: some tests wait.
+  await runInLanes(inBatches(unit, processors + 1), processors + 1);
   await runInLanes(each([...models, ...others]), processors + 1);
   await runInLanes(each(quiet), 2 * processors);
   await runInLanes(each(alone), 1);
@@ -144,9 +143,9 @@ function each(files: readonly string[]): readonly Batch[] {
 }
 
 /** Neighbours, which often take equally long, come into different batches. */
-function unitBatches(files: readonly string[], processors: number): readonly Batch[] {
-  const count = Math.min(files.length, processors * unitBatchesEach);
-  return Array.from({ length: count }, (_, at) => files.filter((_file, index) => index % count === at));
+function inBatches(files: readonly string[], count: number): readonly Batch[] {
+  const batches = Array.from({ length: count }, (_, at) => files.filter((_file, index) => index % count === at));
+  return batches.filter(({ length }) => length > 0);
 }
 
 /**
