@@ -33,6 +33,8 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
 
 /** Many times what the slowest file takes. */
 const fileMsMax = 600_000;
+/** A batch of unit tests takes as long as a few slow files. */
+const batchFilesMax = 4;
 const rerunsMax = 3;
 const startedMs = performance.now();
 const minutes = Number(process.env["SLUICE_TEST_MINUTES"] ?? "Infinity");
@@ -232,7 +234,7 @@ async function run(files: Batch, shown: boolean): Promise<FileRun> {
     stdout: "pipe",
     stderr: "inherit",
     // A test that blocks its process is out of reach of its own timeout.
-    timeout: fileMsMax,
+    timeout: fileMsMax * Math.min(files.length, batchFilesMax),
     killSignal: "SIGKILL",
   });
   running.add(child);
