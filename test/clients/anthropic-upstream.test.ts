@@ -342,37 +342,45 @@ describe("an upstream that refuses", () => {
     [529, "overloaded_error", "Overloaded", 529, "overloaded_error"],
   ] as const;
 
-  test.each(errors)("with %d %s (%s) gives a client %d", async (status, type, message, expected, expectedType) => {
-    for (const stream of [true, false]) {
-      const script = refusing(status, type, message);
-      await using lone = await openLone(script);
-      const answer = await fetch(`${lone.url}/v1/messages`, {
+  /** A channel for each, so that what it taught one call decides no other. */
+  const cases = errors.flatMap((error, at) => [true, false].map((stream) => ({ error, stream, model: `refused-${at}-${stream}` })));
+  let refuser: Scripted;
+  let alone: Gateway;
+
+  beforeAll(async () => {
+    refuser = await startScripted((request) => {
+      const [status, type, message] = cases.find(({ model }) => model === request.body["model"])!.error;
+      return refusing(status, type, message)(request);
+    });
+    const channels = cases.map(({ model }) => ({
+      name: model,
+      provider: "anthropic",
+      base_url: refuser.url,
+      api_key: `sk-of-${model}`,
+      models: [model],
+    }));
+    alone = await startGateway({ config: { keys: [{ name: "client", key }], channels } });
+  });
+
+  afterAll(async () => {
+    await alone.kill();
+    await refuser.close();
+  });
+
+  test.each(errors)("with %d %s (%s) gives a client %d", async (...error) => {
+    const [, , , expected, expectedType] = error;
+    const own = cases.filter((one) => one.error[2] === error[2]);
+    expect(own).toHaveLength(2);
+    for (const { model, stream } of own) {
+      const answer = await fetch(`${alone.url}/v1/messages`, {
         method: "POST",
         headers: { "x-api-key": key, "content-type": "application/json", "anthropic-version": "2023-06-01" },
-        body: JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "x" }], stream }),
+        body: JSON.stringify({ model, max_tokens: 9, messages: [{ role: "user", content: "x" }], stream }),
       });
       expect([answer.status, await answer.json()]).toMatchObject([expected, { type: "error", error: { type: expectedType } }]);
     }
   });
 });
-
-/** A gateway with this upstream alone, so that what it taught one call decides no other. */
-async function openLone(script: Script): Promise<{ readonly url: string } & AsyncDisposable> {
-  const only = await startScripted(script);
-  const alone = await startGateway({
-    config: {
-      keys: [{ name: "client", key }],
-      channels: [{ name: "only", provider: "anthropic", base_url: only.url, api_key: "k", models: ["m"] }],
-    },
-  });
-  return {
-    url: alone.url,
-    async [Symbol.asyncDispose](): Promise<void> {
-      await alone.kill();
-      await only.close();
-    },
-  };
-}
 
 test("the models of a channel are discovered, page by page", async () => {
   const page = (id: string, has_more: boolean): Response => Response.json({ data: [{ type: "model", id }], has_more, last_id: id });

@@ -480,35 +480,36 @@ describe("an upstream that refuses", () => {
     [500, { message: "The server had an error.", type: "server_error", code: null }, 502],
   ] as const;
 
-  test.each(errors)("with %d and %j gives a client %d", async (status, error, expected) => {
-    for (const stream of [true, false]) {
-      await using lone = await openLone(refusing(status, error));
-      const answer = await fetch(`${lone.url}/v1/responses`, {
+  /** A channel for each, so that what it taught one call decides no other. */
+  const cases = errors.flatMap((error, at) => [true, false].map((stream) => ({ error, stream, model: `refused-${at}-${stream}` })));
+  let refuser: Scripted;
+  let alone: Gateway;
+
+  beforeAll(async () => {
+    refuser = await startScripted((request) => {
+      const [status, error] = cases.find(({ model }) => model === request.body["model"])!.error;
+      return refusing(status, error)(request);
+    });
+    const channels = cases.map(({ model }) => ({ name: model, base_url: refuser.url, api: "responses", models: [model] }));
+    alone = await startGateway({ config: { keys: [{ name: "client", key }], channels, routing: { attempts: 1 } } });
+  });
+
+  afterAll(async () => {
+    await alone.kill();
+    await refuser.close();
+  });
+
+  test.each(errors)("with %d and %j gives a client %d", async (_, error, expected) => {
+    const own = cases.filter((one) => one.error[1] === error);
+    expect(own).toHaveLength(2);
+    for (const { model, stream } of own) {
+      const answer = await fetch(`${alone.url}/v1/responses`, {
         method: "POST",
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-        body: JSON.stringify({ model: "m", input: "x", stream }),
+        body: JSON.stringify({ model, input: "x", stream }),
       });
       expect(answer.status).toBe(expected);
       expect(await answer.json()).toMatchObject({ error: { message: expect.any(String), type: expect.any(String) } });
     }
   });
-
-  /** A gateway with one channel: what it learns of the channel must not decide what the next test sees. */
-  async function openLone(script: Script): Promise<{ readonly url: string } & AsyncDisposable> {
-    const refuser = await startScripted(script);
-    const lone = await startGateway({
-      config: {
-        keys: [{ name: "client", key }],
-        channels: [{ name: "a", base_url: refuser.url, api: "responses", models: ["m"] }],
-        routing: { attempts: 1 },
-      },
-    });
-    return {
-      url: lone.url,
-      [Symbol.asyncDispose]: async () => {
-        await lone.kill();
-        await refuser.close();
-      },
-    };
-  }
 });
