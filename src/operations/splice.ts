@@ -24,10 +24,10 @@ export function splice(bytes: Uint8Array, splices: readonly Splice[]): Uint8Arra
     taken = end;
   }
   pieces.push(bytes.subarray(taken));
-  return joined(pieces);
+  return concatBytes(pieces);
 }
 
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
+export function concatBytes(pieces: readonly Uint8Array[]): Uint8Array {
   let length = 0;
   for (const piece of pieces) length += piece.length;
   const whole = new Uint8Array(length);

@@ -2,6 +2,7 @@ import type { Dialect } from "../../dialects/dialect.ts";
 import type { Channel } from "../../channels/channel.ts";
 import type { Send } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { readWithin } from "../../net/client/read-within.ts";
 
 /** Requests the list of models of a channel, page by page. */
 export async function discoverModels(channel: Channel, dialect: Dialect | undefined, send: Send): Promise<readonly string[] | Failure> {
@@ -33,16 +34,10 @@ async function requestPage(channel: Channel, dialect: Dialect, path: string, sen
     channel,
     channel.credentials[0] ?? "",
   );
-  let late = false;
-  const timer = setTimeout(() => {
-    late = true;
-    exchange.abort();
-  }, discoveryMs);
-  const reply = await exchange.reply;
-  const body = isFailure(reply) ? reply : await reply.bytes(listBytesMax);
-  clearTimeout(timer);
-  if (late) return failure("timed_out", `no list of models within ${discoveryMs} ms`);
-  if (isFailure(reply)) return reply;
+  const read = await readWithin(exchange, discoveryMs, listBytesMax);
+  if (read === "late") return failure("timed_out", `no list of models within ${discoveryMs} ms`);
+  if (isFailure(read)) return read;
+  const { reply, body } = read;
   if (isFailure(body)) return body;
   const text = new TextDecoder().decode(body);
   if (reply.status === 200) return text;

@@ -13,6 +13,7 @@ import { CitedBlocks } from "./cited-blocks.ts";
 import { ownValues } from "./content-blocks.ts";
 import { calledAs, contentOf, endReason, fallbackModel, finishOf, finishReason, isAnswer, refusalText } from "./message-parts.ts";
 import { messageUsage } from "./message-usage.ts";
+import { concatBytes } from "../../operations/splice.ts";
 
 /** What an event says: its parts, and what the gateway counts and decides on. */
 interface EventMeaning {
@@ -290,7 +291,7 @@ export class MessagesStream implements EventDecoder {
     const frames = this.waitingFrames;
     if (frames.length === 0) return nothing;
     const [only] = frames;
-    const bytes = frames.length === 1 && only !== undefined ? only : joined(frames, this.waitingBytes);
+    const bytes = frames.length === 1 && only !== undefined ? only : concatBytes(frames);
     this.waitingFrames = [];
     this.waitingBytes = 0;
     return bytes;
@@ -332,16 +333,6 @@ function ownValue(data: string): { readonly dialect: string; readonly data: stri
 
 function indexOf(data: JsonObject): number {
   return typeof data["index"] === "number" ? data["index"] : 0;
-}
-
-function joined(frames: readonly Uint8Array[], length: number): Uint8Array {
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const frame of frames) {
-    whole.set(frame, at);
-    at += frame.length;
-  }
-  return whole;
 }
 
 const none: readonly Emission[] = [];

@@ -6,6 +6,7 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { speechDeltaFrame, speechDoneFrame } from "../../operations/speech/speech-events.ts";
 import { nothingCounted, type TokenUsage } from "../../operations/usage.ts";
 import type { Emissions, ReaderTools, StreamReader } from "../dialect.ts";
+import { concatBytes } from "../../operations/splice.ts";
 
 /** The format that an upstream was asked for, and the one that the client gets. */
 export interface AudioConversion {
@@ -225,14 +226,7 @@ function grown(bytes: Uint8Array, used: number, needed: number): Uint8Array {
 }
 
 function joined(pieces: readonly AudioPiece[]): Uint8Array {
-  if (pieces.length === 1) return pieces[0]!.audio;
-  const whole = new Uint8Array(pieces.reduce((length, { audio }) => length + audio.length, 0));
-  let written = 0;
-  for (const { audio } of pieces) {
-    whole.set(audio, written);
-    written += audio.length;
-  }
-  return whole;
+  return pieces.length === 1 ? pieces[0]!.audio : concatBytes(pieces.map(({ audio }) => audio));
 }
 
 const abandoned = failure("bad_response", "the answer was given up");

@@ -4,6 +4,7 @@ import type { Emissions, ReaderTools, StreamReader } from "../dialect.ts";
 import { parseUntrusted } from "../untrusted.ts";
 import { audioShape, AudioTrack, type AudioConversion } from "./audio-track.ts";
 import { withSampleRate } from "./bare-samples.ts";
+import { concatBytes } from "../../operations/splice.ts";
 
 /** The audio in a JSON document, decoded. */
 export interface JsonAudio {
@@ -45,13 +46,13 @@ export class JsonAudioReader implements StreamReader {
   }
 
   close(): Emissions | Promise<Emissions> {
-    const body = joined(this.chunks, this.length);
+    const body = concatBytes(this.chunks);
     this.chunks = [];
     const found = this.find(parseUntrusted(decoder.decode(body), body));
     if (isFailure(found)) return found;
     const { usage, sampleRate } = found;
     const { conversion, head } = withSampleRate(sampleRate === undefined ? this.conversion : { ...this.conversion, sampleRate });
-    const audio = head === null ? found.audio : joined([head, found.audio], head.length + found.audio.length);
+    const audio = head === null ? found.audio : concatBytes([head, found.audio]);
     this.track = new AudioTrack(conversion, this.tools, true);
     return this.track.whole(audio, { usage, frame: null });
   }
@@ -64,15 +65,5 @@ export class JsonAudioReader implements StreamReader {
 
 /** Fifteen minutes of bare samples in base64. */
 const documentBytesMax = 64 * 1024 * 1024;
-
-function joined(chunks: readonly Uint8Array[], length: number): Uint8Array {
-  const whole = new Uint8Array(length);
-  let written = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, written);
-    written += chunk.length;
-  }
-  return whole;
-}
 
 const decoder = new TextDecoder();

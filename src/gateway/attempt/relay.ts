@@ -5,6 +5,7 @@ import type { MeteredUsage } from "../../operations/usage.ts";
 import type { OutputSource } from "../call-result.ts";
 import type { Persisted } from "../settlement/record.ts";
 import type { EmissionSource, Rescue } from "./rescue.ts";
+import { concatBytes } from "../../operations/splice.ts";
 
 /**
  * A committed stream on its way to the client. Frames that arrived together are sent together, and usage is read in passing. However
@@ -168,14 +169,7 @@ export function joined(frames: readonly Uint8Array[]): Uint8Array {
     end += frame.length;
     length += frame.length;
   }
-  if (adjacent) return new Uint8Array(first.buffer, first.byteOffset, length);
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const frame of frames) {
-    whole.set(frame, at);
-    at += frame.length;
-  }
-  return whole;
+  return adjacent ? new Uint8Array(first.buffer, first.byteOffset, length) : concatBytes(frames);
 }
 
 const nothing = new Uint8Array(0);

@@ -3,6 +3,7 @@ import { startExchange } from "./exchange.ts";
 import type { Reach } from "./guarded-lookup.ts";
 import { Pool } from "./pool.ts";
 import { makeHead, originOf, pathStart } from "./request-head.ts";
+import { readWithin } from "./read-within.ts";
 
 export interface PostOptions {
   readonly nowMs: () => number;
@@ -31,16 +32,10 @@ export function makePost({ nowMs, reach, connectMs = 5_000, timeoutMs = 10_000 }
     const { origin, host } = originOf(address, `${reach} ${address}`, reach);
     const head = makeHead({ method: "POST", headers }, url.slice(pathAt), { host, authHeader: "authorization", auth: null });
     const exchange = startExchange({ origin, pool, connectMs }, head, new TextEncoder().encode(body));
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-      exchange.abort();
-    }, timeoutMs);
-    const reply = await exchange.reply;
-    const bytes = isFailure(reply) ? reply : await reply.bytes(answerBytesMax);
-    clearTimeout(timer);
-    if (isLate) return unanswered(`there was no answer within ${timeoutMs} ms`);
-    if (isFailure(reply)) return unanswered(reply.detail);
+    const read = await readWithin(exchange, timeoutMs, answerBytesMax);
+    if (read === "late") return unanswered(`there was no answer within ${timeoutMs} ms`);
+    if (isFailure(read)) return unanswered(read.detail);
+    const { reply, body: bytes } = read;
     const text = isFailure(bytes) ? "" : new TextDecoder().decode(bytes);
     return { status: reply.status, retryAfterMs: waitOf(reply.header("retry-after")), body: text, reason: "" };
   };

@@ -12,6 +12,7 @@ import { entraIdentity } from "./entra-identity.ts";
 import { federatedToken } from "./google-federation.ts";
 import { unusable, type IdentityPorts, type MachineFacts, type TokenAnswer } from "./identity-ports.ts";
 import { googleMachineRequest, readToken, tokenRequest, type AccessToken, type TokenAuth, type TokenRequest } from "./token-request.ts";
+import { readWithin } from "../client/read-within.ts";
 
 /** Requests an access token for a channel, or the access keys of this machine. Never throws. */
 export type ObtainToken = (auth: ChannelAuth, secret: string | undefined, channel: Channel) => Promise<AccessToken | Failure>;
@@ -48,17 +49,10 @@ export function makeObtainToken({ wallMs, nowMs, timeoutMs = tokenTimeoutMs, mac
     const leftMs = untilMs - nowMs();
     if (leftMs <= 0) return late;
     if (!URL.canParse(request.url)) return unusable("the address of the token service is no URL");
-    const exchange = start(request, channel);
-    let isLate = false;
-    const timer = setTimeout(() => {
-      isLate = true;
-      exchange.abort();
-    }, leftMs);
-    const reply = await exchange.reply;
-    const body = isFailure(reply) ? reply : await reply.bytes(answerBytesMax);
-    clearTimeout(timer);
-    if (isLate) return late;
-    if (isFailure(reply)) return unreachable(reply);
+    const read = await readWithin(start(request, channel), leftMs, answerBytesMax);
+    if (read === "late") return late;
+    if (isFailure(read)) return unreachable(read);
+    const { reply, body } = read;
     if (isFailure(body)) return unreachable(body);
     return { status: reply.status, body: new TextDecoder().decode(body) };
   }
