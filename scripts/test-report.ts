@@ -17,7 +17,9 @@ export interface FileRun {
   readonly cpuSeconds: number;
   /** The share of the processors that the host took meanwhile, in the worst five seconds. */
   readonly stolen: number;
-  /** How often it was run again because the host had taken too much. */
+  /** Whether no other file ran beside it. */
+  readonly alone: boolean;
+  /** How often it was run again because the host had taken too much, or because it had run beside others. */
   readonly reruns: number;
 }
 
@@ -119,7 +121,7 @@ function totalLine(runs: readonly FileRun[], seconds: number): string {
 
 function rerunLine({ files, report, reruns }: FileRun): string {
   const ended = report.failed === 0 ? "passed" : "failed";
-  return `Run again alone, because the host had taken processors: ${nameOf(files)} ${ended} at repetition ${reruns}`;
+  return `Failed beside others or without processors, and run again alone: ${nameOf(files)} ${ended} at repetition ${reruns}`;
 }
 
 function skips(skipped: readonly string[]): readonly string[] {

@@ -82,7 +82,7 @@ describe("the files of this suite", () => {
 });
 
 function runOf(report: FileReport, run: Partial<FileRun> = {}): FileRun {
-  return { files: ["test/x.test.ts"], report, seconds: 1, cpuSeconds: 0.5, stolen: 0, reruns: 0, ...run };
+  return { files: ["test/x.test.ts"], report, seconds: 1, cpuSeconds: 0.5, stolen: 0, alone: true, reruns: 0, ...run };
 }
 
 const whole: Suite = { leftOut: [], seconds: 62.4 };
@@ -207,7 +207,7 @@ describe("the report of a file", () => {
   test("says what was run again, what was left out, and, where there are many, which files took longest and how long all took", () => {
     const good = { passed: 1, failed: 0, skipped: [], failures: [] };
     expect(summarise([runOf(good, { reruns: 2 })], { ...whole, leftOut: ["a.test.ts", "b.test.ts"] })).toEqual([
-      "Run again alone, because the host had taken processors: test/x.test.ts passed at repetition 2",
+      "Failed beside others or without processors, and run again alone: test/x.test.ts passed at repetition 2",
       "Not run, because the time that SLUICE_TEST_MINUTES gives them was over: a.test.ts b.test.ts",
       "1 passed, 0 failed",
     ]);
@@ -287,6 +287,23 @@ describe("a run", () => {
     });
     expect(output).toContain("dies.test.ts ended with SIGKILL\n");
     expect(output).toContain("Skipped, and why:\n      1 bad (skipped: today)\n1 skipped\nFailed:\n");
+    expect(output).toEndWith("\n1 passed, 1 failed\n");
+    expect(code).toBe(1);
+  });
+
+  test("repeats a file that failed beside another, alone, names it, and counts it as failed if it fails again", async () => {
+    const failsOnce = `import { existsSync, writeFileSync } from "node:fs";
+      test("fails once", () => {
+        const isFirst = !existsSync(import.meta.dir + "/ran");
+        writeFileSync(import.meta.dir + "/ran", "");
+        expect(isFirst).toBe(false);
+      });`;
+    const { output, code } = await ran({
+      "once.test.ts": failsOnce,
+      "always.test.ts": 'test("always", () => expect(1).toBe(2));',
+    });
+    expect(output).toMatch(/run again alone: \S*once\.test\.ts passed at repetition 1\n/);
+    expect(output).toMatch(/run again alone: \S*always\.test\.ts failed at repetition 1\n/);
     expect(output).toEndWith("\n1 passed, 1 failed\n");
     expect(code).toBe(1);
   });

@@ -11,6 +11,12 @@ import { admitted, limitRig, slotClaim, requests, span, tokens, type LimitRig, t
 import { reserve } from "../support/reserve.ts";
 import { slowed, slowness } from "../support/slowed.ts";
 
+/**
+ * A store that hesitates is no part of these promises: after a quarter of the deadline, a process goes on with its part of the limit
+ * alone. The longest pause of a busy machine is shorter.
+ */
+const patientMs = 60_000;
+
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`counts in ${engine.name}`, () => {
     let opened: Promise<Database> | null = null;
@@ -25,7 +31,7 @@ for (const engine of engines) {
 
     async function overSql(options: Partial<LimitRigOptions> = {}): Promise<LimitRig> {
       const counts = new SqlCounts(await database(), { wallMs: () => Date.now() });
-      return limitRig({ counts, deadlineMs: 2_000, processes: 2, ...options });
+      return limitRig({ counts, deadlineMs: patientMs, processes: 2, ...options });
     }
 
     test("hold a burst of two processes to the limit, with few requests", async () => {
@@ -57,7 +63,7 @@ for (const engine of engines) {
     });
 
     test.each([1, 10])("hold a burst of four processes to exactly %d calls at the same time, also a second one at once", async (limit) => {
-      const processes = await Promise.all(Array.from({ length: 4 }, () => overSql({ processes: 4, deadlineMs: 500 })));
+      const processes = await Promise.all(Array.from({ length: 4 }, () => overSql({ processes: 4 })));
       const room = `exact-${engine.name}-${limit}`;
       for (const round of [0, 1]) {
         const taken = await Promise.all(
@@ -93,7 +99,7 @@ describe("two processes on one SQLite file", () => {
     const open = async (): Promise<Database> => openDatabase({ store: "sqlite", dataDir, threaded: true });
     const databases = [await open(), await open()];
     const rigs = databases.map((database) =>
-      limitRig({ counts: new SqlCounts(database, { wallMs: () => Date.now() }), deadlineMs: 2_000, processes: 2 }),
+      limitRig({ counts: new SqlCounts(database, { wallMs: () => Date.now() }), deadlineMs: patientMs, processes: 2 }),
     );
     const results = await Promise.all(
       Array.from({ length: 80 }, async (_, call) => admitted(rigs[call % 2]!.rates, [requests("file", 40)])),
