@@ -105,7 +105,8 @@ class InboundCall implements RequestObserver {
       }
       const call = this.enter(parsed, key);
       if (call === null) return;
-      const admission = await ledger.admit(receiptId, facts, key, call.ask, call.route);
+      const admitting = ledger.admit(receiptId, facts, key, call.ask, call.route);
+      const admission = admitting instanceof Promise ? await admitting : admitting;
       if ("kind" in admission) return void this.rejectOverLimit(admission);
       if (admission.onRecord !== null && !(await isWritten(admission.onRecord))) return void this.rejectOverLimit(ledger.lost(admission));
       facts.admission = admission;

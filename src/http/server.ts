@@ -122,7 +122,11 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
     if (route.name === "audio_voices") return listVoices(snapshot, anybody, head, query);
   }
   const context: RequestContext = { request, receiptId, head, snapshot, services: options, errors, pathModel: modelOf(route) };
-  return answer(context, route, endpoint, authenticate(request, ring, wallMs), options);
+  const key = authenticate(request, ring, wallMs);
+  // A key that is known without asking the store is not awaited, so that a connection answers pipelined requests in one loop.
+  return key instanceof Promise
+    ? key.then((found) => answer(context, route, endpoint, found, options))
+    : answer(context, route, endpoint, key, options);
 }
 
 /** Whoever asks for what needs no key sees what any key could. */
@@ -142,32 +146,30 @@ const harmless = /^[\w.-]{1,64}$/;
 /** Methods that no path supports. */
 const neverServed: ReadonlySet<string> = new Set(["CONNECT", "TRACE"]);
 
-/**
- * Authenticates a request and answers it. It resolves to null, because the request is given its response here. If the key is known
- * without asking the store, nothing is awaited, so that a connection with pipelined requests answers them in one loop.
- */
-async function answer(
+/** Answers a request whose key was looked up. Null: the call that it makes is answered when it is served. */
+function answer(
   context: RequestContext,
   route: HttpRoute,
   endpoint: Endpoint | null,
-  authenticating: Key | Failure | Promise<Key | Failure>,
+  authenticated: Key | Failure,
   options: ListenOptions,
-): Promise<null> {
+): HttpResponse | Promise<HttpResponse> | null {
   const { request, head, snapshot, errors } = context;
-  const authenticated = authenticating instanceof Promise ? await authenticating : authenticating;
   // Clients that guess keys are slowed down; clients with a valid key are not, whatever network they share.
   const throttled = isFailure(authenticated) && authenticated.status === 401 ? tooManyAuthFailures(snapshot, options, request) : null;
   const key = throttled ?? authenticated;
-  if (endpoint !== null) handleCall(context, endpoint, key);
-  else if (isFailure(key)) request.respond(errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, errors));
-  else if (route.name === "model" || route.name === "generate_model") request.respond(showModel(snapshot, key, route.id, head, errors));
-  else if (route.name === "generate_models") request.respond(listGenerateModels(snapshot, key, head, queryOf(request.target)));
-  else if (route.name === "generate_count") request.respond(await countGenerateTokens(context, key));
-  else if (route.name === "count_tokens") request.respond(await countMessagesTokens(context, key));
-  else if (route.name === "audio_models") request.respond(listAudioModels(snapshot, key, head));
-  else if (route.name === "audio_voices") request.respond(listVoices(snapshot, key, head, queryOf(request.target)));
-  else request.respond(listModels(snapshot, key, head, errors, queryOf(request.target)));
-  return null;
+  if (endpoint !== null) {
+    handleCall(context, endpoint, key);
+    return null;
+  }
+  if (isFailure(key)) return errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, errors);
+  if (route.name === "model" || route.name === "generate_model") return showModel(snapshot, key, route.id, head, errors);
+  if (route.name === "generate_models") return listGenerateModels(snapshot, key, head, queryOf(request.target));
+  if (route.name === "generate_count") return countGenerateTokens(context, key);
+  if (route.name === "count_tokens") return countMessagesTokens(context, key);
+  if (route.name === "audio_models") return listAudioModels(snapshot, key, head);
+  if (route.name === "audio_voices") return listVoices(snapshot, key, head, queryOf(request.target));
+  return listModels(snapshot, key, head, errors, queryOf(request.target));
 }
 
 function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOptions, { address }: IncomingRequest): Failure | null {

@@ -8,7 +8,7 @@ import { highestCost, expectedDemand, actualDemand } from "../../usage/demand.ts
 import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
-import type { Admission, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
+import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
 import type { CallRecord, Persisted, ReceiptBook } from "../settlement/record.ts";
@@ -51,17 +51,29 @@ export class Ledger {
   }
 
   /**
-   * Reserves what a call is expected to need. The limits are asked before the first await, so that a caller can give up a slot for the
-   * call in the same turn. `receiptId` is unique and rises with time.
+   * Reserves what a call is expected to need. The limits are asked at once, so that a caller can give up a slot for the call in the
+   * same turn. `receiptId` is unique and rises with time.
    */
-  async admit(receiptId: string, facts: Readonly<CallFacts>, key: Key, ask: CallRequest, route: Route): Promise<Admission | LimitExceeded> {
-    const { limiter, receipts } = this.ports;
+  admit(
+    receiptId: string,
+    facts: Readonly<CallFacts>,
+    key: Key,
+    ask: CallRequest,
+    route: Route,
+  ): Admission | LimitExceeded | Promise<Admission | LimitExceeded> {
     const metered = hasBudget(key);
-    if (metered && receipts.full) return journalFull;
+    if (metered && this.ports.receipts.full) return journalFull;
     const startedMs = this.ports.wallMs();
     const demand = this.demand(ask, route, startedMs, metered);
-    const granting = limiter.admit(key, ask.model, demand, receiptId);
-    const grant = granting instanceof Promise ? await granting : granting;
+    const granting = this.ports.limiter.admit(key, ask.model, demand, receiptId);
+    const asked: AskedAdmission = { receiptId, facts, key, ask, route, startedMs, metered, demand };
+    return granting instanceof Promise ? granting.then((grant) => this.open(asked, grant)) : this.open(asked, granting);
+  }
+
+  /** The limits have answered. A call that they admit is in the journal from now on. */
+  private open(asked: AskedAdmission, grant: Grant | LimitExceeded): Admission | LimitExceeded {
+    const { receiptId, facts, key, ask, route, startedMs, metered, demand } = asked;
+    const { receipts } = this.ports;
     if (grant.kind === "limit_exceeded") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedMs) : grant;
     const { unit } = operationSpecs[ask.operation];
     const admission: Admission = {
@@ -161,6 +173,18 @@ export class Ledger {
     }
     return found;
   }
+}
+
+/** A call, and what its limits were asked for. */
+interface AskedAdmission {
+  readonly receiptId: string;
+  readonly facts: Readonly<CallFacts>;
+  readonly key: Key;
+  readonly ask: CallRequest;
+  readonly route: Route;
+  readonly startedMs: number;
+  readonly metered: boolean;
+  readonly demand: Demand;
 }
 
 /** What counts against limits. A client that leaves early has still used what was generated. */

@@ -144,7 +144,9 @@ export class Attempt implements StreamOwner {
     const exchange = this.send(request);
     this.exchange = exchange;
     const reply = await exchange.reply;
-    return this.conclude(isFailure(reply) ? reply : await this.read(reply, answer, explain));
+    if (isFailure(reply)) return this.conclude(reply);
+    const reading = this.read(reply, answer, explain);
+    return this.conclude(reading instanceof Promise ? await reading : reading);
   }
 
   private send(request: UpstreamRequest): Exchange {
@@ -165,8 +167,8 @@ export class Attempt implements StreamOwner {
     return steps.outcome;
   }
 
-  /** Reads the answer: all of it, or up to the first output of a stream. */
-  private async read(reply: Reply, answer: ExpectedWhole | ExpectedStream, explain: Codec<never>["explain"]): Promise<Outcome> {
+  /** Reads the answer: all of it, or up to the first output of a stream. An answer that arrived in one piece is not awaited. */
+  private read(reply: Reply, answer: ExpectedWhole | ExpectedStream, explain: Codec<never>["explain"]): Outcome | Promise<Outcome> {
     const { timeouts } = this;
     timeouts.headArrived();
     if (!isSuccess(reply)) return explained(reply, explain);
@@ -174,6 +176,10 @@ export class Attempt implements StreamOwner {
     if (answer.kind !== "stream") return readWhole(reply, answer.read, answerBytesMax, timeouts);
     // Some upstreams answer a streaming request with JSON and status 200, mostly to report an error.
     if (isJson(reply) && answer.isJson !== true) return readWhole(reply, insteadOf(answer), answerBytesMax, timeouts);
+    return this.openStream(reply, answer);
+  }
+
+  private async openStream(reply: Reply, answer: ExpectedStream): Promise<Outcome> {
     const reader = await answer.reader(reply, this.ports.tools);
     if (isFailure(reader)) return reader;
     this.reader = reader;

@@ -6,14 +6,15 @@ import { estimateTokens } from "../../usage/token-estimate.ts";
 import type { Reply } from "../ports.ts";
 
 /** Reads an answer that is not streamed, and judges it: the dialect may find that it is an error in spite of its status. */
-export async function readWhole<T extends object = WholeAnswer>(
+export function readWhole<T extends object = WholeAnswer>(
   reply: Reply,
   read: (body: Uint8Array, head: UpstreamHead) => T | Failure,
   bytesMax: number,
   progress: { bytesArrived(): void },
-): Promise<T | Failure> {
-  const body = await reply.bytes(bytesMax, progress);
-  return isFailure(body) ? afterHead(body) : read(body, reply);
+): T | Failure | Promise<T | Failure> {
+  const judge = (body: Uint8Array | Failure): T | Failure => (isFailure(body) ? afterHead(body) : read(body, reply));
+  const body = reply.bytes(bytesMax, progress);
+  return body instanceof Promise ? body.then(judge) : judge(body);
 }
 
 export function isSuccess({ status }: Reply): boolean {

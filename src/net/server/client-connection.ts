@@ -242,7 +242,7 @@ export class ClientConnection implements RequestConnection {
       this.hasPipelined = from < chunk.length;
       if (this.hasNewRequest) {
         this.hasNewRequest = false;
-        void this.dispatch(this.request!);
+        this.dispatch(this.request!);
       }
       if (this.request !== null && this.isAnswered && this.parser.isComplete && this.output.isEmpty) this.finish();
       if (from === chunk.length) break;
@@ -274,14 +274,19 @@ export class ClientConnection implements RequestConnection {
     });
   }
 
-  private async dispatch(request: IncomingRequest): Promise<void> {
-    let response: HttpResponse | null;
+  /** Most requests are answered later, by whoever serves them. */
+  private dispatch(request: IncomingRequest): void {
     try {
       const handled = this.listener.handle(request);
-      response = handled instanceof Promise ? await handled : handled;
+      if (handled instanceof Promise) void this.respondWhenMade(request, handled);
+      else if (handled !== null) this.respond(request, handled);
     } catch (error) {
-      response = this.listener.onBug(error);
+      this.respond(request, this.listener.onBug(error));
     }
+  }
+
+  private async respondWhenMade(request: IncomingRequest, making: Promise<HttpResponse | null>): Promise<void> {
+    const response = await making.catch((error: unknown) => this.listener.onBug(error));
     if (response !== null) this.respond(request, response);
   }
 

@@ -46,6 +46,7 @@ export class TrafficCounters {
   readonly cost: MetricCounter;
   private text: TokenCounters | null = null;
   private stream: StreamHistograms | null = null;
+  private readonly rares = new Map<RareFamily, MetricCounter>();
 
   constructor(
     private readonly families: CallFamilies,
@@ -70,11 +71,15 @@ export class TrafficCounters {
     });
   }
 
-  /** Few calls have one of these, so that each is looked up when it is added to. */
-  rare(family: "audioSeconds" | "characters" | "unpriced"): MetricCounter {
-    return this.families[family].with(this.model, this.channel);
+  /** Most models have none of these, so each is made when it is first added to. */
+  rare(family: RareFamily): MetricCounter {
+    let counter = this.rares.get(family);
+    if (counter === undefined) this.rares.set(family, (counter = this.families[family].with(this.model, this.channel)));
+    return counter;
   }
 }
+
+type RareFamily = "audioSeconds" | "characters" | "unpriced";
 
 interface TokenCounters {
   readonly input: MetricCounter;
