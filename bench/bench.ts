@@ -10,6 +10,8 @@ import type { Target, TargetName, Upstream } from "./target.ts";
 export interface Bench {
   readonly options: Options;
   readonly upstream: Upstream;
+  /** The address of a collector that takes every trace and metric, and keeps none. */
+  readonly collector: string;
   /** The targets that run for the whole bench; those that could not be started are not here. */
   readonly targets: readonly Target[];
   /** A process that nothing has been asked of yet, for measurements of memory. Null where the target could not be started. */

@@ -24,6 +24,10 @@ export interface GatewaySettings {
   readonly state?: string;
   readonly masterKey?: string;
   readonly prices?: readonly PriceEntry[];
+  /** The address of a collector that traces and metrics are exported to; or nothing is counted at all. By default metrics are counted. */
+  readonly telemetry?: { readonly collector: string } | "off";
+  /** How many calls it serves at a time. */
+  readonly inFlight?: number;
   /** Its output is read on, which takes CPU time: only for who waits for something it says. */
   readonly heard?: boolean;
 }
@@ -80,7 +84,7 @@ export function withKey<Asked extends Target>(target: Asked, token: string): Ask
 
 /** JSON is YAML, and needs no quoting rules of our own. What is set here beyond the addresses only lifts bounds that thousands of idle streams would meet. */
 function configuration(port: number, settings: GatewaySettings): string {
-  const { channels, keys = 1, embedded = false, dataDir, store, state, prices } = settings;
+  const { channels, keys = 1, embedded = false, dataDir, store, state, prices, telemetry, inFlight } = settings;
   return JSON.stringify({
     listen: `127.0.0.1:${port}`,
     admin: "off",
@@ -104,6 +108,8 @@ function configuration(port: number, settings: GatewaySettings): string {
       })),
       ...(embedded ? [{ name: "here", provider: "embedded" }] : []),
     ],
-    server: { linger: "0s", drain: "0s" },
+    ...(telemetry === "off" ? { metrics: { enabled: false } } : {}),
+    ...(typeof telemetry === "object" ? { otel: { endpoint: telemetry.collector } } : {}),
+    server: { linger: "0s", drain: "0s", ...(inFlight === undefined ? {} : { in_flight: inFlight }) },
   });
 }

@@ -10,6 +10,9 @@ export const scenarioNames = [
   "storm",
   "failover",
   "start",
+  "telemetry",
+  "sustained",
+  "overload",
   "speech",
   "upload",
   "codecs",
@@ -20,8 +23,12 @@ export const scenarioNames = [
   "many",
   "neighbour",
   "replicas",
+  "soak",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
+
+/** Only run where it is asked for by its name: it takes as long as many others together. */
+export const longScenario: ScenarioName = "soak";
 
 export interface Options {
   readonly only: readonly ScenarioName[];
@@ -31,10 +38,13 @@ export interface Options {
   readonly rounds: number;
   readonly holdSeconds: number;
   readonly stallSeconds: number;
+  readonly soakSeconds: number;
   readonly idleStreams: number;
   /** Single receipts in the year of traffic; null for as many as are kept by default. */
   readonly receipts: number | null;
   readonly peer: boolean;
+  /** Every gateway exports traces and metrics. */
+  readonly telemetry: boolean;
 }
 
 export const usage = `npm run bench -- [options]
@@ -45,9 +55,11 @@ export const usage = `npm run bench -- [options]
   --rounds N         how often each target has its turn (4)
   --hold N           seconds the idle streams are held (60; the bar asks for 600)
   --stall N          seconds the stalled readers stand still (20; the bar asks for 60)
+  --soak N           seconds of the soak, which is only run where it is named (900)
   --streams N        idle streams (9000)
   --receipts N       single receipts in the year of traffic (those of 90 days)
   --without-peer     do not install or start the npm peer
+  --telemetry        every gateway exports traces and metrics, to a collector of the bench
 `;
 
 export function readOptions(arguments_: readonly string[]): Options | { readonly refused: string } {
@@ -61,9 +73,11 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
         rounds: { type: "string" },
         hold: { type: "string" },
         stall: { type: "string" },
+        soak: { type: "string" },
         streams: { type: "string" },
         receipts: { type: "string" },
         "without-peer": { type: "boolean", default: false },
+        telemetry: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },
     });
@@ -76,9 +90,11 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
       rounds: positive("rounds", values.rounds, quick ? 2 : 4),
       holdSeconds: positive("hold", values.hold, quick ? 5 : 60),
       stallSeconds: positive("stall", values.stall, quick ? 5 : 20),
+      soakSeconds: positive("soak", values.soak, quick ? 60 : 900),
       idleStreams: positive("streams", values.streams, quick ? 1000 : 9000),
       receipts: values.receipts === undefined ? null : positive("receipts", values.receipts, 1),
       peer: !values["without-peer"],
+      telemetry: values.telemetry,
     };
   } catch (error) {
     return { refused: `${error instanceof Error ? error.message : String(error)}\n\n${usage}` };
@@ -86,7 +102,7 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
 }
 
 function scenarios(list: string | undefined): readonly ScenarioName[] {
-  if (list === undefined) return scenarioNames;
+  if (list === undefined) return scenarioNames.filter((name) => name !== longScenario);
   return list.split(",").map((given) => {
     const name = scenarioNames.find((known) => known === given.trim());
     if (name === undefined) throw new Error(`There is no scenario "${given}"; there are ${scenarioNames.join(", ")}.`);

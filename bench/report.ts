@@ -3,6 +3,7 @@ import { arch, cpus, loadavg, platform, release } from "node:os";
 import { join } from "node:path";
 import { wrkVersion } from "./load.ts";
 import { nginxVersion } from "./nginx.ts";
+import type { ScenarioName } from "./options.ts";
 import { peerPackage } from "./peer.ts";
 import { median } from "./statistics.ts";
 import type { TargetName } from "./target.ts";
@@ -29,6 +30,10 @@ export type Judgement =
   | { readonly kind: "compared"; readonly what: string; readonly value: number }
   | { readonly kind: "unjudged"; readonly because: string };
 
+export interface ScenarioRow extends Row {
+  readonly scenario: ScenarioName;
+}
+
 /** Figures that have no bar and no targets to be compared between. */
 export interface Table {
   readonly title: string;
@@ -41,6 +46,7 @@ export interface Surroundings {
   readonly remarks: readonly string[];
   readonly arguments: readonly string[];
   readonly seconds: number;
+  readonly scenarioSeconds: Readonly<Partial<Record<ScenarioName, number>>>;
 }
 
 /** Judges the gateway if there is a number to judge it by; otherwise says what is missing. */
@@ -66,7 +72,7 @@ export function verdict(judgement: Judgement): string {
   }
 }
 
-export function report({ rows, tables }: { rows: readonly Row[]; tables: readonly Table[] }, surroundings: Surroundings): string {
+export function report({ rows, tables }: { rows: readonly ScenarioRow[]; tables: readonly Table[] }, surroundings: Surroundings): string {
   const facts = surroundingFacts(surroundings);
   const directory = join(import.meta.dir, "results");
   mkdirSync(directory, { recursive: true });
@@ -87,11 +93,12 @@ export function report({ rows, tables }: { rows: readonly Row[]; tables: readonl
   ].join("\n");
 }
 
-function surroundingFacts({ loadBefore, remarks, arguments: given, seconds }: Surroundings) {
+function surroundingFacts({ loadBefore, remarks, arguments: given, seconds, scenarioSeconds }: Surroundings) {
   return {
     at: new Date().toISOString(),
     arguments: given,
     seconds,
+    scenarioSeconds,
     cpu: `${cpus()[0]?.model.trim() ?? "unknown"}, ${cpus().length} cores, ${platform()} ${release()} ${arch()}`,
     loadBefore,
     loadAfter: loadavg(),

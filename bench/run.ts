@@ -1,12 +1,13 @@
 import { loadavg, platform } from "node:os";
 import { type Bench, reason, type Scenario } from "./bench.ts";
-import { oneChannel, startGateway } from "./gateway.ts";
+import { startCollector } from "./collector.ts";
+import { type Gateway, type GatewaySettings, oneChannel, startGateway } from "./gateway.ts";
 import { wrkVersion } from "./load.ts";
 import { nginxVersion, startNginx } from "./nginx.ts";
 import { type Options, readOptions, type ScenarioName } from "./options.ts";
 import { startPeer } from "./peer.ts";
 import { stopEverything } from "./processes.ts";
-import { report, type Row, type Table } from "./report.ts";
+import { report, type ScenarioRow, type Table } from "./report.ts";
 import { chunk } from "./scenarios/chunk.ts";
 import { codecs } from "./scenarios/codecs.ts";
 import { engines } from "./scenarios/engines.ts";
@@ -17,12 +18,16 @@ import { keysLimits } from "./scenarios/keys-limits.ts";
 import { latency } from "./scenarios/latency.ts";
 import { many } from "./scenarios/many.ts";
 import { neighbour } from "./scenarios/neighbour.ts";
+import { overload } from "./scenarios/overload.ts";
 import { receipts } from "./scenarios/receipts.ts";
 import { replicas } from "./scenarios/replicas.ts";
+import { soak } from "./scenarios/soak.ts";
 import { speech } from "./scenarios/speech.ts";
 import { stalled } from "./scenarios/stalled.ts";
 import { start } from "./scenarios/start.ts";
 import { storm } from "./scenarios/storm.ts";
+import { sustained } from "./scenarios/sustained.ts";
+import { telemetry } from "./scenarios/telemetry.ts";
 import { translate } from "./scenarios/translate.ts";
 import { upload } from "./scenarios/upload.ts";
 import { usage } from "./scenarios/usage.ts";
@@ -38,6 +43,9 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   storm,
   failover,
   start,
+  telemetry,
+  sustained,
+  overload,
   speech,
   upload,
   codecs,
@@ -48,6 +56,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   many,
   neighbour,
   replicas,
+  soak,
 };
 
 const given = process.argv.slice(2);
@@ -88,11 +97,14 @@ async function bench(asked: Options): Promise<string> {
   if (wrkVersion() === null) remark("wrk is not on the PATH: the closed loops are run by the bench's own client, which costs more");
   if (nginxVersion() === null) remark("nginx is not on the PATH: left out");
   const upstream = await startUpstream();
+  const collector = startCollector();
+  const launch = (settings: GatewaySettings): Promise<Gateway> =>
+    startGateway(asked.telemetry ? { telemetry: { collector }, ...settings } : settings);
   const targets = [
     direct(upstream),
     nginxVersion() === null ? null : await attempt("nginx", () => startNginx(upstream)),
     await attempt("floor", () => startFloor(upstream)),
-    await attempt("gateway", () => startGateway(oneChannel(upstream))),
+    await attempt("gateway", () => launch(oneChannel(upstream))),
     asked.peer ? await attempt("peer", () => startPeer(upstream)) : null,
   ].filter((target) => target !== null);
   const gatewayRuns = targets.some((target) => target.name === "gateway");
@@ -101,24 +113,29 @@ async function bench(asked: Options): Promise<string> {
   const equipment: Bench = {
     options: { ...asked, idleStreams: possibleStreams(asked.idleStreams, remark) },
     upstream,
+    collector,
     targets,
     fresh: (name) => {
       if (name === "floor") return attempt(name, () => startFloor(upstream));
-      return gatewayRuns ? attempt(name, () => startGateway(oneChannel(upstream))) : Promise.resolve(null);
+      return gatewayRuns ? attempt(name, () => launch(oneChannel(upstream))) : Promise.resolve(null);
     },
-    gatewayWith: (settings) => (gatewayRuns ? attempt("gateway", () => startGateway(settings)) : Promise.resolve(null)),
+    gatewayWith: (settings) => (gatewayRuns ? attempt("gateway", () => launch(settings)) : Promise.resolve(null)),
     show: (table) => tables.push(table),
     remark,
   };
-  const rows: Row[] = [];
-  for (const name of asked.only) {
+  const rows: ScenarioRow[] = [];
+  const scenarioSeconds: Partial<Record<ScenarioName, number>> = {};
+  for (const [at, name] of asked.only.entries()) {
+    console.error(`scenario ${name}, ${at + 1} of ${asked.only.length}`);
+    const fromMs = performance.now();
     try {
-      rows.push(...(await scenarios[name](equipment)));
+      rows.push(...(await scenarios[name](equipment)).map((row) => ({ ...row, scenario: name })));
     } catch (error) {
       remark(`${name} was not completed: ${reason(error)}`);
     }
+    scenarioSeconds[name] = (performance.now() - fromMs) / 1000;
   }
-  return report({ rows, tables }, { loadBefore, remarks, arguments: given, seconds: (performance.now() - began) / 1000 });
+  return report({ rows, tables }, { loadBefore, remarks, arguments: given, seconds: (performance.now() - began) / 1000, scenarioSeconds });
 }
 
 /** A proxied stream takes two descriptors in the proxy. */

@@ -26,14 +26,14 @@ export const translate: Scenario = async (bench) => {
   const burst = await cost("translated bursts", "burst", 32);
   return [
     {
-      bar: "",
+      bar: "P17",
       measure: "CPU per JSON request, as chat completions and as Messages",
       unit: "us",
       raw: { floor: whole.chat, gateway: whole.messages },
       judgement: judged("messages/chat", medianRatio(whole.messages, whole.chat), { limit: 1.3, sense: "at most" }),
     },
     {
-      bar: "",
+      bar: "P17",
       measure: "CPU per burst of 100 chunks, as chat completions and as Messages",
       unit: "us",
       raw: { floor: burst.chat, gateway: burst.messages },
