@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
@@ -28,6 +28,8 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
  * Properties are tried with the same inputs in every run (test/support/seed.ts); SLUICE_TEST_SEED chooses others. SLUICE_TEST_RUNS
  * multiplies how many inputs the expensive ones are tried with (test/support/properties.ts): 1 by default, 2 with --all.
  *
+ * `--report=FILE` also writes how each file went, as JSON.
+ *
  * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file is started later than that, and the files left out are
  * named at the end.
  */
@@ -44,11 +46,13 @@ if (!(minutes > 0))
 /** Slow files are only started in the first half of the time, so that a starved machine spends it on the others. */
 const slowMinutes = minutes / 2;
 const runsOfAll = "2";
+const reportOption = "--report=";
 /** How many tests of one file run at a time, where it says that they may. */
 const concurrency = String(availableParallelism() + 1);
 
 const flags: readonly string[] = process.argv.slice(2).filter((argument) => argument === "--slow" || argument === "--all");
-const named = process.argv.slice(2).filter((argument) => !flags.includes(argument));
+const reportFile = process.argv.find((argument) => argument.startsWith(reportOption))?.slice(reportOption.length);
+const named = process.argv.slice(2).filter((argument) => !flags.includes(argument) && !argument.startsWith(reportOption));
 const chosen = named.length > 0 ? named.flatMap(testFilesOf) : chooseFrom(testFilesOf("test"));
 const slow = named.length > 0 ? [] : chosen.filter((file) => needs(file, "slow"));
 const usual = chosen.filter((file) => !slow.includes(file));
@@ -97,6 +101,7 @@ const runs: FileRun[] = [];
 for (const run of firstRuns) runs.push(mayBeTheMachine(run) ? await runAgain(run) : run);
 clearInterval(reading);
 
+if (reportFile !== undefined) writeFileSync(reportFile, JSON.stringify(runs));
 console.log(summarise(runs, { leftOut, seconds: (performance.now() - startedMs) / 1_000 }).join("\n"));
 const failed = runs.some(({ report }) => report.failed > 0);
 const passed = runs.some(({ report }) => report.passed > 0);

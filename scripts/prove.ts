@@ -1,0 +1,184 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import type { ScenarioName } from "../bench/options.ts";
+import { root } from "./source-tree.ts";
+import type { FileRun } from "./test-report.ts";
+import { unavailableCode } from "./prove/commands.ts";
+import {
+  findingOfBench,
+  findingOfProgram,
+  findingOfTests,
+  missedScenarios,
+  withRerun,
+  type BenchResults,
+  type Finding,
+  type ProgramEnd,
+} from "./prove/findings.ts";
+import { planOf, type ProofPlan } from "./prove/plan.ts";
+import { endAll, run } from "./prove/processes.ts";
+import { readPromises, type ProductPromise } from "./prove/promises.ts";
+import { countsOf, duration, proofPage, type Proven } from "./prove/proof.ts";
+import { surroundings, withoutPaths } from "./prove/surroundings.ts";
+
+const usage = `npm run prove -- [options]
+
+Runs the command of every promise of docs/promises.md, each file of tests and each scenario of the bench once, and writes what came of
+it to docs/proof.md. It takes about twenty-five minutes and a machine that has nothing else to do.
+
+  --list         show the promises and their commands, and run nothing
+  --only IDS     show only these, separated by commas
+  --quick        without benches and downloads: a few minutes
+  --long         with the soak, which takes a quarter of an hour more
+  --write        write docs/proof.md also after --only or --quick
+
+It ends with 1 if a promise fails. A promise that takes what this machine lacks is told as not shown here, and does not fail.`;
+
+/** Short segments: the bars are ratios, and what missed one is measured again. All gateways have metrics and traces on. */
+const benchOptions = ["--seconds", "3", "--rounds", "3", "--hold", "20", "--stall", "10", "--telemetry"];
+const benchRunsMax = 3;
+/** A bar that was missed is not measured again later than this. */
+const rerunsUntilSeconds = 20 * 60;
+
+const beganMs = performance.now();
+/** Files of tests, scenarios and programs that are not done yet. */
+let stepsLeft = 0;
+const scratch = mkdtempSync(join(tmpdir(), "sluice-prove-"));
+process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => void endAll().finally(() => process.exit(130)));
+
+const { values } = given();
+const { promises, problems } = readPromises(readFileSync(join(root, "docs/promises.md"), "utf8"));
+if (values.help) leave(0, usage);
+if (problems.length > 0) leave(78, `docs/promises.md: ${problems.join("\n")}`);
+if (values.list) leave(0, promises.map(({ id, claim, commandText }) => `${id}: ${claim}\n    ${commandText}`).join("\n"));
+const plan = planOf(promises, { only: values.only?.split(",").map((id) => id.trim()) ?? null, quick: values.quick, long: values.long });
+if ("problem" in plan) leave(64, plan.problem);
+process.exit(await prove(plan));
+
+async function prove(chosen: ProofPlan): Promise<0 | 1> {
+  stepsLeft = chosen.files.length + chosen.scenarios.length + chosen.programs.length;
+  // The machine is quiet at first, which benches need and tests do not.
+  const bench = await benched(chosen);
+  const programs = await programsRun(chosen);
+  const runs = await tested(chosen);
+  const findingOf = ({ id, command }: ProductPromise): Finding => {
+    if (command.kind === "tests") return findingOfTests(command.files, runs);
+    if (command.kind === "program") return findingOfProgram(programs.get(command.words.join(" ")));
+    return findingOfBench(id, command.scenarios, bench);
+  };
+  const notRun: Finding = { result: "not run", figure: "", seconds: 0 };
+  const all = promises.map((promise): Proven => ({ promise, finding: chosen.promises.includes(promise) ? findingOf(promise) : notRun }));
+
+  const seconds = secondsSoFar();
+  const isWritten = values.write || (values.only === undefined && !values.quick);
+  const found = surroundings({ seconds, remarks: bench?.remarks ?? [], versions: bench?.versions ?? {} });
+  if (isWritten) writeFileSync(join(root, "docs/proof.md"), proofPage(all, found));
+  for (const { promise, finding } of all) {
+    if (finding !== notRun) console.log(`${promise.id}: ${finding.result}: ${finding.figure}`);
+  }
+  console.log(`${countsOf(all)}, in ${duration(seconds)}${isWritten ? "; docs/proof.md was written" : ""}`);
+  return all.some(({ finding }) => finding.result === "fails") ? 1 : 0;
+}
+
+/** What of the bench counts, after those scenarios were run again in which a bar was missed. Null if it died. */
+async function benched({ scenarios, promises: chosen }: ProofPlan): Promise<BenchResults | null> {
+  if (scenarios.length === 0) return null;
+  let results = await benchOf(scenarios);
+  const ids = chosen.map(({ id }) => id);
+  for (let attempt = 2; results !== null && attempt <= benchRunsMax; attempt += 1) {
+    const missed = missedScenarios(ids, results);
+    if (missed.length === 0 || secondsSoFar() > rerunsUntilSeconds) break;
+    stepsLeft += missed.length;
+    tell(`bench: ${missed.join(", ")} missed a bar, run ${attempt} of ${benchRunsMax}`);
+    const again = await benchOf(missed);
+    if (again !== null) results = withRerun(results, again, attempt);
+  }
+  return results;
+}
+
+async function benchOf(scenarios: readonly ScenarioName[]): Promise<BenchResults | null> {
+  const leftAfter = stepsLeft - scenarios.length;
+  const command = ["sh", "bin/bun", "bench/run.ts", "--only", scenarios.join(","), ...benchOptions];
+  const { code, lines } = await run(command, (line) => {
+    const [, at] = /^scenario \S+, (\d+) of \d+/.exec(line) ?? [];
+    if (at !== undefined) stepsLeft = leftAfter + scenarios.length - Number(at) + 1;
+    if (at !== undefined || /, round \d+/.test(line)) tell(`bench: ${line}`);
+  });
+  stepsLeft = leftAfter;
+  const unavailable = withoutPaths(lines.at(-1) ?? "");
+  if (code === unavailableCode) return { rows: [], remarks: [], scenarioSeconds: {}, versions: {}, unavailable };
+  if (code !== 0) {
+    console.error(withoutPaths(lines.slice(-20).join("\n")));
+    return null;
+  }
+  const results = JSON.parse(readFileSync(join(root, "bench/results/latest.json"), "utf8")) as BenchResults;
+  return { ...results, remarks: results.remarks.map(withoutPaths) };
+}
+
+async function programsRun({ programs: all }: ProofPlan): Promise<ReadonlyMap<string, ProgramEnd>> {
+  const ends = new Map<string, ProgramEnd>();
+  for (const words of all) {
+    tell(words.join(" "));
+    const { code, lines, seconds: took } = await run(words, () => {});
+    ends.set(words.join(" "), { code, lastLine: withoutPaths(lines.at(-1) ?? "it printed nothing"), seconds: took });
+    stepsLeft -= 1;
+  }
+  return ends;
+}
+
+/** Runs all files in one run of the suite, which knows which of them can run side by side. */
+async function tested({ files }: ProofPlan): Promise<readonly FileRun[]> {
+  if (files.length === 0) return [];
+  const report = join(scratch, "tests.json");
+  const leftAfter = stepsLeft - files.length;
+  let ended = 0;
+  tell(`tests: ${files.length} files`);
+  const { lines } = await run(["sh", "bin/test", `--report=${report}`, ...files], (line) => {
+    const [, count] = /^Ran \d+ tests? across (\d+) files?/.exec(line) ?? [];
+    if (count === undefined) return;
+    ended += Number(count);
+    stepsLeft = leftAfter + Math.max(0, files.length - ended);
+    tell(`tests: ${Math.min(ended, files.length)} of ${files.length} files`);
+  });
+  stepsLeft = leftAfter;
+  const failedAt = lines.indexOf("Failed:");
+  if (failedAt >= 0) console.error(withoutPaths(lines.slice(failedAt).join("\n")));
+  try {
+    return JSON.parse(readFileSync(report, "utf8")) as readonly FileRun[];
+  } catch {
+    console.error(withoutPaths(lines.slice(-40).join("\n")));
+    return []; // The suite died: then every file of it counts as failed.
+  }
+}
+
+function tell(what: string): void {
+  console.error(`[${duration(secondsSoFar())}, ${stepsLeft} left] ${what}`);
+}
+
+function secondsSoFar(): number {
+  return (performance.now() - beganMs) / 1_000;
+}
+
+function given() {
+  try {
+    return parseArgs({
+      options: {
+        list: { type: "boolean", default: false },
+        only: { type: "string" },
+        quick: { type: "boolean", default: false },
+        long: { type: "boolean", default: false },
+        write: { type: "boolean", default: false },
+        help: { type: "boolean", default: false },
+      },
+    });
+  } catch (error) {
+    return leave(64, `${error instanceof Error ? error.message : String(error)}\n\n${usage}`);
+  }
+}
+
+function leave(code: number, message: string): never {
+  (code === 0 ? console.log : console.error)(message);
+  process.exit(code);
+}
