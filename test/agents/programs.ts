@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Gateway } from "../support/gateway.ts";
+import { clientSettings, type ClientSettings } from "../support/guides.ts";
 
 export const key = "sk-client-of-these-programs";
 
@@ -40,6 +41,18 @@ export function modelOf(way: string): string {
   return way.slice(way.indexOf("/") + 1);
 }
 
+/** Each program is set up as docs/guides/clients.md says. What is added keeps it quiet, and lets it work without being asked. */
+function documented(client: string, gateway: Gateway, model: string): ClientSettings {
+  return clientSettings(client, { url: gateway.url, key, model });
+}
+
+/** The file that the page shows, made into what the test needs. */
+async function writeSettings(home: string, { files }: ClientSettings, path: string, make: (text: string) => string): Promise<void> {
+  const file = join(home, path.slice("~/".length));
+  await mkdir(dirname(file), { recursive: true });
+  await writeFile(file, make(files[path] ?? ""));
+}
+
 const claudeCode: Program = {
   name: "Claude Code",
   file: installed("@anthropic-ai/claude-code/cli-wrapper.cjs"),
@@ -50,10 +63,7 @@ const claudeCode: Program = {
   start: async (_folders, gateway, model, prompt) => ({
     command: ["node", claudeCode.file, "-p", prompt, "--output-format", "json", "--dangerously-skip-permissions"],
     env: {
-      ANTHROPIC_BASE_URL: gateway.url,
-      ANTHROPIC_AUTH_TOKEN: key,
-      ANTHROPIC_MODEL: model,
-      ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
+      ...documented("Claude Code", gateway, model).env,
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
       DISABLE_AUTOUPDATER: "1",
       DISABLE_TELEMETRY: "1",
@@ -74,25 +84,12 @@ const codex: Program = {
   asksAgain: true,
   isQuick: true,
   start: async ({ home }, gateway, model, prompt) => {
-    await mkdir(join(home, ".codex"));
-    const settings = [
-      `model = "${model}"`,
-      'model_provider = "sluice"',
-      'approval_policy = "never"',
-      'sandbox_mode = "danger-full-access"',
-      "check_for_update_on_startup = false",
-      "[analytics]",
-      "enabled = false",
-      "[model_providers.sluice]",
-      'name = "Sluice"',
-      `base_url = "${gateway.url}/v1"`,
-      'wire_api = "responses"',
-      'env_key = "SLUICE_KEY"',
-    ];
-    await writeFile(join(home, ".codex/config.toml"), settings.join("\n"));
+    const settings = documented("Codex", gateway, model);
+    const first = ['approval_policy = "never"', 'sandbox_mode = "danger-full-access"', "check_for_update_on_startup = false"];
+    await writeSettings(home, settings, "~/.codex/config.toml", (text) => [...first, text, "[analytics]", "enabled = false"].join("\n"));
     return {
       command: ["node", codex.file, "exec", "--skip-git-repo-check", prompt],
-      env: { CODEX_HOME: join(home, ".codex"), SLUICE_KEY: key },
+      env: { CODEX_HOME: join(home, ".codex"), ...settings.env },
     };
   },
   said: (stdout) => stdout.trim(),
@@ -107,25 +104,26 @@ const geminiCli: Program = {
   asksAgain: false,
   isQuick: true,
   start: async ({ home }, gateway, model, prompt) => {
-    await mkdir(join(home, ".gemini"));
-    const settings = {
-      security: { auth: { selectedType: "gemini-api-key" }, folderTrust: { enabled: false } },
-      general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
-      privacy: { usageStatisticsEnabled: false },
-      telemetry: { enabled: false },
-    };
-    await writeFile(join(home, ".gemini/settings.json"), JSON.stringify(settings));
+    const settings = documented("Gemini CLI", gateway, model);
+    await writeSettings(home, settings, "~/.gemini/settings.json", (text) => {
+      const { security } = JSON.parse(text) as { readonly security: Readonly<Record<string, unknown>> };
+      return JSON.stringify({
+        security: { ...security, folderTrust: { enabled: false } },
+        general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
+        privacy: { usageStatisticsEnabled: false },
+        telemetry: { enabled: false },
+      });
+    });
     return {
       command: ["node", geminiCli.file, "-m", model, "-p", prompt, "--approval-mode", "yolo", "-o", "json"],
-      env: { GOOGLE_GEMINI_BASE_URL: gateway.url, GEMINI_API_KEY: key, GEMINI_CLI_NO_RELAUNCH: "true" },
+      env: { ...settings.env, GEMINI_CLI_NO_RELAUNCH: "true" },
     };
   },
   said: (stdout) => (JSON.parse(stdout) as { readonly response: string }).response,
 };
 
-/** The clients of models that come with opencode, and where each begins its paths. */
+/** The other clients of models that come with opencode, and where each begins its paths. */
 const clients = {
-  chat: { npm: "@ai-sdk/openai-compatible", base: "/v1" },
   responses: { npm: "@ai-sdk/openai", base: "/v1" },
   messages: { npm: "@ai-sdk/anthropic", base: "/v1" },
   gemini: { npm: "@ai-sdk/google", base: "/v1beta" },
@@ -134,23 +132,26 @@ const clients = {
 const opencode: Program = {
   name: "opencode",
   file: installed(`opencode-${process.platform}-${process.arch}/bin/opencode`),
-  ways: Object.keys(clients).map((client) => `${client}/scripted`),
+  ways: ["sluice", ...Object.keys(clients)].map((client) => `${client}/scripted`),
   returnsThoughts: "none",
   asksAgain: false,
   isQuick: false,
-  start: async (_folders, gateway, way, prompt) => {
-    const models = { [modelOf(way)]: { limit: { context: 200_000, output: 8_000 } } };
-    const provider = Object.fromEntries(
-      Object.entries(clients).map(([name, { npm, base }]) => [
+  start: async ({ home }, gateway, way, prompt) => {
+    const settings = documented("opencode", gateway, modelOf(way));
+    await writeSettings(home, settings, "~/.config/opencode/opencode.json", (text) => {
+      const shown = JSON.parse(text) as { readonly provider: { readonly sluice: { readonly options: object } } };
+      const { sluice } = shown.provider;
+      const others = Object.entries(clients).map(([name, { npm, base }]) => [
         name,
-        { npm, name, options: { baseURL: gateway.url + base, apiKey: key }, models },
-      ]),
-    );
-    const config = { provider, model: way, small_model: way, share: "disabled", autoupdate: false };
+        { ...sluice, npm, name, options: { ...sluice.options, baseURL: gateway.url + base } },
+      ]);
+      const provider = { sluice, ...(Object.fromEntries(others) as object) };
+      return JSON.stringify({ ...shown, provider, model: way, small_model: way, share: "disabled", autoupdate: false });
+    });
     return {
       command: [opencode.file, "run", "--model", way, "--format", "json", prompt],
       env: {
-        OPENCODE_CONFIG_CONTENT: JSON.stringify(config),
+        ...settings.env,
         OPENCODE_DISABLE_AUTOUPDATE: "true",
         OPENCODE_DISABLE_MODELS_FETCH: "true",
         OPENCODE_DISABLE_DEFAULT_PLUGINS: "true",

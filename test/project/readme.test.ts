@@ -6,14 +6,14 @@ import { join } from "node:path";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
+import { blocksOf } from "../support/guides.ts";
 
 const root = join(import.meta.dir, "../..");
-const readme = readFileSync(join(root, "README.md"), "utf8");
 const key = "readme-key-readme-key-readme-key-1";
 
 /** The fenced blocks of one language, in order. */
 function blocks(language: string): string[] {
-  return [...readme.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "gms"))].map((match) => match[1]!);
+  return blocksOf("README.md").flatMap((block) => (block.language === language ? [block.text] : []));
 }
 
 let main: Chaos;
