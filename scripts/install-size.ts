@@ -24,7 +24,8 @@ if (code !== 0) {
     isCutOff ? "the npm registry cannot be reached" : `npm install ended with ${code}: ${lastLine(text)}`,
   );
 }
-const warnings = text.split("\n").filter((line) => /^npm warn/i.test(line));
+// What somebody has set for all projects on this machine is not ours.
+const warnings = text.split("\n").filter((line) => /^npm warn (?!Unknown (user|global|env|builtin) config)/i.test(line));
 const kibibytes = Number(/^\d+/.exec((await run(["du", "-sk", folder], root)).text)?.[0]);
 const megabytes = Math.round((kibibytes * 1024) / 1e6);
 const figure = `${megabytes} MB on disk, at most ${megabytesMax}; ${warnings.length} warnings, at most 0`;

@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import type { ScenarioName } from "../bench/options.ts";
@@ -17,7 +16,7 @@ import {
   type ProgramEnd,
 } from "./prove/findings.ts";
 import { planOf, type ProofPlan } from "./prove/plan.ts";
-import { endAll, run } from "./prove/processes.ts";
+import { endAll, run, scratch } from "./prove/processes.ts";
 import { readPromises, type ProductPromise } from "./prove/promises.ts";
 import { countsOf, duration, proofPage, type Proven } from "./prove/proof.ts";
 import { surroundings, withoutPaths } from "./prove/surroundings.ts";
@@ -44,8 +43,6 @@ const rerunsUntilSeconds = 20 * 60;
 const beganMs = performance.now();
 /** Files of tests, scenarios and programs that are not done yet. */
 let stepsLeft = 0;
-const scratch = mkdtempSync(join(tmpdir(), "sluice-prove-"));
-process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => void endAll().finally(() => process.exit(130)));
 
 const { values } = given();

@@ -1,4 +1,12 @@
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { root } from "../source-tree.ts";
+
+/** Where everything that is run puts its temporary files, so that nothing of a run that was interrupted is left behind. */
+export const scratch = mkdtempSync(join(tmpdir(), "sluice-prove-"));
+// A PostgreSQL of the tests runs as another user.
+chmodSync(scratch, 0o755);
 
 /** How a program that was run has ended. */
 export interface Ended {
@@ -20,7 +28,14 @@ let isEnding = false;
  */
 export async function run(command: readonly string[], onLine: (line: string) => void): Promise<Ended> {
   const beganMs = performance.now();
-  const child = Bun.spawn([...command], { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true });
+  const child = Bun.spawn([...command], {
+    cwd: root,
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+    detached: true,
+    env: { ...process.env, TMPDIR: scratch },
+  });
   groups.add(child.pid);
   let lines: string[] = [];
   const hear = async (stream: ReadableStream<Uint8Array>): Promise<void> => {
@@ -71,6 +86,7 @@ async function endGroup(group: number): Promise<void> {
 
 process.on("exit", () => {
   for (const group of groups) signal(group, "SIGKILL");
+  rmSync(scratch, { recursive: true, force: true });
 });
 
 /** Whether there was anybody in the group. */
