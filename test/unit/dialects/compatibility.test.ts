@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync } from "node:fs";
 import {
   chatDialects,
@@ -7,6 +7,9 @@ import {
   fixtureFolder,
   type CompatibilityRow,
 } from "../../../scripts/compatibility/page.ts";
+
+// Thousands of conversations are translated, which takes longer on a busy machine.
+setDefaultTimeout(60_000);
 
 let rows: readonly CompatibilityRow[];
 
