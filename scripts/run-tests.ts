@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
 import { idleShare, processorTimes, readingEveryMs, stolenShareMax, worstStolenShare, type ProcessorTimes } from "./test-machine.ts";
 import { needsOf, type Need } from "./test-needs.ts";
+import { buildProduct } from "./test-product.ts";
 import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
 
 /**
@@ -29,6 +30,9 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
  * multiplies how many inputs the expensive ones are tried with (test/support/properties.ts): 1 by default, 2 with --all.
  *
  * `--report=FILE` also writes how each file went, as JSON.
+ *
+ * The gateway is bundled once, because hundreds are started (scripts/test-product.ts). SLUICE_TEST_PRODUCT names another program to
+ * test, such as $PWD/bin/sluice: the gateway from source.
  *
  * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file is started later than that, and the files left out are
  * named at the end.
@@ -61,12 +65,15 @@ const usual = chosen.filter((file) => !slow.includes(file));
 const cluster = mkdtempSync(join(tmpdir(), "sluice-cluster-"));
 // The exit code of each file, written by the shell that runs it.
 const exitCodes = mkdtempSync(join(tmpdir(), "sluice-suite-"));
+// The gateway that the tests start.
+const build = mkdtempSync(join(tmpdir(), "sluice-build-"));
 process.on("exit", () => {
-  for (const folder of [cluster, exitCodes]) rmSync(folder, { recursive: true, force: true });
+  for (const folder of [cluster, exitCodes, build]) rmSync(folder, { recursive: true, force: true });
 });
 const environment = {
   ...process.env,
   SLUICE_TEST_CLUSTER: cluster,
+  ...(chosen.every(isUnit) ? {} : { SLUICE_TEST_PRODUCT: process.env["SLUICE_TEST_PRODUCT"] ?? (await buildProduct(build)) }),
   ...(flags.includes("--all") ? { SLUICE_TEST_RUNS: process.env["SLUICE_TEST_RUNS"] ?? runsOfAll } : {}),
   // On a busy machine, a model of low priority would not finish within the time of any test.
   ...(slowness() > 1 ? { SLUICE_ENGINE_NICENESS: "0" } : {}),
@@ -126,20 +133,23 @@ function needs(file: string, need: Need): boolean {
   return existsSync(file) && needsOf(file).has(need);
 }
 
+function isUnit(file: string): boolean {
+  return file.startsWith("test/unit/");
+}
+
 /** Runs each file beside those it may run beside. */
 async function runUsual(files: readonly string[]): Promise<void> {
   const alone = files.filter((file) => needs(file, "alone"));
   const quiet = files.filter((file) => !alone.includes(file) && needs(file, "quiet"));
   const shared = files.filter((file) => !alone.includes(file) && !quiet.includes(file));
-  const unit = shared.filter((file) => file.startsWith("test/unit/"));
-  // A model keeps every processor busy: at one end of the queue, they seldom meet.
+  const unit = shared.filter(isUnit);
   const models = shared.filter((file) => needs(file, "models"));
   const others = shared.filter((file) => !models.includes(file) && !unit.includes(file));
   const processors = availableParallelism();
   // One more than there are processors: some tests wait.
   await runInLanes(inBatches(unit, processors + 1), processors + 1);
-  await runInLanes(each([...models, ...others]), processors + 1);
-  await runInLanes(each(quiet), 2 * processors);
+  await runInLanes(each([...longestFirst(models), ...longestFirst(others)]), processors + 1);
+  await runInLanes(each(longestFirst(quiet)), 2 * processors);
   await runInLanes(each(alone), 1);
 }
 
@@ -150,6 +160,12 @@ function each(files: readonly string[]): readonly Batch[] {
   return files.map((file) => [file]);
 }
 
+/** By their length as texts, which goes with how long they take: a long one at the end would leave the other lanes with nothing to do. */
+function longestFirst(files: readonly string[]): readonly string[] {
+  const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  return files.toSorted((one, other) => sizeOf(other) - sizeOf(one));
+}
+
 /** Neighbours, which often take equally long, come into different batches. */
 function inBatches(files: readonly string[], count: number): readonly Batch[] {
   const batches = Array.from({ length: count }, (_, at) => files.filter((_file, index) => index % count === at));
@@ -157,24 +173,27 @@ function inBatches(files: readonly string[], count: number): readonly Batch[] {
 }
 
 /**
- * The lanes take batches from both ends and from the middle, so that neighbours, which use the same things, seldom meet. The spare
- * ones among them only take one while the machine has little to do.
+ * Each lane takes the next batch. A model keeps every processor busy, so only the first lane takes those, as long as there are others.
+ * The spare lanes only take one while the machine has little to do.
  */
 async function runInLanes(batches: readonly Batch[], lanes: number, withinMinutes = minutes): Promise<void> {
   const queue = [...batches];
   const shown = lanes === 1 || batches.length === 1;
-  const lane = async (next: () => Batch | undefined, isSpare: boolean): Promise<void> => {
+  const next = (at: number): Batch | undefined => {
+    const first = at === 0 ? 0 : queue.findIndex((batch) => !batch.some((file) => needs(file, "models")));
+    return queue.splice(Math.max(first, 0), 1)[0];
+  };
+  const lane = async (at: number): Promise<void> => {
     for (;;) {
-      if (isSpare && !(await machineIsIdle(() => queue.length > 0))) return;
-      const batch = next();
+      if (at >= lanes && !(await machineIsIdle(() => queue.length > 0))) return;
+      const batch = next(at);
       if (batch === undefined) return;
       if (timeIsUp(withinMinutes)) leftOut.push(...batch);
       else firstRuns.push(await run(batch, shown));
     }
   };
-  const ends = [() => queue.shift(), () => queue.pop(), () => queue.splice(queue.length >> 1, 1)[0]];
   const spare = lanes === 1 ? 0 : spareLanes;
-  await Promise.all(Array.from({ length: lanes + spare }, (_, at) => lane(ends[at % ends.length]!, at >= lanes)));
+  await Promise.all(Array.from({ length: lanes + spare }, (_, at) => lane(at)));
 }
 
 /** Waits until a third of the processors had nothing to do for some seconds, and no other file was begun for that reason. */

@@ -1,10 +1,11 @@
 import { Database } from "bun:sqlite";
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { CommandLine } from "../support/command-line.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway } from "../support/gateway.ts";
+import { product } from "../support/product.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
@@ -186,7 +187,7 @@ test.each([
   store.run("pragma journal_mode = delete");
   store.run("begin exclusive");
   const file = join(cli.folder, "backup.db");
-  const child = Bun.spawn(["sh", resolve(import.meta.dir, "../../bin/sluice"), "backup", "--plain", file, "--config", cli.config], {
+  const child = Bun.spawn(["sh", product, "backup", "--plain", file, "--config", cli.config], {
     env: { PATH: process.env["PATH"] ?? "", HOME: cli.folder },
     stdout: "ignore",
     stderr: "pipe",

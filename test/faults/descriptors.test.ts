@@ -1,11 +1,11 @@
 // Needs: quiet. It mostly waits for connections to be refused or closed; the open files that it counts are those of its own gateway.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat, openChat, RawConnection } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
+import { product } from "../support/product.ts";
 
 setDefaultTimeout(60_000);
 
@@ -16,7 +16,6 @@ let gateway: Gateway;
 
 beforeAll(async () => {
   upstream = await startChaos({ name: "a" });
-  const product = resolve(import.meta.dir, "../../bin/sluice");
   gateway = await startGateway({
     command: ["sh", "-c", `ulimit -n ${openFiles}; exec sh "$0" "$@"`, product],
     config: {

@@ -1,12 +1,13 @@
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { startChaos } from "../support/chaos.ts";
 import { openChat, type ChatReply } from "../support/chat.ts";
 import { FaultyDisk, type DiskFault } from "../support/disk-faults.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway } from "../support/gateway.ts";
+import { product } from "../support/product.ts";
 import { price, Receipts } from "../support/receipts.ts";
 
 setDefaultTimeout(60_000);
@@ -61,7 +62,7 @@ async function survives(disk: Disk): Promise<void> {
   await writeFile(join(directory, "token"), adminToken, { mode: 0o600 });
   await using gateway = await startGateway({
     directory,
-    command: [...disk.command, "sh", resolve(import.meta.dir, "../../bin/sluice")],
+    command: [...disk.command, "sh", product],
     env: { ADMIN_TOKEN_FILE: join(directory, "token") },
     config: {
       admin: "127.0.0.1:0",

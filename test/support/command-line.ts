@@ -1,7 +1,7 @@
 import { afterAll } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { runStoreCommand } from "../../src/cli/store-commands.ts";
 import { oneLine, type Terminal } from "../../src/cli/terminal.ts";
@@ -10,6 +10,7 @@ import { loadConfig } from "../../src/config/load.ts";
 import type { Storage } from "../../src/gateway/storage.ts";
 import { openStore } from "../../src/app/durable.ts";
 import { eventually } from "./eventually.ts";
+import { product } from "./product.ts";
 
 export interface Outcome {
   readonly code: number;
@@ -135,7 +136,7 @@ class Recorder implements Terminal {
   }
 }
 
-const program = ["sh", resolve(import.meta.dir, "../../bin/sluice")];
+const program = ["sh", product];
 
 const leftovers: string[] = [];
 afterAll(() => {

@@ -1,15 +1,16 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { eventually } from "./eventually.ts";
+import { product } from "./product.ts";
 
 /** Starts the real product as a process of its own and waits until it listens. */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const directory = options.directory ?? (await mkdtemp(join(tmpdir(), "sluice-test-")));
   const file = join(directory, "sluice.yaml");
   await writeFile(file, configText(options.config, directory));
-  const command = options.command ?? ["sh", resolve(import.meta.dir, "../../bin/sluice")];
+  const command = options.command ?? ["sh", product];
   const child = Bun.spawn([...command, "start", "--config", file, ...(options.args ?? [])], {
     cwd: directory,
     env: { ...quietEnvironment(), ...options.env },

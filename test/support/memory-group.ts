@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { eventually } from "./eventually.ts";
+import { product } from "./product.ts";
 
 /** A control group with a limit on memory: whoever in it takes more is killed by the system. */
 export interface MemoryGroup extends AsyncDisposable {
@@ -32,7 +33,6 @@ export function makeMemoryGroup(limitBytes: number): MemoryGroup | { readonly sk
       remove();
       continue;
     }
-    const product = resolve(import.meta.dir, "../../bin/sluice");
     return {
       command: ["sh", "-c", `echo $$ > ${folder}/cgroup.procs && exec sh "$0" "$@"`, product],
       usedBytes: () => Number(readFileSync(join(folder, used), "utf8")),

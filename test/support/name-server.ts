@@ -1,7 +1,8 @@
 import dgram from "node:dgram";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
+import { product } from "./product.ts";
 
 /**
  * A name server that answers, fails or says nothing, as the name asked for begins: `good-`, `failing-` or `silent-`. It listens at an
@@ -34,7 +35,6 @@ export async function startNameServer(): Promise<NameServer | { readonly skipped
   const directory = await mkdtemp(join(tmpdir(), "sluice-names-"));
   const file = join(directory, "resolv.conf");
   await writeFile(file, `nameserver ${address}\noptions timeout:5 attempts:2\n`);
-  const product = resolve(import.meta.dir, "../../bin/sluice");
   return {
     command: ["unshare", "-m", "sh", "-c", `mount --bind ${file} /etc/resolv.conf && exec sh "$0" "$@"`, product],
     asked,
