@@ -1,3 +1,4 @@
+// Needs: slow. A compiler reads the types of all providers; clients/ proves that official clients read what is written.
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
