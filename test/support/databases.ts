@@ -26,7 +26,21 @@ export async function freshPostgresUrl(): Promise<string> {
   return (await postgresServer()).freshDatabase();
 }
 
+/** The same with all migrations done. */
+export async function migratedPostgresUrl(): Promise<string> {
+  migrated ??= migratedOnce();
+  return (await postgresServer()).freshDatabase(await migrated);
+}
+
+async function migratedOnce(): Promise<string> {
+  const store = await freshPostgresUrl();
+  await (await openDatabase({ store, dataDir: "" })).close();
+  return store;
+}
+
 let server: Promise<TestPostgres> | null = null;
+/** A database of that server, which is copied: to migrate each one would take longer. */
+let migrated: Promise<string> | null = null;
 
 /** The server of this test file: it may be frozen and killed. */
 export async function postgresServer(): Promise<TestPostgres> {
@@ -49,7 +63,7 @@ async function openSqlite(): Promise<Database & AsyncDisposable> {
 }
 
 async function openPostgres(): Promise<Database & AsyncDisposable> {
-  return disposable(await openDatabase({ store: await freshPostgresUrl(), dataDir: "" }));
+  return disposable(await openDatabase({ store: await migratedPostgresUrl(), dataDir: "" }));
 }
 
 function disposable(database: Database): Database & AsyncDisposable {
@@ -68,4 +82,5 @@ afterAll(async () => {
   for (const end of leftovers.splice(0).toReversed()) await end();
   await (await server?.catch(() => null))?.stop();
   server = null;
+  migrated = null;
 }, 30_000);
