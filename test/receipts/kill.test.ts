@@ -112,10 +112,17 @@ test(`F62: ${lives} x kill -9 under load: every answer whose end was seen has it
     // Half of them die in the moment in which somebody has seen an end, the others whenever it is.
     let ends = 0;
     const atEnd = life % 2 === 0 ? 1 + Math.floor(Math.random() * 60) : Infinity;
-    const timer = setTimeout(kill, life % 2 === 0 ? 3_000 : 20 + Math.random() * 300);
+    const isLast = life === lives - 1;
+    let timer = setTimeout(kill, isLast ? 30_000 : life % 2 === 0 ? 3_000 : 20 + Math.random() * 300);
+    let isEnough = !isLast;
     await clients.load(gateway, 20 + life, () => {
       ends += 1;
       if (ends === atEnd) kill();
+      // The last of them lives until there is enough to look at, which takes longer on a busy machine.
+      if (isEnough || clients.whole.size <= 10 * lives || clients.broken.size === 0) return;
+      isEnough = true;
+      clearTimeout(timer);
+      timer = setTimeout(kill, 20 + Math.random() * 300);
     });
     clearTimeout(timer);
   }
