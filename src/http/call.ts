@@ -14,12 +14,13 @@ import { mistake } from "../operations/mistakes.ts";
 import { type Operation, operationSpecs } from "../operations/operation.ts";
 import { boundTo, eligible } from "../routing/eligible.ts";
 import type { RequestContext } from "./request-context.ts";
+import { encodingMistake } from "./decoded-body.ts";
 import { errorResponse, statusOf } from "./errors.ts";
 import { headerLine, type ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { RequestObserver, IncomingRequest } from "../net/server/incoming-request.ts";
 import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
 import { ResponseStream, type ResponseStreamOwner } from "./response-stream.ts";
-import { encodingMistake, forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
+import { forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
 
 /** One operation of the HTTP API: how its requests are read. The rest of a call is the same for all operations. */
 export interface Endpoint {
@@ -138,7 +139,7 @@ class InboundCall implements RequestObserver {
   /** Checks what the headers show. Returns the key, or null if the request was rejected. */
   private precheck(): Key | null {
     const { context, endpoint, key, cancellation } = this;
-    const { request, snapshot } = context;
+    const { request } = context;
     const { gateway, pressure } = context.services;
     request.observer = this;
     if (request.isGone) cancellation.cancel(clientGone);
@@ -154,7 +155,7 @@ class InboundCall implements RequestObserver {
       if (shedReason === "memory_out") context.head.closesConnection = true;
       return this.reject(shedFailure(shedReason), shedRetryMs(gateway.ports.dice));
     }
-    const rejected = rejectEarly(request, key, endpoint, gateway.calls.size, snapshot);
+    const rejected = rejectEarly(context, key, endpoint, gateway.calls.size);
     if (rejected !== null) return this.reject(rejected);
     const overLimit = gateway.ledger.precheck(key);
     return overLimit === null ? key : this.rejectOverLimit(overLimit);
@@ -263,12 +264,12 @@ function unlessCancelled(reading: Promise<ParsedRequest | Failure>, cancellation
 }
 
 /** Why a request with a valid key is rejected before its body is read. */
-function rejectEarly(request: IncomingRequest, key: Key, endpoint: Endpoint, inFlight: number, snapshot: Snapshot): Failure | null {
+function rejectEarly({ request, head, snapshot }: RequestContext, key: Key, endpoint: Endpoint, inFlight: number): Failure | null {
   if (!allowsOperation(key, endpoint.operation)) return forbiddenOperation(endpoint.displayName);
   if (inFlight > snapshot.service.inFlightMax) return failure("saturated", "too many calls in flight");
   const rejected = endpoint.rejectEarly(request);
   if (rejected !== null) return rejected;
-  return encodingMistake(request);
+  return encodingMistake(request, head);
 }
 
 function toHttpResponse(answer: CallResult, cancellation: Cancellation, context: RequestContext): HttpResponse {

@@ -9,6 +9,7 @@ import { setEvery, splice } from "../operations/splice.ts";
 import { readSpeechRequest } from "../operations/speech/speech-request.ts";
 import { operationSpecs, type PassthroughOperation } from "../operations/operation.ts";
 import type { Endpoint, ParsedRequest } from "./call.ts";
+import { decodedBody, type RequestBody } from "./decoded-body.ts";
 import { noMemory } from "./overload/load-shed.ts";
 import { maySplit, type RequestContext } from "./request-context.ts";
 import { notJson } from "./request-errors.ts";
@@ -141,27 +142,30 @@ function withModel(body: Uint8Array | Failure, model: string): Uint8Array | Fail
 /** Its reader limits the rest. */
 const anyLength: JsonLimits = { ...jsonLimits, membersMax: Infinity, tokensMax: Infinity };
 
-/** The body of a request as it was sent. */
+/** The body of a request as it was sent, but without its content coding. */
 export function readSentBody({ request, snapshot, services }: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const { bodyBytesMax, bodyReadMs } = snapshot.service;
-  const whole = wholeBody(request, bodyBytesMax);
+  const encoding = request.header("content-encoding");
+  const whole = wholeBody(request, bodyBytesMax, encoding !== null);
   if (whole !== null) return whole;
   const { gateway, hasRoom } = services;
-  return readBody(request, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after, hasRoom });
+  const body = encoding === null ? request.body : decodedBody(request.body, encoding);
+  return readBody(body, { bytesMax: bodyBytesMax, readMs: bodyReadMs, after: gateway.ports.after, hasRoom });
 }
 
 /**
- * The whole body if it arrived with the head, as most do; null if there is more to come. A body that is declared too large is
- * rejected before it is read.
+ * The whole body if it arrived with the head, as most do; null if there is more to come, or it has to be decoded. A body that is
+ * declared too large is rejected before it is read.
  */
-function wholeBody({ body }: IncomingRequest, bytesMax: number): Uint8Array | Failure | null {
+function wholeBody({ body }: IncomingRequest, bytesMax: number, isEncoded: boolean): Uint8Array | Failure | null {
   if (body.declaredBytes !== null && body.declaredBytes > bytesMax) return tooLarge(bytesMax);
+  if (isEncoded) return null;
   const whole = body.whole();
   return whole !== null && whole.length > bytesMax ? tooLarge(bytesMax) : whole;
 }
 
 /** Reads the rest of a request body, with limits on size and time. */
-function readBody({ body }: IncomingRequest, limits: BodyLimits): Promise<Uint8Array | Failure> {
+function readBody(body: RequestBody, limits: BodyLimits): Promise<Uint8Array | Failure> {
   const { promise: late, resolve } = Promise.withResolvers<Failure>();
   const disarm = limits.after(limits.readMs, () => resolve(tooSlow(limits.readMs)));
   return Promise.race([collect(body, limits), late]).finally(disarm);
@@ -175,7 +179,7 @@ interface BodyLimits {
   readonly hasRoom: (bytes: number) => boolean;
 }
 
-async function collect(body: IncomingRequest["body"], { bytesMax, hasRoom }: BodyLimits): Promise<Uint8Array | Failure> {
+async function collect(body: RequestBody, { bytesMax, hasRoom }: BodyLimits): Promise<Uint8Array | Failure> {
   // The buffer grows with the bytes that arrive, not with the declared length, or a header alone could allocate it.
   let room: Uint8Array = nothing;
   let length = 0;
@@ -183,6 +187,7 @@ async function collect(body: IncomingRequest["body"], { bytesMax, hasRoom }: Bod
     const part = await body.next();
     if (part === "gone") return failure("client_gone", "the client left while it sent its request");
     if (part === null) return room.length === length ? room : room.subarray(0, length);
+    if (!(part instanceof Uint8Array)) return part;
     if (length + part.length > bytesMax) return tooLarge(bytesMax);
     if (length + part.length > room.length) {
       const wished = Math.max(2 * (length + part.length), firstBytes);

@@ -12,17 +12,11 @@ export const keyInUrl = requestError(
 
 export const notJson = requestError(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
 
-const encodedBody = requestError(
+export const unsupportedEncoding = requestError(
   415,
-  "unsupported_media_type",
-  "Compressed request bodies are not supported: send the body without 'Content-Encoding'.",
+  "unsupported_encoding",
+  "This 'Content-Encoding' is not supported: send the body with gzip, deflate, br or zstd, with two of them at most, or without any.",
 );
-
-/** What is wrong with the encoding of a body; null if it has none. */
-export function encodingMistake(request: { header(name: string): string | null }): Failure | null {
-  const encoding = request.header("content-encoding");
-  return encoding === null || encoding === "identity" ? null : encodedBody;
-}
 
 export const noUpgrade = requestError(426, "upgrade_required", "This path is served over HTTP only: send the request as POST.");
 

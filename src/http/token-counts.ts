@@ -7,10 +7,10 @@ import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { boundTo, eligible } from "../routing/eligible.ts";
 import { countTokensBody, readCountTokensRequest, readTokenCount, tokenCountBody } from "../surfaces/index.ts";
+import { encodingMistake } from "./decoded-body.ts";
 import { errorResponse } from "./errors.ts";
 import { readJsonBody, readSentBody, rejectNotJson } from "./json-endpoints.ts";
 import type { RequestContext } from "./request-context.ts";
-import { encodingMistake } from "./request-errors.ts";
 
 /** POST /v1/messages/count_tokens. */
 export function countMessagesTokens(context: RequestContext, key: Key): Promise<HttpResponse> {
@@ -35,7 +35,7 @@ interface CountFormat {
  */
 async function counted(context: RequestContext, key: Key, { body: readBody, read, write }: CountFormat): Promise<HttpResponse> {
   const { head, errors, request } = context;
-  const rejected = rejectNotJson(request) ?? encodingMistake(request);
+  const rejected = rejectNotJson(request) ?? encodingMistake(request, head);
   const body = rejected ?? (await readBody(context));
   const ask = isFailure(body) ? body : read(body);
   if (isFailure(ask)) return errorResponse(ask, head, null, errors);

@@ -799,9 +799,14 @@ describe("S61: a body's type", () => {
     expect((await post(authorised)).status).toBe(200);
   });
 
-  test.each(["gzip", "br", "deflate", "gzip, identity"])("and its encoding must be none (%s)", async (encoding) => {
+  test.each(["compress", "gzip, gzip, gzip", "lzma", "gzip;q=1"])("and its encoding must be known (%s)", async (encoding) => {
     const response = await post({ ...json, ...authorised, "Content-Encoding": encoding });
-    expect([response.status, codeOf(response)]).toEqual([415, "unsupported_media_type"]);
+    expect([response.status, codeOf(response)]).toEqual([415, "unsupported_encoding"]);
+  });
+
+  test.each(["gzip", "br", "deflate", "zstd", "gzip, identity"])("and must be in it (%s)", async (encoding) => {
+    const response = await post({ ...json, ...authorised, "Content-Encoding": encoding });
+    expect([response.status, codeOf(response)]).toEqual([400, "invalid_encoding"]);
   });
 });
 

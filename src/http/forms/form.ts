@@ -6,7 +6,8 @@ import { FormCollector } from "./form-collector.ts";
 import { UploadPace, type PaceLimits } from "./upload-pace.ts";
 import { badBoundary, clientLeft, cutOff, fileTooLarge, notForm } from "./form-errors.ts";
 import { readHeaderValue } from "./header-value.ts";
-import type { IncomingRequest, IncomingBody } from "../../net/server/incoming-request.ts";
+import type { IncomingRequest } from "../../net/server/incoming-request.ts";
+import { decodedBody, type RequestBody } from "../decoded-body.ts";
 import { Spool } from "./spool.ts";
 
 /** A form with one file, `file`, which is stored until the form is disposed of. */
@@ -51,7 +52,7 @@ export async function readForm(request: IncomingRequest, limits: FormLimits): Pr
   const declaredBytes = request.body.declaredBytes ?? 0;
   if (declaredBytes > bodyBytesMax) return fileTooLarge(fileBytesMax, declaredBytes);
   const spool = new Spool(limits.directory, declaredBytes);
-  const { body } = request;
+  const body = decodedBody(request.body, request.header("content-encoding"));
   // `discard` wakes a pending read as if the body had ended.
   const pace = new UploadPace(limits, () => body.discard());
   let form: Form | Failure | null = null;
@@ -69,7 +70,7 @@ export async function readForm(request: IncomingRequest, limits: FormLimits): Pr
 }
 
 async function gather(
-  body: IncomingBody,
+  body: RequestBody,
   boundary: string,
   draft: FormCollector,
   fileBytesMax: number,
@@ -83,6 +84,7 @@ async function gather(
     pace.came(chunk instanceof Uint8Array ? chunk.length : 0);
     if (chunk === "gone") return clientLeft;
     if (chunk === null) break;
+    if (!(chunk instanceof Uint8Array)) return chunk;
     bytes += chunk.length;
     if (bytes > fileBytesMax + aroundFileBytesMax) return fileTooLarge(fileBytesMax, bytes);
     for (const piece of splitter.pieces(chunk)) {
