@@ -15,6 +15,8 @@ import { internalError, errorResponse, respond, storageError } from "./respond.t
 import type { RouteResult, AdminRoute } from "./route.ts";
 import { Router, targetOf } from "./router.ts";
 import type { Services } from "./services.ts";
+import type { TrustedProxies } from "../gateway/snapshot.ts";
+import { clientAddress } from "../net/server/forwarded.ts";
 
 export interface AdminOptions {
   readonly host: string;
@@ -42,6 +44,8 @@ export interface AdminOptions {
   readonly bodyMs?: number;
   /** Several processes share the port. */
   readonly reusePort?: boolean;
+  /** The proxies that tell the address of a caller, at this moment. */
+  readonly trustedProxies?: () => TrustedProxies | null;
 }
 
 export interface AdminListener {
@@ -91,7 +95,10 @@ export function listenAdmin(options: AdminOptions): AdminListener {
     // The limit of `readJsonBody` applies, which answers with an error object.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
-    fetch: (request, self) => handle(request, self.requestIP(request)?.address ?? "unknown", parts),
+    fetch: (request, self) => {
+      const peer = self.requestIP(request)?.address ?? "unknown";
+      return handle(request, clientAddress(peer, (name) => request.headers.get(name), options.trustedProxies?.() ?? null), parts);
+    },
     error: (error) => {
       onBug(error, "");
       return errorResponse(internalError, securityHeaders(requestIdOf(null), secure));

@@ -8,6 +8,7 @@ import type { Services } from "../admin/services.ts";
 import { listenProblem } from "../cli/process/listen-problem.ts";
 import { configExitCode, StartProblem } from "../cli/process/start-problem.ts";
 import type { MetricsSettings, Settings } from "../config/settings.ts";
+import type { TrustedProxies } from "../gateway/snapshot.ts";
 import type { Durable } from "./durable.ts";
 
 /** The open listener of the admin API, and the file with the token for the first account, if there is no account yet. */
@@ -22,11 +23,12 @@ export interface AdminStartOptions {
   readonly services: Services;
   /** The token in ADMIN_TOKEN_FILE. */
   readonly token: string | null;
+  readonly trustedProxies: () => TrustedProxies | null;
   readonly onBug: (error: unknown) => void;
 }
 
 /** Null if the admin API is off. If it cannot be opened, the gateway does not start. */
-export async function openAdmin({ settings, durable, services, token, onBug }: AdminStartOptions): Promise<AdminServer | null> {
+export async function openAdmin({ settings, durable, services, token, trustedProxies, onBug }: AdminStartOptions): Promise<AdminServer | null> {
   const { admin, adminNames, adminSecure, dataDir, metrics } = settings;
   if (admin === null) return null;
   const { storage, masterKey, clock } = durable;
@@ -50,6 +52,7 @@ export async function openAdmin({ settings, durable, services, token, onBug }: A
       secure: adminSecure,
       operatorToken: token,
       metricsToken: metrics.token,
+      trustedProxies,
       bootstrapFile,
     });
     return { listener, bootstrap: bootstrapFile };

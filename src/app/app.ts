@@ -294,6 +294,7 @@ export class App {
       durable,
       services: this.administration(),
       token: this.options.adminToken,
+      trustedProxies: () => this.settings.service.trustedProxies,
       onBug: (error) => this.bug(error),
     });
     // After both listeners are open: a key that is shown by a failed start would be lost.

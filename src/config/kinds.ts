@@ -1,4 +1,5 @@
 import { operations, type Operation } from "../operations/operation.ts";
+import { networkPrefix } from "../limits/network-prefix.ts";
 import { nanosOf } from "../usage/dollars.ts";
 import { checkAddress } from "./address.ts";
 import { parseListen, portBehind, portMax, type Listen } from "./listen.ts";
@@ -244,6 +245,21 @@ export function listen(): Kind<Listen> {
 }
 
 const portFix = `write a port from 0 to ${portMax}; 0 lets the system choose`;
+
+/** A network, as the bits that its addresses begin with, or `unix`. */
+export function network(): Kind<string> {
+  const fix = "write a network, as in 10.0.0.0/8 or fd00::/8, a single address, or unix";
+  return {
+    type: "network or `unix`",
+    read: (value) => {
+      if (value === "unix") return value;
+      const prefix = typeof value === "string" ? networkPrefix(value) : null;
+      if (prefix === null) return notA("a network", value, fix, subject(value));
+      const isEverybody = typeof value === "string" && /\/0+$/.test(value);
+      return isEverybody ? new InvalidValue("this would trust everybody", "give the networks of your proxies only") : prefix;
+    },
+  };
+}
 
 export function address(): Kind<string> {
   return {

@@ -8,6 +8,7 @@ import { readKey } from "./key.ts";
 import { schemaProblems } from "./findings/schema-problems.ts";
 import { fileSchema, noticeTypes, type ConfigFile, type PriceEntry } from "./schema.ts";
 import type { Settings } from "./settings.ts";
+import type { TrustedProxies } from "../gateway/snapshot.ts";
 import type { Price, PriceRates } from "../usage/price.ts";
 
 export type Normalised =
@@ -191,11 +192,17 @@ function serviceOf({ server, expose, cors }: ConfigFile, nofile: number): Settin
     exposeChannels: expose === "all",
     wrongKeysMax: server.wrong_keys,
     connectionsPerAddressMax: server.connections_per_address,
+    trustedProxies: trustedProxiesOf(server),
     corsOrigins: cors === undefined ? null : new Set(cors.origins),
     openAudioLists: server.open_audio_lists,
     lingerMs: server.linger,
     drainMs: server.drain,
   };
+}
+
+function trustedProxiesOf({ trusted_proxies: networks, forwarded_header: header }: ConfigFile["server"]): TrustedProxies | null {
+  if (networks === undefined) return null;
+  return { prefixes: networks.filter((network) => network !== "unix"), overUnixSocket: networks.includes("unix"), header };
 }
 
 /** A rate that is not given stays unknown, instead of 0. */

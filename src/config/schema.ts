@@ -24,6 +24,7 @@ import {
   models,
   moment,
   name,
+  network,
   operationList,
   orAuto,
   origin,
@@ -397,7 +398,17 @@ export const fileSchema = z.strictObject({
       connections_per_address: defaulted(
         orOff(integer(1, 1e6)),
         "off",
-        "How many connections one address (or one IPv6 /64 network) may have to each worker at the same time; further ones are reset. Use it only if clients connect directly: behind a proxy, all connections come from the proxy's address.",
+        "How many connections one address (or one IPv6 /64 network) may have to each worker at the same time; further ones are reset. Those of `trusted_proxies` are not counted.",
+      ),
+      trusted_proxies: optional(
+        list(network(), 1000),
+        "The proxies in front of the gateway, whose word about the address of a client is taken: for `wrong_keys`, for logins, and in the audit log. `unix` stands for whoever connects through a unix socket. What anybody else says in such a header is ignored.",
+        "none",
+      ),
+      forwarded_header: defaulted(
+        choice(["x-forwarded-for", "forwarded"]),
+        "x-forwarded-for",
+        "The header that these proxies write. The other one is ignored: a proxy that writes one may pass on the other as a client made it up.",
       ),
       open_audio_lists: defaulted(
         flag(),

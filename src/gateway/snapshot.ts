@@ -46,6 +46,8 @@ export interface ServiceSettings {
   readonly wrongKeysMax: number | null;
   /** Connections from one address at the same time, per process; null: no limit. */
   readonly connectionsPerAddressMax: number | null;
+  /** The proxies that tell the address of a client; null: none. */
+  readonly trustedProxies: TrustedProxies | null;
   /** Show `x-sluice-channel` and `x-sluice-attempts`. */
   readonly exposeChannels: boolean;
   /** The origins of web pages that may read responses; `*`: any; null: none. */
@@ -55,6 +57,15 @@ export interface ServiceSettings {
   /** After SIGTERM: how long new requests are accepted, and how long running streams may continue. */
   readonly lingerMs: number;
   readonly drainMs: number;
+}
+
+/** The proxies whose word about the address of a client is taken, and the header that they write it to. */
+export interface TrustedProxies {
+  /** The bits that their addresses begin with (`networkPrefix`). */
+  readonly prefixes: readonly string[];
+  /** A proxy on this machine that connects through the unix socket. */
+  readonly overUnixSocket: boolean;
+  readonly header: "x-forwarded-for" | "forwarded";
 }
 
 /** Since when models are offered, by the names that clients use. The list of models reports it as `created`. */

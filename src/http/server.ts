@@ -8,6 +8,7 @@ import { listAudioModels, listVoices } from "./audio-lists.ts";
 import type { AuthFailures } from "./auth-failures.ts";
 import { authenticate, namesNoKey, type KeyRing } from "./authenticate.ts";
 import { handleCall, type Endpoint } from "./call.ts";
+import { clientAddress, isTrustedProxy } from "../net/server/forwarded.ts";
 import { Connections } from "../net/server/connections.ts";
 import { allowOrigin } from "./cors.ts";
 import { errorResponse } from "./errors.ts";
@@ -33,7 +34,10 @@ export function listen(options: ListenOptions): Listener {
     ids.next(options.wallMs());
     return new ResponseHead(ids.name());
   };
-  const perAddressMax = (): number | null => options.current().snapshot.service.connectionsPerAddressMax;
+  const perAddressMax = (address: string): number | null => {
+    const { connectionsPerAddressMax, trustedProxies } = options.current().snapshot.service;
+    return trustedProxies !== null && isTrustedProxy(address, trustedProxies) ? null : connectionsPerAddressMax;
+  };
   return new Connections(
     { ...options, perAddressMax },
     {
@@ -172,8 +176,10 @@ function answer(
   return listModels(snapshot, key, head, errors, queryOf(request.target));
 }
 
-function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOptions, { address }: IncomingRequest): Failure | null {
-  return service.wrongKeysMax === null ? null : authFailures.note(address, service.wrongKeysMax);
+function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOptions, request: IncomingRequest): Failure | null {
+  if (service.wrongKeysMax === null) return null;
+  const address = clientAddress(request.address, (name) => request.header(name), service.trustedProxies);
+  return authFailures.note(address, service.wrongKeysMax);
 }
 
 /** The API in which a client is answered that makes no call: where two share a path, its headers show which one it speaks. */

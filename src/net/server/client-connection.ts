@@ -1,6 +1,7 @@
 import type { HeaderLines } from "../message/header-lines.ts";
 import { release } from "../message/message-parser.ts";
 import { ClientOutput } from "./client-output.ts";
+import { unixPeer } from "./forwarded.ts";
 import { endHead, type HttpResponse, type ResponseBodyStream } from "./http-response.ts";
 import { IncomingRequest, type RequestConnection } from "./incoming-request.ts";
 import { expectsContinue, isPersistent, RequestParser, type RequestLine } from "./request-parser.ts";
@@ -175,7 +176,8 @@ export class ClientConnection implements RequestConnection {
   // Called by the request, its body and whoever serves it.
 
   get address(): string {
-    return this.socket.remoteAddress;
+    // A unix socket has none, whatever its type says.
+    return this.socket.remoteAddress ?? unixPeer;
   }
 
   sendContinue(): void {

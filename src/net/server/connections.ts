@@ -7,8 +7,8 @@ export interface BindOptions {
   readonly reusePort: boolean;
   /** Further connections are closed at once: a process that has run out of file descriptors can serve nobody. */
   readonly connectionsMax: number;
-  /** The same for one client network, at this moment; null for no limit. */
-  readonly perAddressMax?: () => number | null;
+  /** The same for the network of one client, at this moment; null for no limit. */
+  readonly perAddressMax?: (address: string) => number | null;
 }
 
 /** All connections of one listener. */
@@ -19,7 +19,7 @@ export class Connections {
   private readonly listener: Bun.TCPSocketListener<ClientConnection>;
   private readonly sweeper: ReturnType<typeof setInterval>;
   private readonly connectionsMax: number;
-  private readonly perAddressMax: () => number | null;
+  private readonly perAddressMax: (address: string) => number | null;
   private readonly byNetwork = new ConnectionsByNetwork<ClientConnection>();
   private readonly busy = new Set<ClientConnection>();
   private readonly allDone = Promise.withResolvers<void>();
@@ -87,9 +87,10 @@ export class Connections {
     else socket.terminate();
   }
 
-  private isWithinNetworkLimit({ data, remoteAddress }: ClientSocket): boolean {
-    const max = this.perAddressMax();
-    return max === null || this.byNetwork.add(data, remoteAddress, max);
+  private isWithinNetworkLimit({ data }: ClientSocket): boolean {
+    const { address } = data;
+    const max = this.perAddressMax(address);
+    return max === null || this.byNetwork.add(data, address, max);
   }
 
   private onClose({ data }: ClientSocket): void {

@@ -28,7 +28,7 @@ export class IncomingRequest {
     return this.line.target;
   }
 
-  /** The client's IP address. */
+  /** The address that the connection comes from: the client's, or that of a proxy. */
   get address(): string {
     return this.connection.address;
   }
@@ -61,7 +61,7 @@ export interface RequestObserver {
 
 /** The connection that a request arrived on, and is answered on. */
 export interface RequestConnection extends FlowControl {
-  /** The client's IP address. */
+  /** The address that the connection comes from: the client's, or that of a proxy. */
   readonly address: string;
   respond(request: IncomingRequest, response: HttpResponse): void;
   /** The body will be read: a client that expects `100 Continue` is told to send it (RFC 9110, 10.1.1). */

@@ -175,6 +175,7 @@ describe("defaults", () => {
         exposeChannels: true,
         wrongKeysMax: 30,
         connectionsPerAddressMax: null,
+        trustedProxies: null,
         corsOrigins: null,
         openAudioLists: false,
         lingerMs: 5000,
