@@ -5,7 +5,7 @@ import { loginRoutes } from "../src/admin/routes/login-routes.ts";
 import { openApiRoute } from "../src/admin/openapi.ts";
 import type { AdminRoute } from "../src/admin/route.ts";
 import { resourceRoutes } from "../src/admin/routes/routes.ts";
-import { clientKeyVariable } from "../src/config/environment.ts";
+import { clientKeyVariable, edgeVariables } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
 import { fileSchema } from "../src/config/schema.ts";
 import { compatibilityPage, compatibilityRows } from "./compatibility/page.ts";
@@ -57,7 +57,7 @@ starting anything.
 - The file may have up to 1 MiB. Keep larger numbers of keys (see [keys.md](keys.md)) and channels (see
   [admin.md](admin.md)) in the store, which holds millions of keys. Calls are served while the file is read again; with a
   file of the largest size they may be delayed once, by a few hundred milliseconds.
-- Changes of \`listen\`, \`admin\`, \`admin_names\`, \`data_dir\`, \`store\`, \`state\`, \`state_loss\`, \`receipts\`,
+- Changes of \`listen\`, \`listen_mode\`, \`admin\`, \`tls\`, \`admin_names\`, \`data_dir\`, \`store\`, \`state\`, \`state_loss\`, \`receipts\`,
   \`metrics\`, \`otel\`, \`webhooks\` and \`log\` take effect at the next start.
 - Keys, channels and prices can also be added while the gateway runs, and are then kept in the store: see
   [keys.md](keys.md), [admin.md](admin.md) and [prices.md](prices.md). If the file and the store use the same name, the
@@ -149,7 +149,9 @@ provider's: \`aura-2\` goes to \`deepgram\`, if there is such a channel.
 |---|---|
 ${rows.join("\n")}
 
-\`${clientKeyVariable}\` sets the only client key. Without it, the first start creates one and prints it.`;
+\`${clientKeyVariable}\` sets the only client key. Without it, the first start creates one and prints it. What stands in front of the gateway
+([edge.md](edge.md)) has variables too: ${edgeVariables.map(({ variable, path }) => `\`${variable}\` is \`${path}\``).join(", ")}.
+The proxies are separated by commas.`;
 }
 
 function cell(text: string): string {

@@ -324,6 +324,10 @@ async function superviseWorkers(workers: number, { listen, logLevel, logFormat }
     console.error(refused);
     process.exit(64);
   }
+  if (listen.path !== undefined) {
+    console.error("Several workers need a port: a unix socket belongs to one process. Start with --workers 1, or listen on HOST:PORT.");
+    process.exit(64);
+  }
   const refusal = listenError(listen);
   if (refusal !== null) {
     console.error(listenProblem(refusal, listen, "--listen"));

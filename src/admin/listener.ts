@@ -17,6 +17,7 @@ import { Router, targetOf } from "./router.ts";
 import type { Services } from "./services.ts";
 import type { TrustedProxies } from "../gateway/snapshot.ts";
 import { clientAddress } from "../net/server/forwarded.ts";
+import { tlsOptions, type ServerTls } from "../net/server/server-tls.ts";
 
 export interface AdminOptions {
   readonly host: string;
@@ -28,7 +29,7 @@ export interface AdminOptions {
   readonly onBug: (error: unknown, requestId: string) => void;
   /** Further host names under which it is reached, without a port. */
   readonly hostNames?: readonly string[];
-  /** A proxy in front of it terminates TLS. */
+  /** It is reached over https, by its own certificate or through a proxy. */
   readonly secure?: boolean;
   /** The token in `ADMIN_TOKEN_FILE`, which `operatorTokenProblem` has accepted. */
   readonly operatorToken?: string | null;
@@ -46,12 +47,16 @@ export interface AdminOptions {
   readonly reusePort?: boolean;
   /** The proxies that tell the address of a caller, at this moment. */
   readonly trustedProxies?: () => TrustedProxies | null;
+  /** Null for plain HTTP. */
+  readonly tls?: ServerTls | null;
 }
 
 export interface AdminListener {
   readonly url: string;
   /** All routes, including those for the login and the OpenAPI document. */
   readonly routes: readonly AdminRoute[];
+  /** Uses another certificate for new connections. */
+  renew(tls: ServerTls): void;
   /** Lets running requests finish. */
   stopListening(): Promise<void>;
   close(): Promise<void>;
@@ -87,26 +92,40 @@ export function listenAdmin(options: AdminOptions): AdminListener {
     onBug,
   };
   void prepareVerification().catch((error: unknown) => onBug(error, ""));
-  const server = Bun.serve({
-    hostname: host,
-    port: options.port,
-    reusePort: options.reusePort ?? false,
-    idleTimeout: 60,
-    // The limit of `readJsonBody` applies, which answers with an error object.
-    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    development: false,
-    fetch: (request, self) => {
-      const peer = self.requestIP(request)?.address ?? "unknown";
-      return handle(request, clientAddress(peer, (name) => request.headers.get(name), options.trustedProxies?.() ?? null), parts);
-    },
-    error: (error) => {
-      onBug(error, "");
-      return errorResponse(internalError, securityHeaders(requestIdOf(null), secure));
-    },
-  });
+  const serve = (port: number, tls: ServerTls | null): Bun.Server<undefined> =>
+    Bun.serve({
+      hostname: host,
+      port,
+      reusePort: tls !== null || (options.reusePort ?? false),
+      ...(tls === null ? {} : { tls: adminTls(tls) }),
+      idleTimeout: 60,
+      // The limit of `readJsonBody` applies, which answers with an error object.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      development: false,
+      fetch: (request, self) => {
+        const peer = self.requestIP(request)?.address ?? "unknown";
+        return handle(
+          request,
+          clientAddress(peer, (name) => request.headers.get(name), options.trustedProxies?.() ?? null),
+          parts,
+        );
+      },
+      error: (error) => {
+        onBug(error, "");
+        return errorResponse(internalError, securityHeaders(requestIdOf(null), secure));
+      },
+    });
+  const tls = options.tls ?? null;
+  let server = serve(options.port, tls);
+  const { hostname, port } = server;
   return {
-    url: `http://${server.hostname?.includes(":") ? `[${server.hostname}]` : server.hostname}:${server.port}`,
+    url: `${tls === null ? "http" : "https"}://${hostname?.includes(":") ? `[${hostname}]` : hostname}:${port}`,
     routes,
+    renew: (renewed) => {
+      const old = server;
+      server = serve(port ?? options.port, renewed);
+      void old.stop(false);
+    },
     stopListening: async () => {
       await server.stop(false);
     },
@@ -114,6 +133,11 @@ export function listenAdmin(options: AdminOptions): AdminListener {
       await server.stop(true);
     },
   };
+}
+
+/** This server cannot tell a wrong certificate from none, so that optional ones are not asked for. */
+function adminTls(tls: ServerTls): Bun.TLSOptions {
+  return tlsOptions(tls.isClientRequired ? tls : { ...tls, clientCa: null });
 }
 
 interface ListenerParts {

@@ -23,6 +23,8 @@ export interface GatewayHealth {
   readonly journal: { readonly waitingBytes: number };
   /** Plain HTTP on an address that other machines can reach. */
   readonly insecureTransport: boolean;
+  /** The certificate of the listeners; null if they speak plain HTTP. */
+  readonly certificate: { readonly expiresMs: number; readonly daysLeft: number } | null;
 }
 
 export interface ExplainRequest {

@@ -9,6 +9,8 @@ import { listenProblem } from "../cli/process/listen-problem.ts";
 import { configExitCode, StartProblem } from "../cli/process/start-problem.ts";
 import type { MetricsSettings, Settings } from "../config/settings.ts";
 import type { TrustedProxies } from "../gateway/snapshot.ts";
+import { claimPort } from "../cli/process/workers.ts";
+import type { ServerTls } from "../net/server/server-tls.ts";
 import type { Durable } from "./durable.ts";
 
 /** The open listener of the admin API, and the file with the token for the first account, if there is no account yet. */
@@ -24,11 +26,21 @@ export interface AdminStartOptions {
   /** The token in ADMIN_TOKEN_FILE. */
   readonly token: string | null;
   readonly trustedProxies: () => TrustedProxies | null;
+  /** Null for plain HTTP. */
+  readonly tls: ServerTls | null;
   readonly onBug: (error: unknown) => void;
 }
 
 /** Null if the admin API is off. If it cannot be opened, the gateway does not start. */
-export async function openAdmin({ settings, durable, services, token, trustedProxies, onBug }: AdminStartOptions): Promise<AdminServer | null> {
+export async function openAdmin({
+  settings,
+  durable,
+  services,
+  token,
+  trustedProxies,
+  tls,
+  onBug,
+}: AdminStartOptions): Promise<AdminServer | null> {
   const { admin, adminNames, adminSecure, dataDir, metrics } = settings;
   if (admin === null) return null;
   const { storage, masterKey, clock } = durable;
@@ -43,6 +55,8 @@ export async function openAdmin({ settings, durable, services, token, trustedPro
   });
   const bootstrapFile = bootstrap?.path ?? null;
   try {
+    // With a certificate the port is shared, and another program on it would not be noticed.
+    if (tls !== null) claimPort(admin);
     const listener = listenAdmin({
       ...admin,
       services,
@@ -53,6 +67,7 @@ export async function openAdmin({ settings, durable, services, token, trustedPro
       operatorToken: token,
       metricsToken: metrics.token,
       trustedProxies,
+      tls,
       bootstrapFile,
     });
     return { listener, bootstrap: bootstrapFile };

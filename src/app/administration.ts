@@ -5,6 +5,7 @@ import { dialects } from "../dialects/index.ts";
 import type { Candidate } from "../channels/channel.ts";
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
+import { daysUntil } from "../config/tls-files.ts";
 import type { Durable } from "./durable.ts";
 import { hasBudget } from "../gateway/admission/ledger.ts";
 import { dryRun, type Barrier } from "../gateway/dry-run.ts";
@@ -36,6 +37,7 @@ export interface AdministrationParts {
   readonly stopping: () => boolean;
   readonly version: string;
   readonly metrics: () => Promise<string>;
+  readonly certificateExpiresMs: () => number | null;
 }
 
 /** Connects the admin API to a running gateway. */
@@ -76,18 +78,21 @@ export function administration(parts: AdministrationParts): Services {
   };
 }
 
-function healthOf({ durable, degraded, stopping, settings }: AdministrationParts): GatewayHealth {
+function healthOf({ durable, degraded, stopping, settings, certificateExpiresMs }: AdministrationParts): GatewayHealth {
   const { lag, state } = durable.status();
   const troubles = degraded();
   const { engine } = durable.database;
   const storeOk = !troubles.includes(engine);
-  const hosts = [settings().listen.host, settings().admin?.host ?? "localhost"];
+  const { listen, admin, tls } = settings();
+  const plainHosts = [...(tls === null ? [listen.host] : []), ...(tls?.admin === true ? [] : [admin?.host ?? "localhost"])];
+  const expiresMs = certificateExpiresMs();
   return {
     status: stopping() ? "stopping" : troubles.length > 0 ? "degraded" : "ok",
     store: { engine, ok: storeOk, detail: storeOk ? null : "the store cannot be reached; receipts wait in the journal" },
     state: { kind: state.kind, ok: state.ok, detail: state.ok ? null : "each process counts limits by itself" },
     journal: { waitingBytes: lag.bytes },
-    insecureTransport: hosts.some((host) => !isLoopback(host)),
+    insecureTransport: plainHosts.some((host) => !isLoopback(host)),
+    certificate: expiresMs === null ? null : { expiresMs, daysLeft: daysUntil(expiresMs, durable.clock.wallMs()) },
   };
 }
 

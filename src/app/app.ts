@@ -10,6 +10,10 @@ import type { Channel } from "../channels/channel.ts";
 import { Timers } from "../clock/timers.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
 import { buildSnapshot } from "../config/snapshot.ts";
+import { Certificate } from "./certificate.ts";
+import { claimPort } from "../cli/process/workers.ts";
+import { removeStaleSocket } from "../net/server/unix-socket.ts";
+import type { ServerTls } from "../net/server/server-tls.ts";
 import { openDurable, type Durable } from "./durable.ts";
 import { engineCommand } from "../engines/command.ts";
 import { Engines } from "../engines/engines.ts";
@@ -78,6 +82,7 @@ export class App {
   private current: CurrentConfig;
   private cachedRing: { readonly keys: Settings["keys"]; readonly ring: KeyRing } | null = null;
   private listener: Listener | null = null;
+  private certificate: Certificate | null = null;
   private admin: AdminServer | null = null;
   private stopping = false;
   private storeReached = true;
@@ -250,14 +255,18 @@ export class App {
     await this.follower.start(this.revision);
     await this.discovery.follow(this.discoveredChannels(), firstDiscoveryMs);
     this.rebuild();
-    const { host, port } = this.settings.listen;
+    const { host, port, path } = this.settings.listen;
+    if (path !== undefined) await removeStaleSocket(path);
+    const certificate = this.openCertificate();
     // Not earlier: the load of the start itself must not count as overload.
     const pressure = watchPressure(this.gateway.ports.nowMs, () => this.gateway.calls.size);
     this.pressure = pressure;
     this.listener = listen({
       host,
       port,
-      reusePort: this.options.workers > 1,
+      socket: path === undefined ? null : { path, mode: this.settings.listenMode },
+      reusePort: this.options.workers > 1 || certificate !== null,
+      tls: path === undefined ? certificate : null,
       connectionsMax: connectionsMaxOf(openFilesMax()),
       gateway: this.gateway,
       serve: (call) => dispatch(call, this.gateway),
@@ -286,6 +295,27 @@ export class App {
     return this.listener.url;
   }
 
+  /**
+   * The certificate, if the listeners have one. A port that changes hands later must be shared, and another program on it would not
+   * be noticed, so that is looked for here.
+   */
+  private openCertificate(): ServerTls | null {
+    const { tls, listen: place } = this.settings;
+    if (tls === null) return null;
+    const { log, workers } = this.options;
+    const certificate = new Certificate(tls, {
+      log,
+      wallMs: Date.now,
+      onRenewed: (renewed) => {
+        if (place.path === undefined) this.listener?.renew(renewed);
+        if (tls.admin) this.admin?.listener.renew(renewed);
+      },
+    });
+    this.certificate = certificate;
+    if (workers === 1) claimPort(place);
+    return certificate.tls;
+  }
+
   /** What only one of several workers does: it opens the admin API, creates the first key, and prints the greeting. */
   private async lead(url: string, found: StartFacts): Promise<void> {
     const { durable, settings } = this;
@@ -295,6 +325,7 @@ export class App {
       services: this.administration(),
       token: this.options.adminToken,
       trustedProxies: () => this.settings.service.trustedProxies,
+      tls: settings.tls?.admin === true ? (this.certificate?.tls ?? null) : null,
       onBug: (error) => this.bug(error),
     });
     // After both listeners are open: a key that is shown by a failed start would be lost.
@@ -323,6 +354,7 @@ export class App {
       log.warn("restart_needed", { detail: `\`${words}\` changed; it takes effect at the next start` });
     }
     this.settings = settings;
+    this.certificate?.reload();
     for (const { key } of gone) this.gateway.calls.cancelKey(key.id, revoked);
     this.rememberSecrets(settings);
     this.priceBook = this.prices();
@@ -376,6 +408,7 @@ export class App {
   }
 
   private stopParts(): void {
+    this.certificate?.stop();
     this.follower.stop();
     this.budgetWatch.stop();
     this.pressure?.stop();
@@ -462,6 +495,7 @@ export class App {
       stopping: () => this.stopping,
       version: this.options.version,
       metrics: () => this.metrics.text(),
+      certificateExpiresMs: () => this.certificate?.expiresMs ?? null,
     });
   }
 
@@ -523,6 +557,7 @@ export class App {
       limits: state,
       engines: this.engines.states(),
       droppedLogLines: options.log.droppedLines,
+      certificateExpiresMs: this.certificate?.expiresMs ?? null,
       process: {
         residentBytes: rss,
         heapBytes: heapUsed,
@@ -572,7 +607,9 @@ export interface AppOptions {
 /** Settings that only a restart changes, and their names in the file. */
 const readAtStart = [
   ["listen", "listen"],
+  ["listenMode", "listen_mode"],
   ["admin", "admin"],
+  ["tls", "tls"],
   ["adminNames", "admin_names"],
   ["adminSecure", "admin_tls"],
   ["store", "store"],

@@ -64,7 +64,7 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     .command("start")
     .description("run the gateway")
     .option("-c, --config <file>", "the configuration file (default: SLUICE_CONFIG, else the environment)")
-    .option("-l, --listen <host:port>", "the address for clients; overrides the file")
+    .option("-l, --listen <host:port>", "the address for clients, or unix:PATH; overrides the file")
     .option("-a, --admin <host:port>", "the address of the admin API, or off (default: the file's, or the port after that of --listen)")
     .option("-w, --workers <number>", "how many processes share the port (default: 1)", Number)
     .addOption(new Option("--worker <number>").argParser(Number).hideHelp())

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import { optionsOf, presets, type Preset, type PresetEnvironment } from "../dialects/presets.ts";
 import type { LocalModel } from "../channels/channel.ts";
 import type { ReadSecretFile } from "./channel.ts";
@@ -28,6 +29,15 @@ export const clientKeyVariable = "SLUICE_KEY";
 
 /** The variable that turns the local models off. */
 export const localVariable = "SLUICE_EMBEDDED";
+
+/** The variables for what stands in front of the gateway, and the settings that they are. */
+export const edgeVariables = [
+  { variable: "SLUICE_TLS_CERT_FILE", path: "tls.cert_file" },
+  { variable: "SLUICE_TLS_KEY_FILE", path: "tls.key_file" },
+  { variable: "SLUICE_TLS_CLIENT_CA_FILE", path: "tls.client_ca_file" },
+  { variable: "SLUICE_TLS_CLIENT_CERTIFICATES", path: "tls.client_certificates" },
+  { variable: "SLUICE_TRUSTED_PROXIES", path: "server.trusted_proxies" },
+] as const;
 
 /** The variables that add a channel if they are set. */
 export const providerVariables: readonly string[] = presets.flatMap(({ environment, needsKey }) =>
@@ -80,8 +90,9 @@ export function settingsFromEnvironment({
   if (localModels(dataDir).length > 0 && !isDisabled) entries.push({ name: "embedded", provider: "embedded" });
   const clientKey = valueOf(env, clientKeyVariable);
   const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
-  const document = { value: { channels: entries, keys }, lineOf: () => null };
-  const normalised = normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile, localModels });
+  const document = { value: { channels: entries, keys, ...edgeOf(env) }, lineOf: () => null };
+  const resolvePath = (path: string): string => resolve(path);
+  const normalised = normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile, resolvePath, localModels });
   // There is no file with lines to name, so problems name the variable.
   const byVariable = (problem: Problem): Problem => ({ ...problem, path: variableAt(problem.path, found) });
   if (!normalised.ok) return { ok: false, problems: normalised.problems.map(byVariable), lookedFor: providerVariables };
@@ -93,6 +104,18 @@ export function settingsFromEnvironment({
     lookedFor: providerVariables,
     warnings: [...warnings, ...others],
   };
+}
+
+function edgeOf(env: Environment): Record<string, Record<string, unknown>> {
+  const given: Record<string, Record<string, unknown>> = {};
+  for (const { variable, path } of edgeVariables) {
+    const value = valueOf(env, variable);
+    if (value === null) continue;
+    const [group, setting] = path.split(".") as [string, string];
+    const isList = variable === "SLUICE_TRUSTED_PROXIES";
+    given[group] = { ...given[group], [setting]: isList ? value.split(",").map((item) => item.trim()) : value };
+  }
+  return given;
 }
 
 type ProviderEntry =
@@ -180,5 +203,5 @@ function valueOf(env: Environment, name: string): string | null {
 function variableAt(path: string, found: readonly DetectedProvider[]): string {
   const index = /^channels\[(\d+)\]/.exec(path)?.[1];
   if (index !== undefined) return found[Number(index)]?.variable ?? "";
-  return path.startsWith("keys") ? clientKeyVariable : path;
+  return path.startsWith("keys") ? clientKeyVariable : (edgeVariables.find((one) => one.path === path)?.variable ?? path);
 }

@@ -2,7 +2,7 @@ import { operations, type Operation } from "../operations/operation.ts";
 import { networkPrefix } from "../limits/network-prefix.ts";
 import { nanosOf } from "../usage/dollars.ts";
 import { checkAddress } from "./address.ts";
-import { parseListen, portBehind, portMax, type Listen } from "./listen.ts";
+import { parseListen, parseListenOrSocket, portBehind, portMax, type Listen } from "./listen.ts";
 import { nearest } from "./findings/nearest.ts";
 import { durationText, parseDuration, parseSize } from "./quantity.ts";
 import { subject } from "./findings/shown-value.ts";
@@ -226,10 +226,14 @@ export function orAuto<T>(kind: Kind<T>): Kind<T | "auto"> {
   };
 }
 
-export function listen(): Kind<Listen> {
-  const fix = "write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400";
+export function listenOrSocket(): Kind<Listen> {
+  return listen(parseListenOrSocket, "host and port, or `unix:PATH`", ", or unix:/run/sluice.sock with a path of at most 103 bytes");
+}
+
+export function listen(parse: (text: string) => Listen | null = parseListen, type = "host and port", more = ""): Kind<Listen> {
+  const fix = `write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400${more}`;
   return {
-    type: "host and port",
+    type,
     read: (value) => {
       const port = typeof value === "string" ? portBehind(value) : null;
       if (port !== null && !(Number(port) <= portMax)) return new InvalidValue(`there is no port ${port.slice(0, 12)}`, portFix);
@@ -239,8 +243,19 @@ export function listen(): Kind<Listen> {
           `write 127.0.0.1:${value}, or 0.0.0.0:${value} for other machines as well`,
         );
       }
-      return (typeof value === "string" ? parseListen(value) : null) ?? notA("a host and a port", value, fix, subject(value));
+      return (typeof value === "string" ? parse(value) : null) ?? notA("a host and a port", value, fix, subject(value));
     },
+  };
+}
+
+/** The permissions of a file. As a number YAML would read it in one base or the other, so it must be text. */
+export function fileMode(): Kind<number> {
+  return {
+    type: "file mode",
+    read: (value) =>
+      typeof value === "string" && /^0?[0-7]{3}$/.test(value)
+        ? parseInt(value, 8)
+        : notA("a file mode", value, 'write it in quotes, as in "660"', subject(value)),
   };
 }
 

@@ -2,6 +2,8 @@
 export interface Listen {
   readonly host: string;
   readonly port: number;
+  /** A unix socket, which only this machine can connect to. The host is then `localhost`, and the port 0. */
+  readonly path?: string;
 }
 
 export const portMax = 65_535;
@@ -25,6 +27,19 @@ export function parseListen(text: string): Listen | null {
   if (match?.[1] !== undefined && !URL.canParse(`http://[${host}]/`)) return null;
   return { host, port };
 }
+
+/** Parses what `parseListen` does, or the path of a unix socket, as in `unix:/run/sluice.sock`. */
+export function parseListenOrSocket(text: string): Listen | null {
+  const path = /^unix:(\/.+)$/.exec(text)?.[1];
+  if (path === undefined) return parseListen(text);
+  // The system has no room for more (unix(7)).
+  return /\p{Cc}/u.test(path) || path.endsWith("/") || new TextEncoder().encode(path).length > socketPathMax
+    ? null
+    : { host: "localhost", port: 0, path };
+}
+
+/** With the byte that ends it, a path has 108 on Linux, and 104 on macOS. */
+const socketPathMax = 103;
 
 /** Whether only this machine can connect to the host. */
 export function isLoopback(host: string): boolean {

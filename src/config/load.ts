@@ -38,10 +38,12 @@ export async function loadConfig({ path, text, env, nofile, nowMs, localModels =
     if ("problems" in document) return { ok: false, problems: document.problems };
     if (isEmpty(document.value)) return { ok: false, problems: [emptyFile] };
     await yieldToEventLoop();
+    const resolvePath = (name: string): string => resolve(path === null ? "." : dirname(path), name);
     return normalise(document, {
       nofile,
       nowMs: nowMs ?? Date.now(),
-      readSecretFile: (name) => readSecretFile(resolve(path === null ? "." : dirname(path), name)),
+      readSecretFile: (name) => readSecretFile(resolvePath(name)),
+      resolvePath,
       localModels,
     });
   } catch {

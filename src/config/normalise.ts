@@ -7,7 +7,8 @@ import { problem, type Finding, pathText, type Path, type Problem } from "./find
 import { readKey } from "./key.ts";
 import { schemaProblems } from "./findings/schema-problems.ts";
 import { fileSchema, noticeTypes, type ConfigFile, type PriceEntry } from "./schema.ts";
-import type { Settings } from "./settings.ts";
+import type { Settings, TlsSettings } from "./settings.ts";
+import { readTlsFiles } from "./tls-files.ts";
 import type { TrustedProxies } from "../gateway/snapshot.ts";
 import type { Price, PriceRates } from "../usage/price.ts";
 
@@ -21,6 +22,8 @@ export interface NormaliseContext {
   readonly nofile: number;
   readonly nowMs: number;
   readonly readSecretFile: ReadSecretFile;
+  /** Makes a path of the configuration absolute. */
+  readonly resolvePath: (path: string) => string;
   /** The models that can run on this machine. */
   readonly localModels: (dataDir: string) => readonly LocalModel[];
 }
@@ -35,6 +38,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     readChannel(entry, ["channels", at], { readSecretFile: context.readSecretFile, localModels }),
   );
   const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], context.nowMs));
+  const tls = tlsOf(file, context.resolvePath);
   const findings: Finding[] = [
     ...duplicates(
       file.channels.map((entry) => entry.name),
@@ -58,6 +62,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     ...keys.flatMap((key) => key.findings),
     ...metricsProblems(file),
     ...webhookProblems(file),
+    ...tlsFindings(tls, context.nowMs),
     ...configWarnings(file, value),
   ];
   const ofSeverity = (severity: Finding["severity"]): Problem[] =>
@@ -74,9 +79,11 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     ok: true,
     settings: {
       listen: file.listen,
+      listenMode: file.listen_mode,
       admin: file.admin,
+      tls,
       adminNames: file.admin_names ?? [],
-      adminSecure: file.admin_tls,
+      adminSecure: file.admin_tls || tls?.admin === true,
       dataDir: file.data_dir,
       store: file.store,
       state: file.state,
@@ -98,6 +105,31 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     },
     warnings: ofSeverity("warning"),
   };
+}
+
+function tlsOf({ tls }: ConfigFile, resolvePath: (path: string) => string): TlsSettings | null {
+  if (tls === undefined) return null;
+  return {
+    certFile: resolvePath(tls.cert_file),
+    keyFile: resolvePath(tls.key_file),
+    clientCaFile: tls.client_ca_file === undefined ? null : resolvePath(tls.client_ca_file),
+    clientCertificates: tls.client_certificates,
+    admin: tls.admin,
+  };
+}
+
+function tlsFindings(tls: TlsSettings | null, nowMs: number): readonly Finding[] {
+  if (tls === null) return [];
+  const asks = tls.clientCertificates !== "none";
+  if (asks && tls.clientCaFile === null) {
+    const fix = "name a file with the certificates of their issuers";
+    return [problem(["tls", "client_ca_file"], "this is missing, so that no client certificate could be checked", fix)];
+  }
+  if (!asks && tls.clientCaFile !== null) {
+    const fix = "set client_certificates to optional or required, or remove the line";
+    return [problem(["tls", "client_ca_file"], "this has no effect while client_certificates is none", fix)];
+  }
+  return readTlsFiles(tls, nowMs).findings;
 }
 
 function metricsOf({ metrics }: ConfigFile): Settings["metrics"] {

@@ -1,5 +1,5 @@
 import { readKey } from "./key.ts";
-import { parseListen, portBehind, portMax, type Listen } from "./listen.ts";
+import { parseListen, parseListenOrSocket, portBehind, portMax, type Listen } from "./listen.ts";
 import type { Settings } from "./settings.ts";
 
 /** The addresses given on the command line. */
@@ -16,8 +16,8 @@ export interface ListenOverrides {
 
 /** The parsed addresses, or a message about what is wrong with them. */
 export function listenOverrides({ listen, admin }: ListenArguments): ListenOverrides | string {
-  const clientListen = listen === null ? undefined : (parseListen(listen) ?? null);
-  if (clientListen === null) return noPort("--listen", listen) ?? "--listen takes HOST:PORT, such as 127.0.0.1:4400";
+  const clientListen = listen === null ? undefined : (parseListenOrSocket(listen) ?? null);
+  if (clientListen === null) return noPort("--listen", listen) ?? "--listen takes HOST:PORT, such as 127.0.0.1:4400, or unix:PATH";
   if (admin === null || admin === "off") return { listen: clientListen, admin: admin === null ? undefined : null };
   const adminListen = parseListen(admin);
   if (adminListen !== null) return { listen: clientListen, admin: adminListen };
@@ -37,7 +37,7 @@ export function overridden(settings: Settings, { listen, admin }: ListenOverride
   const clientListen = listen ?? settings.listen;
   if (admin !== undefined) return { ...settings, listen: clientListen, admin };
   const isDefault = settings.admin !== null && settings.admin.host === "127.0.0.1" && settings.admin.port === adminPort;
-  if (listen === undefined || !isDefault) return { ...settings, listen: clientListen };
+  if (listen === undefined || listen.path !== undefined || !isDefault) return { ...settings, listen: clientListen };
   return { ...settings, listen: clientListen, admin: { host: "127.0.0.1", port: listen.port === 0 ? 0 : listen.port + 1 } };
 }
 
@@ -50,6 +50,7 @@ export function channelTestSettings(settings: Settings, channel: string, token: 
     ...settings,
     listen: { host: "127.0.0.1", port: 0 },
     admin: null,
+    tls: null,
     store: "sqlite",
     state: "memory",
     otel: null,

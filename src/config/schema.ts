@@ -13,6 +13,7 @@ import {
   choice,
   dollars,
   duration,
+  fileMode,
   flag,
   headerName,
   headerValue,
@@ -20,6 +21,7 @@ import {
   label,
   list,
   listen,
+  listenOrSocket,
   mapOf,
   models,
   moment,
@@ -253,7 +255,11 @@ const channelShape = {
 export const channelSchema = z.strictObject(channelShape);
 
 export const fileSchema = z.strictObject({
-  listen: defaulted(listen(), "127.0.0.1:4400", "Where clients connect. Use `0.0.0.0:4400` to be reachable from other machines."),
+  listen: defaulted(
+    listenOrSocket(),
+    "127.0.0.1:4400",
+    "Where clients connect. Use `0.0.0.0:4400` to be reachable from other machines, or `unix:/run/sluice/sluice.sock` for a proxy on this one.",
+  ),
   admin: defaulted(orOff(listen()), "127.0.0.1:4401", "Where the admin API listens. It is separate from the clients' listener."),
   admin_names: optional(
     list(text(), 100),
@@ -264,6 +270,28 @@ export const fileSchema = z.strictObject({
     flag(),
     false,
     "Whether the admin listener is reached over https, through a proxy in front of it. Cookies are then restricted to https.",
+  ),
+  listen_mode: defaulted(fileMode(), "660", "If `listen` is a unix socket, its permissions, which decide who may connect."),
+  tls: optionalGroup(
+    {
+      cert_file: required(
+        text(4096),
+        "The certificate in PEM format, followed by those of its issuers. The path is relative to the configuration file. If one of these files changes, and on SIGHUP, they are read again; open connections stay.",
+      ),
+      key_file: required(text(4096), "The private key of that certificate, without a passphrase."),
+      client_ca_file: optional(text(4096), "The certificates of those who issue certificates to clients."),
+      client_certificates: defaulted(
+        choice(["none", "optional", "required"]),
+        "none",
+        "Whether clients must show a certificate that one of those has issued (mTLS), besides their key. With `optional`, a client without one is served, and one with a wrong one is not.",
+      ),
+      admin: defaulted(
+        flag(),
+        true,
+        "Whether the admin listener uses the certificate as well, and asks for those of clients if they are required.",
+      ),
+    },
+    "TLS 1.2 and 1.3 for the listeners. Without it, they speak plain HTTP. See [edge.md](edge.md).",
   ),
   data_dir: defaulted(text(4096), defaultDataDir, "The folder for durable data, relative to the working directory."),
   store: defaulted(

@@ -9,10 +9,14 @@ import type { Listen } from "./listen.ts";
 /** A complete and immutable configuration: every default is filled in. */
 export interface Settings {
   readonly listen: Listen;
+  /** The mode of the file, if clients connect through a unix socket. */
+  readonly listenMode: number;
   readonly admin: Listen | null;
+  /** Null: plain HTTP. */
+  readonly tls: TlsSettings | null;
   /** Host names of the admin listener, in addition to its own address. */
   readonly adminNames: readonly string[];
-  /** A proxy in front of it terminates TLS. */
+  /** It is reached over https: by its own certificate, or through a proxy in front of it. */
   readonly adminSecure: boolean;
   readonly dataDir: string;
   /** `sqlite`, or the address of a PostgreSQL. */
@@ -47,6 +51,16 @@ export interface ChannelSetting extends Channel {
 export interface ClientKey {
   readonly key: Key;
   readonly token: string;
+}
+
+/** The paths are absolute. */
+export interface TlsSettings {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly clientCaFile: string | null;
+  readonly clientCertificates: "none" | "optional" | "required";
+  /** The admin listener has the certificate as well. */
+  readonly admin: boolean;
 }
 
 export interface MetricsSettings {

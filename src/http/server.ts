@@ -15,6 +15,7 @@ import { errorResponse } from "./errors.ts";
 import { imageEdits, imageVariations } from "./image-forms.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
+import type { ServerTls } from "../net/server/server-tls.ts";
 import { chat, generate, generateList, generateStream, messages, passthrough, responses, speech } from "./json-endpoints.ts";
 import { listGenerateModels, listModels, showModel, type ModelScope } from "./models.ts";
 import { internalError, keyInUrl, noUpgrade, unknownRoute, unreadable, wrongMethod } from "./request-errors.ts";
@@ -55,7 +56,11 @@ export function listen(options: ListenOptions): Listener {
 export interface ListenOptions extends ListenerServices {
   readonly host: string;
   readonly port: number;
+  /** A unix socket, in place of the host and the port; null for none. */
+  readonly socket: { readonly path: string; readonly mode: number } | null;
   readonly reusePort: boolean;
+  /** Null for plain HTTP. */
+  readonly tls: ServerTls | null;
   readonly connectionsMax: number;
   /** The current configuration; a call keeps the one it began with. */
   readonly current: () => CurrentConfig;
@@ -78,6 +83,8 @@ export interface CurrentConfig {
 
 export interface Listener {
   readonly url: string;
+  /** Uses another certificate for new connections. */
+  renew(tls: ServerTls): void;
   /** Stops accepting; open connections may finish. */
   stopListening(): Promise<void>;
   close(): Promise<void>;

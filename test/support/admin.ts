@@ -167,6 +167,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       state: { kind: "memory", ok: true, detail: null },
       journal: { waitingBytes: 0 },
       insecureTransport: false,
+      certificate: null,
     }),
     channels: {
       check: async () => [],

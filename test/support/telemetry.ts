@@ -14,6 +14,7 @@ export const gatewayState: GatewayState = {
   limits: { kind: "redis", ok: false },
   engines: [{ engine: "chat", state: "backoff" }],
   droppedLogLines: 0,
+  certificateExpiresMs: 1_800_000_000_000,
   process: { residentBytes: 1e8, heapBytes: 1e7, cpuSeconds: 1.5, startedSeconds: 1_700_000_000 },
 };
 

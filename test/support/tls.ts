@@ -12,6 +12,7 @@ export async function makeCertificates(): Promise<Certificates | null> {
     return {
       authority: await readFile(join(directory, "authority.pem"), "utf8"),
       valid: await issue(directory, "valid", ourNames, 2),
+      renewed: await issue(directory, "renewed", ourNames, 90),
       expired: await issue(directory, "expired", ourNames, -1),
       wrongName: await issue(directory, "wrong-name", "subjectAltName=DNS:elsewhere.test", 2),
       selfSigned: await pairOf(directory, "self-signed"),
@@ -26,6 +27,8 @@ export interface Certificates {
   readonly authority: string;
   /** Issued by the authority, for 127.0.0.1 and localhost. */
   readonly valid: KeyPair;
+  /** The same, of another issue, and for three months instead of two days. */
+  readonly renewed: KeyPair;
   readonly expired: KeyPair;
   readonly wrongName: KeyPair;
   /** Issued by itself; trusted by nobody. */

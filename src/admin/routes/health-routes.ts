@@ -26,9 +26,10 @@ export const healthRoutes: readonly AdminRoute[] = [
       state: part,
       journal: z.strictObject({ waiting_bytes: z.int() }),
       insecure_transport: z.boolean(),
+      certificate: z.strictObject({ expires: z.string(), days_left: z.int() }).nullable(),
     }),
     handle: async ({ services }) => {
-      const { status, store, state, journal, insecureTransport } = await services.health();
+      const { status, store, state, journal, insecureTransport, certificate } = await services.health();
       return {
         status,
         version: services.version,
@@ -36,6 +37,8 @@ export const healthRoutes: readonly AdminRoute[] = [
         state,
         journal: { waiting_bytes: journal.waitingBytes },
         insecure_transport: insecureTransport,
+        certificate:
+          certificate === null ? null : { expires: new Date(certificate.expiresMs).toISOString(), days_left: certificate.daysLeft },
       };
     },
   }),

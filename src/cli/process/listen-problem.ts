@@ -1,6 +1,7 @@
 /** Explains why the gateway cannot listen on an address, and how to fix it. `option` is the option that sets another one. */
-export function listenProblem(error: unknown, { host, port }: { readonly host: string; readonly port: number }, option: string): string {
+export function listenProblem(error: unknown, { host, port, path }: ListenPlace, option: string): string {
   const { code, message } = error as { readonly code?: string; readonly message?: string };
+  if (path !== undefined) return socketProblem(code ?? message ?? String(error), path);
   const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
   switch (code) {
     case "EADDRINUSE":
@@ -17,6 +18,30 @@ export function listenProblem(error: unknown, { host, port }: { readonly host: s
       return code === undefined && /failed to listen/i.test(message ?? "")
         ? `Cannot listen on ${address}: the name does not resolve to an address of this machine. Give an address: ${option} 127.0.0.1:${port}.`
         : `Cannot listen on ${address} (${code ?? String(error)}). Start with ${option} HOST:PORT to listen elsewhere.`;
+  }
+}
+
+/** Where a gateway wanted to listen. */
+export interface ListenPlace {
+  readonly host: string;
+  readonly port: number;
+  /** A unix socket, in place of the host and the port. */
+  readonly path?: string;
+}
+
+function socketProblem(code: string, path: string): string {
+  switch (code) {
+    case "EADDRINUSE":
+      return `Another program listens on ${path}. Stop it, or start with --listen unix:PATH.`;
+    case "ENOTSOCK":
+      return `There is a file at ${path} that is not a socket, and it is not overwritten. Remove it, or start with --listen unix:PATH.`;
+    case "ENOENT":
+      return `The folder of ${path} does not exist. Create it, and let the user that runs the gateway write to it.`;
+    case "EACCES":
+    case "EPERM":
+      return `The user that runs the gateway may not create ${path} (${code}). Let it write to the folder, or start with --listen unix:PATH.`;
+    default:
+      return `Cannot listen on ${path} (${code}). Start with --listen unix:PATH or HOST:PORT to listen elsewhere.`;
   }
 }
 

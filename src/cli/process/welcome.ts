@@ -1,12 +1,13 @@
 /** The text that the gateway prints when it has started: its address, keys and channels, and what to do next. Commands are as in `sluice start`. */
 export function welcome(facts: WelcomeFacts): string {
+  const socket = /^unix:(.+)$/.exec(facts.url)?.[1];
   return [
-    `Sluice is listening on ${facts.url}/v1`,
+    socket === undefined ? `Sluice is listening on ${facts.url}/v1` : `Sluice is listening on the unix socket ${socket}`,
     "",
     ...keyLines(facts),
     ...adminLines(facts),
     ...channelLines(facts),
-    ...nextLines(facts),
+    ...nextLines(socket === undefined ? facts : { ...facts, url: `--unix-socket ${shellQuoted(socket)} http://localhost` }),
     "",
   ].join("\n");
 }

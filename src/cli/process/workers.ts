@@ -1,3 +1,4 @@
+import type { ListenPlace } from "./listen-problem.ts";
 import { ReportRounds } from "./report-round.ts";
 import {
   isReportsWanted,
@@ -33,11 +34,15 @@ export function workerCountProblem(count: number, cores: number): string | null 
   return `--workers must be a whole number from 1 to ${max}, which is ${perCoreMax} for each of the ${cores} cores`;
 }
 
-/** The error of listening on an address; null if it works. Workers would not notice a port in use, as they listen with SO_REUSEPORT. */
-export function listenError({ host, port }: { readonly host: string; readonly port: number }): unknown {
-  if (port === 0) return null;
+/** Throws if another program uses a port. With SO_REUSEPORT, whoever listens on it later would not notice. */
+export function claimPort({ host, port }: ListenPlace): void {
+  if (port !== 0) Bun.listen({ hostname: host, port, exclusive: true, socket: { data() {} } }).stop(true);
+}
+
+/** The error of listening on an address; null if it works. */
+export function listenError(place: ListenPlace): unknown {
   try {
-    Bun.listen({ hostname: host, port, exclusive: true, socket: { data() {} } }).stop(true);
+    claimPort(place);
     return null;
   } catch (error) {
     return error;

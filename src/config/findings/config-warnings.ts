@@ -18,21 +18,21 @@ export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
   if (file.channels.length === 0) {
     findings.push(warning(["channels"], "there are no channels, so every request will be rejected", "add one under channels:"));
   }
-  if (!isLoopback(file.listen.host)) {
+  if (!isLoopback(file.listen.host) && file.tls === undefined) {
     findings.push(
       warning(
         ["listen"],
         "other machines can connect, and keys and prompts are sent unencrypted",
-        "put a TLS proxy in front, or listen on 127.0.0.1",
+        "set tls, put a TLS proxy in front, or listen on 127.0.0.1",
       ),
     );
   }
-  if (file.admin !== null && !isLoopback(file.admin.host) && !file.admin_tls) {
+  if (file.admin !== null && !isLoopback(file.admin.host) && !file.admin_tls && file.tls?.admin !== true) {
     findings.push(
       warning(
         ["admin"],
         "other machines can connect, and passwords and tokens are sent unencrypted",
-        "put a TLS proxy in front and set admin_tls: true, or listen on 127.0.0.1",
+        "set tls, put a TLS proxy in front and set admin_tls: true, or listen on 127.0.0.1",
       ),
     );
   }

@@ -1,10 +1,17 @@
 import { ClientConnection, type ClientSocket, type ListenerContext } from "./client-connection.ts";
 import { ConnectionsByNetwork } from "./client-network.ts";
+import { isRefused, isTlsError, tlsOptions, type ServerTls } from "./server-tls.ts";
+import { withMode } from "./unix-socket.ts";
 
 export interface BindOptions {
   readonly host: string;
   readonly port: number;
+  /** A unix socket to listen on, in place of the host and the port; null for none. */
+  readonly socket?: { readonly path: string; readonly mode: number } | null;
+  /** Several processes share the port, or it changes hands when a certificate is renewed. */
   readonly reusePort: boolean;
+  /** Null for plain HTTP. */
+  readonly tls?: ServerTls | null;
   /** Further connections are closed at once: a process that has run out of file descriptors can serve nobody. */
   readonly connectionsMax: number;
   /** The same for the network of one client, at this moment; null for no limit. */
@@ -16,7 +23,9 @@ export class Connections {
   readonly url: string;
   private readonly open = new Set<ClientConnection>();
   private readonly context: ListenerContext & { isStopping: boolean };
-  private readonly listener: Bun.TCPSocketListener<ClientConnection>;
+  private listener: Bun.SocketListener<ClientConnection>;
+  /** The port that the system chose, if it was asked to. */
+  private readonly port: number;
   private readonly sweeper: ReturnType<typeof setInterval>;
   private readonly connectionsMax: number;
   private readonly perAddressMax: (address: string) => number | null;
@@ -25,9 +34,10 @@ export class Connections {
   private readonly allDone = Promise.withResolvers<void>();
 
   constructor(
-    { host, port, reusePort, connectionsMax, perAddressMax = () => null }: BindOptions,
+    private readonly options: BindOptions,
     handlers: Omit<ListenerContext, "isStopping" | "onDone">,
   ) {
+    const { connectionsMax, perAddressMax = () => null, socket = null, tls = null } = options;
     this.connectionsMax = connectionsMax;
     this.perAddressMax = perAddressMax;
     this.context = {
@@ -35,32 +45,31 @@ export class Connections {
       isStopping: false,
       onDone: (connection) => this.onDone(connection),
     };
-    this.listener = Bun.listen<ClientConnection>({
-      hostname: host,
-      port,
-      ...(reusePort ? { reusePort } : {}),
-      allowHalfOpen: true,
-      socket: {
-        open: (socket) => this.accept(socket),
-        data: (socket, chunk) => socket.data.onData(chunk),
-        drain: (socket) => socket.data.onDrain(),
-        end: (socket) => {
-          if (socket.data.onEnd()) return;
-          this.onClose(socket);
-          socket.end();
-        },
-        close: (socket) => this.onClose(socket),
-        // Network errors close the connection; this is a bug of ours, and must not affect other connections.
-        error: (socket, error) => {
-          this.context.onBug(error);
-          socket.terminate();
-        },
-      },
-    });
-    const { hostname } = this.listener;
-    this.url = `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${this.listener.port}`;
+    if (socket === null) {
+      const listener = this.listenOnPort(options.port, tls);
+      const { hostname } = listener;
+      this.listener = listener;
+      this.port = listener.port;
+      this.url = `${tls === null ? "http" : "https"}://${hostname.includes(":") ? `[${hostname}]` : hostname}:${listener.port}`;
+    } else {
+      const { path, mode } = socket;
+      this.listener = withMode(mode, () => Bun.listen<ClientConnection>({ unix: path, ...halfOpen, socket: this.handlers(null) }));
+      this.port = 0;
+      this.url = `unix:${path}`;
+    }
     this.sweeper = setInterval(() => this.checkTimeouts(), sweepMs);
     this.sweeper.unref();
+  }
+
+  /**
+   * Uses another certificate for new connections; open ones stay as they are. A second listener takes the port over, because a
+   * certificate cannot be changed in a listener.
+   */
+  renew(tls: ServerTls): void {
+    if (this.context.isStopping) return;
+    const old = this.listener;
+    this.listener = this.listenOnPort(this.port, tls);
+    old.stop(false);
   }
 
   /** Stops accepting; open connections may finish their requests. Resolves when they have nothing more to send. */
@@ -79,6 +88,44 @@ export class Connections {
     for (const connection of [...this.open]) connection.close();
     this.listener.stop(false);
     return Promise.resolve();
+  }
+
+  private listenOnPort(port: number, tls: ServerTls | null): Bun.TCPSocketListener<ClientConnection> {
+    const { host, reusePort } = this.options;
+    return Bun.listen<ClientConnection>({
+      hostname: host,
+      port,
+      ...(reusePort ? { reusePort } : {}),
+      ...halfOpen,
+      ...(tls === null ? {} : { tls: tlsOptions(tls) }),
+      socket: this.handlers(tls),
+    });
+  }
+
+  private handlers(tls: ServerTls | null): Bun.SocketHandler<ClientConnection> {
+    return {
+      open: (socket) => this.accept(socket),
+      data: (socket, chunk) => socket.data.onData(chunk),
+      drain: (socket) => socket.data.onDrain(),
+      end: (socket) => {
+        if (socket.data.onEnd()) return;
+        this.onClose(socket);
+        socket.end();
+      },
+      close: (socket) => this.onClose(socket),
+      // Network errors close the connection; this is a bug of ours, and must not affect other connections.
+      error: (socket, error) => {
+        if (tls === null || !isTlsError(error)) this.context.onBug(error);
+        socket.terminate();
+      },
+      ...(tls === null
+        ? {}
+        : {
+            handshake: (socket: ClientSocket, isDone: boolean, error: Error | null) => {
+              if (isRefused(socket, isDone, error, tls)) socket.terminate();
+            },
+          }),
+    };
   }
 
   private accept(socket: ClientSocket): void {
@@ -111,3 +158,5 @@ export class Connections {
 }
 
 const sweepMs = 1_000;
+/** A client that has sent its request may close its side, and still reads the response. */
+const halfOpen = { allowHalfOpen: true };

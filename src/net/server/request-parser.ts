@@ -85,7 +85,7 @@ export function statusFor(problem: string): number {
 }
 
 export const severalHosts = "it has more than one Host header";
-const tlsInsteadOfHttp = "it is a TLS handshake, but plain HTTP is expected: use http:// in the URL, or a proxy that terminates TLS";
+const tlsInsteadOfHttp = "it is a TLS handshake, but plain HTTP is expected: use http:// in the URL, or set `tls` in the configuration";
 const notHttp = "it is not HTTP/1.1";
 const unsupportedVersion = "it uses a later version of HTTP, but HTTP/1.1 is expected";
 const tlsHandshake = 0x16;

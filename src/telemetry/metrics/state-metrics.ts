@@ -15,6 +15,8 @@ export interface GatewayState {
   readonly limits: { readonly kind: string; readonly ok: boolean };
   readonly engines: readonly { readonly engine: string; readonly state: string }[];
   readonly droppedLogLines: number;
+  /** Null: the listeners speak plain HTTP. */
+  readonly certificateExpiresMs: number | null;
   readonly process: {
     readonly residentBytes: number;
     readonly heapBytes: number;
@@ -85,6 +87,15 @@ export function stateFamilies(state: GatewayState): readonly MetricFamily[] {
       ...plainGauge("sluice_log_lines_dropped_total", "Lines of the log that its reader was too slow for.", state.droppedLogLines),
       type: "counter",
     },
+    ...(state.certificateExpiresMs === null
+      ? []
+      : [
+          plainGauge(
+            "sluice_tls_certificate_expiry_seconds",
+            "When the certificate of the listeners expires, in seconds since 1970.",
+            state.certificateExpiresMs / 1000,
+          ),
+        ]),
     plainGauge("process_resident_memory_bytes", "Resident memory of the process.", state.process.residentBytes),
     plainGauge("process_start_time_seconds", "When the process started, in seconds since 1970.", state.process.startedSeconds),
     { ...plainGauge("process_cpu_seconds_total", "Processor time of the process.", state.process.cpuSeconds), type: "counter" },

@@ -1,0 +1,94 @@
+import type { Finding } from "../config/findings/problem.ts";
+import { daysUntil, expiryWarningDays, readTlsFiles, type TlsMaterial } from "../config/tls-files.ts";
+import type { TlsSettings } from "../config/settings.ts";
+import { watchFile, type FileWatch } from "../config/watch.ts";
+import { StartProblem, configExitCode } from "../cli/process/start-problem.ts";
+import type { ServerTls } from "../net/server/server-tls.ts";
+import type { Log } from "../telemetry/log.ts";
+
+export interface CertificatePorts {
+  readonly log: Log;
+  readonly wallMs: () => number;
+  /** New connections get another certificate. */
+  readonly onRenewed: (tls: ServerTls) => void;
+}
+
+/** The certificate of the listeners. It is read again when its files change, and kept as it is while they are not a valid pair. */
+export class Certificate {
+  private readonly watches: FileWatch[] = [];
+  private readonly timer: ReturnType<typeof setInterval>;
+  private material: TlsMaterial;
+  /** What was last found wrong with the files, so that it is logged once. */
+  private fault = "";
+
+  /** Throws if the files cannot be used. */
+  constructor(
+    private readonly settings: TlsSettings,
+    private readonly ports: CertificatePorts,
+  ) {
+    const { material, findings } = readTlsFiles(settings, ports.wallMs());
+    if (material === null) throw new StartProblem(`TLS cannot be used. ${sentences(findings)}`, configExitCode);
+    this.material = material;
+    this.warnOfExpiry();
+    const files = [settings.certFile, settings.keyFile, ...(settings.clientCaFile === null ? [] : [settings.clientCaFile])];
+    // Long enough for a program that writes one file after the other.
+    for (const file of files) this.watches.push(watchFile(file, () => this.reload(), { debounceMs: 500 }));
+    this.timer = setInterval(() => this.warnOfExpiry(), warnEveryMs);
+    this.timer.unref();
+  }
+
+  get tls(): ServerTls {
+    const { cert, key, clientCa } = this.material;
+    return { cert, key, clientCa, isClientRequired: this.settings.clientCertificates === "required" };
+  }
+
+  get expiresMs(): number {
+    return this.material.expiresMs;
+  }
+
+  reload(): void {
+    const { log, wallMs, onRenewed } = this.ports;
+    const { material, findings } = readTlsFiles(this.settings, wallMs());
+    if (material === null) {
+      const fault = sentences(findings);
+      if (fault !== this.fault) log.error("certificate_rejected", { detail: `${fault} The old certificate stays in use.` });
+      this.fault = fault;
+      return;
+    }
+    this.fault = "";
+    const { cert, key, clientCa } = this.material;
+    if (material.cert === cert && material.key === key && material.clientCa === clientCa) return;
+    this.material = material;
+    try {
+      onRenewed(this.tls);
+    } catch (error) {
+      log.error("certificate_rejected", { detail: `The certificate could not be used: ${String(error)}` });
+      return;
+    }
+    log.info("certificate_renewed", { expires: new Date(material.expiresMs).toISOString() });
+    this.warnOfExpiry();
+  }
+
+  stop(): void {
+    clearInterval(this.timer);
+    for (const watch of this.watches) watch.close();
+  }
+
+  private warnOfExpiry(): void {
+    const { expiresMs } = this.material;
+    const days = daysUntil(expiresMs, this.ports.wallMs());
+    if (days >= expiryWarningDays) return;
+    const expires = new Date(expiresMs).toISOString();
+    const detail = "renew the certificate and put it in its place: the gateway notices";
+    this.ports.log.warn("certificate_expires", { expires, days_left: days, file: this.settings.certFile, detail });
+  }
+}
+
+function sentences(findings: readonly Finding[]): string {
+  return findings
+    .filter(({ severity }) => severity === "problem")
+    .map(({ path, reason, fix }) => `${path.join(".")}: ${reason}: ${fix}.`)
+    .join(" ");
+}
+
+const warnEveryMs = 12 * 3_600_000;

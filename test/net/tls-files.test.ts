@@ -1,0 +1,113 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { loadConfig } from "../../src/config/load.ts";
+import { makeCertificates, type Certificates } from "../support/tls.ts";
+
+const certificates = await makeCertificates();
+const directory = mkdtempSync(join(tmpdir(), "sluice-tls-files-"));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+/** The findings about a configuration whose files hold these texts, and what is in the settings. */
+async function findings(
+  files: { readonly cert?: string; readonly key?: string; readonly ca?: string },
+  more: object = {},
+): Promise<unknown> {
+  const named = { cert_file: "server.pem", key_file: "server.key" };
+  const { cert, key, ca } = files;
+  for (const [name, text] of [
+    ["server.pem", cert],
+    ["server.key", key],
+    ["ca.pem", ca],
+  ] as const) {
+    rmSync(join(directory, name), { force: true });
+    if (text !== undefined) writeFileSync(join(directory, name), text, { mode: 0o600 });
+  }
+  const channels = [{ name: "up", base_url: "https://up.example.com/v1", models: ["m"] }];
+  const text = JSON.stringify({ channels, listen: "0.0.0.0:4400", tls: { ...named, ...more } });
+  const loaded = await loadConfig({ path: join(directory, "sluice.yaml"), text, env: {}, nofile: 1024 });
+  const found = loaded.ok ? loaded.warnings : loaded.problems;
+  return { ok: loaded.ok, found: found.map(({ path, reason }) => `${path}: ${reason.replaceAll(`${directory}/`, "")}`) };
+}
+
+describe.skipIf(certificates === null)("the files of tls", () => {
+  const { valid, renewed, expired, selfSigned, authority } = (certificates ?? {}) as Certificates;
+
+  test("that are a pair are accepted, and the listener needs no other warning", async () => {
+    expect(await findings(renewed)).toEqual({ ok: true, found: [] });
+    expect(await findings({ ...renewed, cert: renewed.cert + authority })).toEqual({ ok: true, found: [] });
+  });
+
+  test("that expire soon, or whose key everybody can read, get a warning", async () => {
+    expect(await findings(valid)).toEqual({
+      ok: true,
+      found: [expect.stringMatching(/^tls.cert_file: this certificate expires on .*, in 1 day$/)],
+    });
+    await findings(renewed);
+    chmodSync(join(directory, "server.key"), 0o644);
+    const text = JSON.stringify({ tls: { cert_file: "server.pem", key_file: "server.key" } });
+    const loaded = await loadConfig({ path: join(directory, "sluice.yaml"), text, env: {}, nofile: 1024 });
+    expect(loaded.ok && loaded.warnings.map(({ fix }) => fix)).toContainEqual(expect.stringContaining("chmod 640"));
+  });
+
+  test.each<[string, () => { cert?: string; key?: string; ca?: string }, object, string]>([
+    ["no certificate", () => ({ key: valid.key }), {}, "tls.cert_file: server.pem does not exist"],
+    ["no key", () => ({ cert: valid.cert }), {}, "tls.key_file: server.key does not exist"],
+    [
+      "a pair of two issues",
+      () => ({ cert: valid.cert, key: renewed.key }),
+      {},
+      "tls.key_file: this key does not belong to the certificate",
+    ],
+    ["swapped files", () => ({ cert: valid.key, key: valid.cert }), {}, "tls.cert_file: server.pem contains a key, not a certificate"],
+    [
+      "a certificate for a key",
+      () => ({ cert: valid.cert, key: valid.cert }),
+      {},
+      "tls.key_file: server.key contains a certificate, not a key",
+    ],
+    [
+      "half a certificate",
+      () => ({ cert: valid.cert.slice(0, 300), key: valid.key }),
+      {},
+      "tls.cert_file: server.pem contains no certificate that can be read",
+    ],
+    [
+      "half a key",
+      () => ({ cert: valid.cert, key: valid.key.slice(0, 60) }),
+      {},
+      "tls.key_file: server.key contains no key that can be read",
+    ],
+    ["an encrypted key", () => ({ cert: valid.cert, key: encryptedKey }), {}, "tls.key_file: server.key is encrypted"],
+    ["an empty file", () => ({ cert: "", key: valid.key }), {}, "tls.cert_file: server.pem contains no certificate that can be read"],
+    ["an expired certificate", () => expired, {}, "expired on"],
+    [
+      "no issuer of client certificates",
+      () => valid,
+      { client_certificates: "required" },
+      "tls.client_ca_file: this is missing, so that no client certificate could be checked",
+    ],
+    [
+      "an issuer without use",
+      () => ({ ...valid, ca: authority }),
+      { client_ca_file: "ca.pem" },
+      "has no effect while client_certificates is none",
+    ],
+    [
+      "an issuer that is none",
+      () => ({ ...valid, ca: "x" }),
+      { client_ca_file: "ca.pem", client_certificates: "optional" },
+      "tls.client_ca_file: ca.pem contains no certificate that can be read",
+    ],
+  ])("are refused in words: %s", async (_, files, more, reason) => {
+    expect(await findings(files(), more)).toEqual({ ok: false, found: [expect.stringContaining(reason)] });
+  });
+
+  test("and a self-signed certificate will do", async () => {
+    expect(await findings(selfSigned)).toMatchObject({ ok: true });
+  });
+});
+
+const encryptedKey =
+  "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIH0MF8GCSqGSIb3DQEFDTBSMDEGCSqGSIb3DQEFDDAkBBCq\n-----END ENCRYPTED PRIVATE KEY-----\n";
