@@ -125,7 +125,9 @@ export function withRerun(before: BenchResults, again: BenchResults, run: number
   for (const name of Object.keys(again.scenarioSeconds) as ScenarioName[]) {
     scenarioSeconds[name] = (scenarioSeconds[name] ?? 0) + (again.scenarioSeconds[name] ?? 0);
   }
-  return { ...before, rows, scenarioSeconds, remarks: [...new Set([...before.remarks, ...again.remarks])] };
+  // It is the run before that the machine was busy with.
+  const remarks = again.remarks.filter((remark) => !remark.startsWith("the machine was busy before"));
+  return { ...before, rows, scenarioSeconds, remarks: [...new Set([...before.remarks, ...remarks])] };
 }
 
 function isSame(one: BenchRow, other: BenchRow): boolean {
