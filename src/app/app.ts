@@ -37,7 +37,6 @@ import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
 import { failure, isFailure, type FailureKind } from "../operations/failure.ts";
-import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { BudgetWatch } from "./budget-watch.ts";
 import { channelStates, Metrics, type OtherWorkers } from "./metrics.ts";
@@ -165,7 +164,8 @@ export class App {
       after,
       timers,
       tools: { transcoder: this.transcode.make },
-      seal: makeTextSeal(durable.masterKey.carried),
+      seal: durable.seal,
+      items: durable.items,
       splitAudio: this.splitAudio,
       progress: (fields) => log.info("part", { ...fields }),
     };

@@ -3,18 +3,23 @@ import type { Settings } from "../config/settings.ts";
 import type { Limiter } from "../gateway/admission/limiter.ts";
 import type { ReceiptBook } from "../gateway/settlement/record.ts";
 import type { Storage } from "../gateway/storage.ts";
+import type { ItemMemory } from "../operations/conversation/kept-items.ts";
+import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { RateLimitStore } from "../limits/rate-limit-store.ts";
 import { BudgetLedger } from "../state/budgets/budget-ledger.ts";
 import { Membership } from "../state/membership.ts";
 import { CoolDownHints } from "../state/cool-down-hints.ts";
 import { DrainedMark } from "../state/budgets/drained-mark.ts";
 import { LeasedRateLimits } from "../state/leases/leased-rate-limits.ts";
+import { LocalItems } from "../state/local-items.ts";
 import { makeLimiter } from "../state/limiter.ts";
 import { MemoryRateLimits } from "../state/memory-rate-limits.ts";
 import { Partition } from "../state/partition.ts";
 import { RedisCounts } from "../state/redis/counts.ts";
 import { RedisHints } from "../state/redis/hints.ts";
 import { RedisLink } from "../state/redis/link.ts";
+import { RedisTexts } from "../state/redis/texts.ts";
+import { DistributedItems } from "../state/distributed-items.ts";
 import { StoreGuard } from "../state/store-guard.ts";
 import { SqlAbsences } from "../store/tables/absence-table.ts";
 import { SqlCounts } from "../store/tables/count-table.ts";
@@ -23,6 +28,7 @@ import { startDrain, type DrainLag } from "../store/drain/drain-control.ts";
 import { SqlHints } from "../store/tables/hint-table.ts";
 import { openJournal } from "../store/journal/journal.ts";
 import { openMasterKey, type MasterKey } from "../store/secrets/master-key.ts";
+import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { openDatabase, type OpenOptions } from "../store/open.ts";
 import { retain } from "../store/retention.ts";
 import { makeStorage, newId } from "../store/storage.ts";
@@ -76,6 +82,9 @@ export interface Durable extends Store {
   readonly reports: Storage;
   readonly limiter: Limiter;
   readonly receipts: ReceiptBook;
+  /** Seals what clients carry, and what replicas share. */
+  readonly seal: TextSeal;
+  readonly items: ItemMemory;
   /** Tells other processes that a scope cools down. */
   readonly hint: (scope: string, cause: string, forMs: number) => void;
   readonly status: () => DurableStatus;
@@ -137,6 +146,8 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   const drained = (): number =>
     drainedMark.look(nowMs() - turnMs, { written: journal.written().receipts, behind: drain.lag().receipts, stuck: journal.full });
   const shared = openSharedState(options, store, after, holder);
+  const seal = makeTextSeal(store.masterKey.carried);
+  const localItems = new LocalItems({ nowMs, after });
   const rates: RateLimitStore = shared?.rates ?? new MemoryRateLimits(nowMs);
   const budgets = new BudgetLedger({
     storage: store.storage.budgets,
@@ -154,6 +165,8 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
     reports,
     limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs }),
     receipts: journal,
+    seal,
+    items: shared?.texts == null ? localItems : new DistributedItems({ local: localItems, texts: shared.texts, guard: shared.guard, seal }),
     hint: (scope, cause, forMs) => shared?.hints.publish(scope, cause, forMs),
     status: () => ({
       lag: drain.lag(),
@@ -164,6 +177,7 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
     stop: async () => {
       stopRetention();
       stopComparing();
+      localItems.stop();
       await within(stopMs, shared?.stop());
       await within(stopMs, budgets.stop());
       await within(stopMs, journal.flush());
@@ -186,6 +200,8 @@ interface SharedState {
   readonly membership: Membership;
   readonly hints: CoolDownHints;
   readonly guard: StoreGuard;
+  /** Null where there is no place for them but a disk. */
+  readonly texts: RedisTexts | null;
   stop(): Promise<void>;
 }
 
@@ -239,6 +255,7 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
     membership,
     hints,
     guard,
+    texts: link === null ? null : new RedisTexts(link),
     stop: async () => {
       hints.stop();
       await rates.stop();

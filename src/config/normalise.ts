@@ -207,7 +207,7 @@ function routingOf({ routing }: ConfigFile): Settings["routing"] {
   };
 }
 
-function serviceOf({ server, expose, cors }: ConfigFile, nofile: number): Settings["service"] {
+function serviceOf({ server, responses, expose, cors }: ConfigFile, nofile: number): Settings["service"] {
   return {
     bodyBytesMax: server.body_limit,
     audioBytesMax: server.audio_limit,
@@ -227,6 +227,7 @@ function serviceOf({ server, expose, cors }: ConfigFile, nofile: number): Settin
     trustedProxies: trustedProxiesOf(server),
     corsOrigins: cors === undefined ? null : new Set(cors.origins),
     openAudioLists: server.open_audio_lists,
+    keepItemsMs: responses.keep_items ?? 0,
     lingerMs: server.linger,
     drainMs: server.drain,
   };

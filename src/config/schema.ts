@@ -448,6 +448,16 @@ export const fileSchema = z.strictObject({
     },
     "How the gateway behaves towards its clients.",
   ),
+  responses: group(
+    {
+      keep_items: defaulted(
+        orOff(duration(1_000, 7 * dayMs)),
+        "1h",
+        "How long the items of an answer (texts, reasoning, calls) are kept in memory after they were last used, so that the client can refer to them by their ids, as the AI SDK does by default. At most 32 MiB are kept; replicas share them through `state` if that is Redis. Nothing is kept where the client says `store: false`, or where the channel speaks the Responses API.",
+      ),
+    },
+    "What is special about `POST /v1/responses`.",
+  ),
   metrics: group(
     {
       enabled: defaulted(flag(), true, "Whether `GET /metrics` of the admin listener shows metrics in the format of Prometheus."),

@@ -1,5 +1,6 @@
 import type { ReaderTools, UpstreamRequest } from "../dialects/dialect.ts";
 import type { Channel } from "../channels/channel.ts";
+import type { ItemMemory } from "../operations/conversation/kept-items.ts";
 import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { FormFile, StoredFile } from "../media/stored-file.ts";
@@ -20,6 +21,8 @@ export interface Ports {
   readonly tools: ReaderTools;
   /** Seals what clients carry for upstreams. Without it, they carry what they can read themselves. */
   readonly seal?: TextSeal;
+  /** Keeps items of answers that clients may refer to. Without it, none are kept. */
+  readonly items?: ItemMemory;
   /** Cuts long recordings. Without it, or if this installation lacks the codecs, no recording is cut. */
   readonly splitAudio?: SplitAudio;
   /** Called for each finished part of a long call. It gets no content. */

@@ -20,6 +20,7 @@ import { together, type CallLesson } from "./upstream-state/lessons.ts";
 import type { LiveStream } from "./attempt/live-stream.ts";
 import { pause } from "./cancellation.ts";
 import type { CallRecord, Persisted, AttemptRecord } from "./settlement/record.ts";
+import { AnswerItems } from "./attempt/answer-items.ts";
 import { sealFor } from "./attempt/carried-parts.ts";
 import { Relay, type StreamTotals } from "./attempt/relay.ts";
 import { isNothing, Rescue, type Successor } from "./attempt/rescue.ts";
@@ -287,18 +288,28 @@ class CallExecution implements HedgeTrigger {
   }
 
   private concluded(attempt: Attempt, outcome: Outcome): Winner | null {
-    if (!isFailure(outcome)) return { attempt, outcome: outcome.kind === "whole" ? this.written(outcome, attempt) : outcome };
+    if (!isFailure(outcome)) return outcome.kind === "whole" ? this.written(outcome, attempt) : { attempt, outcome, items: null };
     if (attempt.lesson !== null) this.learned(attempt.candidate.deployment.id, attempt.lesson);
     this.failures = [...this.failures, { candidate: attempt.candidate, failure: outcome, tookMs: attempt.record.tookMs }];
     return null;
   }
 
   /** The answer as the client's API has it. */
-  private written(whole: WholeAnswer, attempt: Attempt): WholeAnswer {
+  private written(whole: WholeAnswer, attempt: Attempt): Winner {
     const { surface, ask, facts } = this.call;
-    if (whole.answer === undefined || surface === null || ask.operation !== "chat") return whole;
-    const context = answerContext(answeredRequest(surface, ask), facts, this.sealOf({ attempt }));
-    return { ...whole, body: surface.whole(whole.answer, context) };
+    if (whole.answer === undefined || surface === null || ask.operation !== "chat") return { attempt, outcome: whole, items: null };
+    const items = this.answerItems(surface, ask);
+    const context = answerContext(answeredRequest(surface, ask), facts, this.sealOf({ attempt }), items);
+    return { attempt, outcome: { ...whole, body: surface.whole(whole.answer, context) }, items };
+  }
+
+  /** Where the items of the answer are kept that the client may refer to; null if none are. */
+  private answerItems(surface: AnswerFormat, ask: ChatRequest): AnswerItems | null {
+    const { key, snapshot } = this.call;
+    const { items: memory } = this.gateway.ports;
+    const { keepItemsMs } = snapshot.service;
+    if (memory === undefined || keepItemsMs === 0 || surface.mayKeep?.(ask) !== true) return null;
+    return new AnswerItems(memory, key.id, keepItemsMs);
   }
 
   private learned(deployment: string, lesson: CallLesson): void {
@@ -308,10 +319,10 @@ class CallExecution implements HedgeTrigger {
   }
 
   /** A whole answer is not sent before its receipt is in the journal. A stream is settled at its end. */
-  private persist({ outcome }: Winner): Persisted {
+  private persist({ outcome, items }: Winner): Persisted {
     this.gateway.fairQueue.opened(this.call.route.model);
     if (outcome.kind !== "whole") return null;
-    return this.record(200, "complete", null, outcome);
+    return both(this.record(200, "complete", null, outcome), items?.keep() ?? null);
   }
 
   private answered({ attempt, outcome }: Winner, plan: Candidates): CallResult {
@@ -327,8 +338,10 @@ class CallExecution implements HedgeTrigger {
   private relay(attempt: Attempt, stream: LiveStream, plan: Candidates): Relay {
     const { call } = this;
     const last = { attempt };
-    const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs);
-    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), this.makeWriter(last));
+    const { surface, ask } = call;
+    const items = surface === null || ask.operation !== "chat" ? null : this.answerItems(surface, ask);
+    const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs, items);
+    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), this.makeWriter(last, items));
     // The client may leave before anything reads the stream. Without this, the upstream connection would stay open.
     call.cancellation.add((reason) => {
       if (reason.kind === "client_gone") relay.cancel(reason);
@@ -337,12 +350,12 @@ class CallExecution implements HedgeTrigger {
   }
 
   /** It captures nothing of the request but what the answer repeats: a long stream must not hold the body. */
-  private makeWriter(last: { attempt: Attempt }): (() => AnswerWriter) | null {
+  private makeWriter(last: { attempt: Attempt }, items: AnswerItems | null): (() => AnswerWriter) | null {
     const { surface, ask, facts } = this.call;
     if (surface === null || ask.operation !== "chat") return null;
     const request = answeredRequest(surface, ask);
     const seal = this.sealOf(last);
-    return () => surface.writer(answerContext(request, facts, seal));
+    return () => surface.writer(answerContext(request, facts, seal, items));
   }
 
   /** `last` is the attempt that answers, also after another channel went on with the answer. */
@@ -376,13 +389,14 @@ class CallExecution implements HedgeTrigger {
   private settlement(
     last: { attempt: Attempt },
     firstContentMs: number,
+    items: AnswerItems | null,
   ): (cause: Failure | null, totals: Readonly<StreamTotals>) => Persisted {
     const { gateway, attempts, planned } = this;
     const { facts } = this.call;
     return (cause, totals) => {
       if (cause === null) last.attempt.succeed();
       else last.attempt.fail(cause);
-      return gateway.record({
+      const recorded = gateway.record({
         ...facts,
         ...totals,
         status: 200,
@@ -394,6 +408,7 @@ class CallExecution implements HedgeTrigger {
         clampedTo: last.attempt.clampedTo,
         plan: planned,
       });
+      return cause === null && items !== null ? both(recorded, items.keep()) : recorded;
     };
   }
 
@@ -539,6 +554,8 @@ const patienceMarginMs = 1_000;
 interface Winner {
   readonly attempt: Attempt;
   readonly outcome: WholeAnswer | LiveStream;
+  /** What of a whole answer is kept for later requests; null: nothing. */
+  readonly items: AnswerItems | null;
 }
 
 interface HedgeAttempt {
@@ -602,6 +619,17 @@ function answeredRequest(surface: AnswerFormat, ask: ChatRequest): AnsweredReque
   return { model, promptTokensEstimate, maxCompletionTokens, echo: surface.echo?.(ask) ?? {} };
 }
 
-function answerContext(request: AnsweredRequest, { id, admission }: Readonly<CallFacts>, seal: AnswerContext["seal"]): AnswerContext {
-  return { request, idSeed: admission?.id ?? id, nowSeconds: Math.floor((admission?.startedMs ?? 0) / 1000), seal };
+function answerContext(
+  request: AnsweredRequest,
+  { id, admission }: Readonly<CallFacts>,
+  seal: AnswerContext["seal"],
+  items: AnswerItems | null,
+): AnswerContext {
+  const context = { request, idSeed: admission?.id ?? id, nowSeconds: Math.floor((admission?.startedMs ?? 0) / 1000), seal };
+  return items === null ? context : { ...context, keep: items.add };
+}
+
+function both(first: Persisted, second: Persisted): Persisted {
+  if (first === null || second === null) return first ?? second;
+  return Promise.all([first, second]).then(() => {});
 }

@@ -54,6 +54,8 @@ export interface ServiceSettings {
   readonly corsOrigins: ReadonlySet<string> | null;
   /** The lists of models for speech and of their voices need no key. */
   readonly openAudioLists: boolean;
+  /** How long items of answers are kept that their client may refer to; 0: they are not kept. */
+  readonly keepItemsMs: number;
   /** After SIGTERM: how long new requests are accepted, and how long running streams may continue. */
   readonly lingerMs: number;
   readonly drainMs: number;

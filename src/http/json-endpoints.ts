@@ -10,9 +10,9 @@ import { readSpeechRequest } from "../operations/speech/speech-request.ts";
 import { operationSpecs, type PassthroughOperation } from "../operations/operation.ts";
 import type { Endpoint, ParsedRequest } from "./call.ts";
 import { decodedBody, type RequestBody } from "./decoded-body.ts";
-import { noMemory } from "./overload/load-shed.ts";
 import { maySplit, type RequestContext } from "./request-context.ts";
-import { notJson } from "./request-errors.ts";
+import { withReferredItems } from "./item-references.ts";
+import { bodyTooLarge, noRoomForBody, notJson } from "./request-errors.ts";
 
 /** POST /v1/chat/completions. */
 export const chat: Endpoint = surfaceEndpoint(chatSurface);
@@ -72,9 +72,13 @@ function surfaceEndpoint(surface: Surface): Endpoint {
     surface,
     displayName: operationSpecs.chat.displayName,
     rejectEarly: rejectNotJson,
-    read: (context) => {
+    read: (context, key) => {
       const body = readJsonBody(context);
-      return body instanceof Promise ? body.then(parse) : parse(body);
+      const parsed = body instanceof Promise ? body.then(parse) : parse(body);
+      if (surface.references === undefined) return parsed;
+      return parsed instanceof Promise
+        ? parsed.then((request) => withReferredItems(request, surface, context, key))
+        : withReferredItems(parsed, surface, context, key);
     },
   };
 }
@@ -158,10 +162,10 @@ export function readSentBody({ request, snapshot, services }: RequestContext): U
  * declared too large is rejected before it is read.
  */
 function wholeBody({ body }: IncomingRequest, bytesMax: number, isEncoded: boolean): Uint8Array | Failure | null {
-  if (body.declaredBytes !== null && body.declaredBytes > bytesMax) return tooLarge(bytesMax);
+  if (body.declaredBytes !== null && body.declaredBytes > bytesMax) return bodyTooLarge(bytesMax);
   if (isEncoded) return null;
   const whole = body.whole();
-  return whole !== null && whole.length > bytesMax ? tooLarge(bytesMax) : whole;
+  return whole !== null && whole.length > bytesMax ? bodyTooLarge(bytesMax) : whole;
 }
 
 /** Reads the rest of a request body, with limits on size and time. */
@@ -188,11 +192,11 @@ async function collect(body: RequestBody, { bytesMax, hasRoom }: BodyLimits): Pr
     if (part === "gone") return failure("client_gone", "the client left while it sent its request");
     if (part === null) return room.length === length ? room : room.subarray(0, length);
     if (!(part instanceof Uint8Array)) return part;
-    if (length + part.length > bytesMax) return tooLarge(bytesMax);
+    if (length + part.length > bytesMax) return bodyTooLarge(bytesMax);
     if (length + part.length > room.length) {
       const wished = Math.max(2 * (length + part.length), firstBytes);
       const bytes = body.declaredBytes === null ? wished : Math.min(wished, body.declaredBytes);
-      if (bytes > smallBytes && !hasRoom(bytes)) return noRoom;
+      if (bytes > smallBytes && !hasRoom(bytes)) return noRoomForBody;
       const grown = new Uint8Array(bytes);
       grown.set(length === room.length ? room : room.subarray(0, length));
       room = grown;
@@ -202,13 +206,6 @@ async function collect(body: RequestBody, { bytesMax, hasRoom }: BodyLimits): Pr
   }
 }
 
-function tooLarge(bytesMax: number): Failure {
-  return failure("too_large", "the request body is too large", {
-    message: `The request body is larger than ${bytesMax} bytes.`,
-    status: 413,
-  });
-}
-
 function tooSlow(readMs: number): Failure {
   return failure("invalid_request", "the request body came too slowly", {
     message: `The request body was not complete within ${Math.round(readMs / 1000)} seconds.`,
@@ -216,7 +213,6 @@ function tooSlow(readMs: number): Failure {
   });
 }
 
-const noRoom = failure("saturated", "no memory for a large body", { message: noMemory });
 const nothing = new Uint8Array(0);
 const firstBytes = 64 * 1024;
 /** Bodies up to this size are always accepted. */

@@ -1,6 +1,7 @@
 import { failure, type Failure } from "../operations/failure.ts";
 import { baseUrlMistake, routeOf, servedRoutes } from "./routes.ts";
 import { severalHosts } from "../net/server/request-parser.ts";
+import { noMemory } from "./overload/load-shed.ts";
 
 /** The errors that the data plane reports before a call exists. Each message says how to fix the request. */
 export const keyInUrl = requestError(
@@ -17,6 +18,15 @@ export const unsupportedEncoding = requestError(
   "unsupported_encoding",
   "This 'Content-Encoding' is not supported: send the body with gzip, deflate, br or zstd, with two of them at most, or without any.",
 );
+
+export function bodyTooLarge(bytesMax: number): Failure {
+  return failure("too_large", "the request body is too large", {
+    message: `The request body is larger than ${bytesMax} bytes.`,
+    status: 413,
+  });
+}
+
+export const noRoomForBody = failure("saturated", "no memory for a large body", { message: noMemory });
 
 export const noUpgrade = requestError(426, "upgrade_required", "This path is served over HTTP only: send the request as POST.");
 

@@ -136,7 +136,7 @@ interface AiSdk {
 type ModelMaker = (options: { readonly apiKey: string; readonly baseURL: string }) => (model: string) => unknown;
 
 /** Each provider's default API, as a user gets it who calls `provider("model")`. */
-function aiSdk(name: string, maker: string, base: string, providerOptions: Fields = {}): OfficialClient {
+function aiSdk(name: string, maker: string, base: string): OfficialClient {
   return {
     name,
     packages: ["ai", name],
@@ -153,7 +153,6 @@ function aiSdk(name: string, maker: string, base: string, providerOptions: Field
       const options = {
         model: make({ apiKey: key, baseURL: url + base })(model),
         prompt,
-        providerOptions,
         maxRetries: 0,
         stopWhen: stepCountIs(turnsMax),
         ...(tool === null ? undefined : { tools: { [tool.name]: defined(tool) } }),
@@ -206,8 +205,7 @@ export const officialClients: readonly OfficialClient[] = [
   genAi,
   agentsSdk("the Responses API", true),
   agentsSdk("chat completions", false),
-  // It would refer to the texts of earlier steps by their ids otherwise, which takes a provider that stores them.
-  aiSdk("@ai-sdk/openai", "createOpenAI", "/v1", { openai: { store: false } }),
+  aiSdk("@ai-sdk/openai", "createOpenAI", "/v1"),
   aiSdk("@ai-sdk/anthropic", "createAnthropic", "/v1"),
   aiSdk("@ai-sdk/google", "createGoogleGenerativeAI", "/v1beta"),
   langChain,

@@ -52,7 +52,7 @@ describe("the official client of the Responses API, over a channel that speaks c
   test("gets an answer, with its usage", async () => {
     const response = await client.responses.create(ask("plain"));
     expect(response.output_text).toBe(world.sent("plain"));
-    expect(response).toMatchObject({ object: "response", status: "completed", error: null, store: false });
+    expect(response).toMatchObject({ object: "response", status: "completed", error: null, store: true });
     expect(response.usage?.total_tokens).toBe(response.usage!.input_tokens + response.usage!.output_tokens);
   });
 

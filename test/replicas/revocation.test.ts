@@ -1,4 +1,5 @@
 // Needs: quiet, servers. It mostly waits for a revocation to reach the other replica.
+import { RedisClient } from "bun";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { migrate } from "../../src/store/migrate.ts";
 import { migrations } from "../../src/store/migrations/index.ts";
@@ -10,7 +11,18 @@ import { chat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway } from "../support/gateway.ts";
 import { refusedPort } from "../support/refused-port.ts";
-import { ben, inventedKey, makeKey, masterKey, opened, startReplicas, tally, type MadeKey, type Replicas } from "../support/replicas.ts";
+import {
+  ben,
+  inventedKey,
+  makeKey,
+  masterKey,
+  opened,
+  startReplicas,
+  tally,
+  type MadeKey,
+  type Replica,
+  type Replicas,
+} from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
@@ -106,6 +118,40 @@ describe.skipIf(missing !== "")(`what is changed on one replica${missing}`, () =
       for (let calls = 0; calls < 12; calls += 1) await chat(replicas.b.gateway, { model }, { key: key.token });
       return askedA() === before;
     });
+  });
+
+  test("an item of an answer can be referred to at the other one, and nobody can read it in Redis", async () => {
+    const key = await replicas.key();
+    const respond = async (
+      { gateway }: Replica,
+      input: unknown,
+    ): Promise<{ status: number; output: readonly { readonly id: string }[] }> => {
+      const answer = await fetch(`${gateway.url}/v1/responses`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key.token}`, "content-type": "application/json" },
+        body: JSON.stringify({ model: "any", input }),
+      });
+      const { output = [] } = (await answer.json()) as { output?: readonly { readonly id: string }[] };
+      return { status: answer.status, output };
+    };
+    let id = "";
+    // A busy machine may leave Redis too little time, and then an item stays where it was made.
+    await eventually("the other has it", async () => {
+      id = (await respond(replicas.a, "Hello.")).output[0]!.id;
+      const referred = [
+        { type: "item_reference", id },
+        { role: "user", content: "And?" },
+      ];
+      return (await respond(replicas.b, referred)).status === 200;
+    });
+    const client = new RedisClient(present(redis).url);
+    try {
+      const kept = String(await client.get(`sluice:item:{${key.id}}:${id}`));
+      expect(kept).toMatch(/^[0-9a-f]{8}\.[\w+/=-]+$/);
+      expect(await client.pttl(`sluice:item:{${key.id}}:${id}`)).toBeGreaterThan(0);
+    } finally {
+      client.close();
+    }
   });
 
   test("F60: a newer version's additive step is taken under a running one, which serves on, restarts and is not harmed", async () => {

@@ -3,6 +3,7 @@ import type { Failure } from "../failure.ts";
 import type { JsonObject } from "../json.ts";
 import type { ChatAnswer, StreamPart } from "./answer-parts.ts";
 import type { Part, SurfaceName } from "./conversation.ts";
+import type { FoundItems, KeptItem } from "./kept-items.ts";
 
 /**
  * What a client speaks: how its requests are read and its answers are written. Everything here is pure; ids and the time are values
@@ -13,6 +14,16 @@ export interface Surface extends AnswerFormat {
   readonly versionHeader?: string;
   /** Reads the facts that the gateway decides on, and what the client can fix if the request is wrong. */
   parse(body: Uint8Array): ChatRequest | Failure;
+  /** How requests refer to items of earlier answers; absent where they cannot. */
+  readonly references?: ItemReferences;
+}
+
+/** Requests that name items of earlier answers instead of repeating them. */
+export interface ItemReferences {
+  /** The ids that a request names, in their order, with repetitions. */
+  idsIn(request: ChatRequest): readonly string[];
+  /** The body with the items in place of the references to them. References to others stay. */
+  resolved(request: ChatRequest, items: FoundItems): Uint8Array;
 }
 
 /** How an API writes answers. An API whose requests are more than their bodies has its own way to read them. */
@@ -20,6 +31,8 @@ export interface AnswerFormat extends ErrorFormat {
   readonly name: SurfaceName;
   /** The fields of a request that its answer repeats; absent where it repeats none. */
   echo?(request: ChatRequest): Readonly<Record<string, unknown>>;
+  /** Whether the client may refer to the items of this answer later; absent: never. */
+  mayKeep?(request: ChatRequest): boolean;
   /** The body of a complete answer. */
   whole(answer: ChatAnswer, context: AnswerContext): Uint8Array;
   writer(context: AnswerContext): AnswerWriter;
@@ -71,6 +84,8 @@ export interface AnswerContext {
    * `sealedPrefix`; it is empty where there is nothing to seal, or too much. Null: nothing can be sealed.
    */
   readonly seal: ((part: Part) => string) | null;
+  /** Takes the items of a complete answer for later requests, and says whether they will be kept; absent: nothing is kept. */
+  readonly keep?: (items: readonly KeptItem[]) => boolean;
 }
 
 /** What is needed of a request until its answer is written. Not its body: a long stream must not hold it. */

@@ -64,10 +64,7 @@ export function responsesConversation(request: ChatRequest): Conversation | Fail
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const verbosities = ["low", "medium", "high"] as const;
 
-/**
- * The fields of a request that the conversation has, and those that say nothing about the answer: `store` is false whatever it says,
- * because the gateway stores no responses.
- */
+/** The fields of a request that the conversation has, and those that say nothing about the answer. */
 const carried: ReadonlySet<string> = new Set([
   ...["model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "stream", "temperature"],
   ...["top_p", "presence_penalty", "frequency_penalty", "max_output_tokens", "service_tier", "prompt_cache_key", "safety_identifier"],

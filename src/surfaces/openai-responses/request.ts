@@ -67,7 +67,10 @@ const decidedOn: ReadonlySet<string> = new Set([
   ...["previous_response_id", "conversation", "background", "store"],
 ]);
 
-/** The gateway keeps no conversations: whatever a request refers to has to stand in it. */
+/**
+ * The gateway keeps no conversations. Items of answers can be referred to, but their requests are not kept: clients that repeat the whole
+ * conversation with each request, as most do, would fill the memory with copies of it.
+ */
 function statefulField(body: Uint8Array, members: readonly JsonMember[]): Failure | null {
   for (const key of ["previous_response_id", "conversation"]) {
     if (field(members, key) === undefined) continue;

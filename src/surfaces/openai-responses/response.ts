@@ -23,9 +23,15 @@ export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8A
     addItems(part, output, context, annotationsOf(answer.sources ?? [], characters, length));
     characters += length;
   }
-  return encoder.encode(
-    JSON.stringify(responseObject(context, { model: answer.model, output, finish: answer.finish, usage: answer.usage, status: null })),
-  );
+  const { model, finish, usage } = answer;
+  const stored = keepOutput(context, output);
+  return encoder.encode(JSON.stringify(responseObject(context, { model, output, finish, usage, status: null, stored })));
+}
+
+/** Whether the client may refer to the items of its response. */
+export function keepOutput({ keep }: AnswerContext, output: readonly Item[]): boolean {
+  if (keep === undefined) return false;
+  return keep(output.flatMap((item) => (typeof item["id"] === "string" ? [{ id: item["id"], json: JSON.stringify(item) }] : [])));
 }
 
 const encoder = new TextEncoder();
@@ -141,6 +147,8 @@ export interface ResponseFacts {
   readonly usage: MeteredUsage | null;
   /** Null: what the finish says. */
   readonly status: "in_progress" | null;
+  /** The items are kept, so that the client can refer to them. */
+  readonly stored: boolean;
 }
 
 /** The fields of a request that its response repeats. */
@@ -193,7 +201,7 @@ export function responseObject(context: AnswerContext, facts: ResponseFacts): It
     reasoning: reasoningOf(asked("reasoning")),
     safety_identifier: asked("safety_identifier"),
     service_tier: asked("service_tier") ?? "default",
-    store: false,
+    store: facts.stored,
     temperature: asked("temperature") ?? 1,
     text: { format: { type: "text" }, ...objectOf(asked("text")) },
     tool_choice: asked("tool_choice") ?? "auto",

@@ -8,6 +8,7 @@ import {
   callItem,
   carrierItem,
   itemId,
+  keepOutput,
   messageItem,
   reasoningItem,
   responseId,
@@ -85,7 +86,9 @@ export class ResponsesWriter implements AnswerWriter {
     this.closeCalls();
     this.ended = true;
     const { model, finish, usage } = this;
-    const response: Item = { ...responseObject(this.context, { model, output: this.output, finish, usage, status: null }), id: this.id };
+    const stored = keepOutput(this.context, this.output);
+    const facts = { model, output: this.output, finish, usage, status: null, stored };
+    const response: Item = { ...responseObject(this.context, facts), id: this.id };
     this.event(response["status"] === "incomplete" ? "response.incomplete" : "response.completed", { response });
     return this.takeFrames();
   }
@@ -134,7 +137,9 @@ export class ResponsesWriter implements AnswerWriter {
   private begin(): void {
     if (this.begun) return;
     this.begun = true;
-    const response = responseObject(this.context, { model: this.model, output: [], finish: null, usage: null, status: "in_progress" });
+    const stored = this.context.keep !== undefined;
+    const facts = { model: this.model, output: [], finish: null, usage: null, status: "in_progress", stored } as const;
+    const response = responseObject(this.context, facts);
     this.event("response.created", { response });
     this.event("response.in_progress", { response });
   }

@@ -178,6 +178,7 @@ describe("defaults", () => {
         trustedProxies: null,
         corsOrigins: null,
         openAudioLists: false,
+        keepItemsMs: 3_600_000,
         lingerMs: 5000,
         drainMs: 120_000,
       },
