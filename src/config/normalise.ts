@@ -240,7 +240,7 @@ function trustedProxiesOf({ trusted_proxies: networks, forwarded_header: header 
 
 /** A rate that is not given stays unknown, instead of 0. */
 function readPrice(entry: PriceEntry): Price {
-  const given: { readonly [K in keyof PriceRates]: number | undefined } = {
+  const given: { readonly [K in Exclude<keyof PriceRates, "stated">]?: number | undefined } = {
     input: entry.input,
     cachedInput: entry.cached_input,
     output: entry.output,
@@ -251,6 +251,9 @@ function readPrice(entry: PriceEntry): Price {
     seconds: entry.second,
     image: entry.image,
     call: entry.call,
+    webSearch: entry.web_search,
+    searchedCall: entry.searched_call,
+    fileSearch: entry.file_search,
   };
   const rates = Object.fromEntries(Object.entries(given).filter(([, nanos]) => nanos !== undefined));
   return { provider: entry.provider ?? null, model: entry.model, fromMs: entry.from ?? 0, rates };

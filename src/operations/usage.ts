@@ -26,6 +26,11 @@ export interface MeteredUsage extends TokenUsage {
   readonly characters?: number | null;
   /** Generated images. */
   readonly images?: number;
+  /** Searches of the web that the upstream made for the answer, and those in files that it keeps. Absent if there were none. */
+  readonly webSearches?: number;
+  readonly fileSearches?: number;
+  /** What the call cost, in billionths of a dollar, as the upstream states it; absent where it does not. */
+  readonly statedNanos?: number;
   /** The model that served, as the upstream names it: another one than was asked for may cost something else. Absent where it does not say. */
   readonly servedModel?: string;
   /** What other models did for the answer at the upstream's own bidding: each costs what it costs. It is not part of the figures above. */
@@ -70,7 +75,38 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
           ...(audioInputTokens === null ? undefined : { audioInputTokens }),
           ...(audioOutputTokens === null ? undefined : { audioOutputTokens }),
         };
-  return normalised(plain, usage);
+  const statedNanos = statedCost(usage);
+  return statedNanos === null ? normalised(plain, usage) : { ...normalised(plain, usage), statedNanos };
+}
+
+/**
+ * Some providers state in each answer what it cost, with everything that is not counted in tokens: in ten-billionths of a dollar, in dollars
+ * (and what a provider behind a router charges beside that, where the operator has a key of its own there), or in an object with a total.
+ * docs/prices.md names them, with the pages that say so.
+ */
+function statedCost(usage: Readonly<Record<string, unknown>>): number | null {
+  const { cost, cost_in_usd_ticks: ticks } = usage;
+  if (ticks !== undefined) return typeof ticks === "number" ? nanosOf(ticks / 1e10) : null;
+  if (typeof cost === "number") {
+    const details = usage["cost_details"] as Readonly<Record<string, unknown>> | null | undefined;
+    const passed = usage["is_byok"] === true ? details?.["upstream_inference_cost"] : 0;
+    return typeof passed === "number" ? nanosOf(cost + passed) : null;
+  }
+  const total = (cost as { readonly total_cost?: unknown } | null | undefined)?.total_cost;
+  return typeof total === "number" ? nanosOf(total) : null;
+}
+
+/** Null for what no call costs. */
+function nanosOf(dollars: number): number | null {
+  return dollars >= 0 && dollars <= statedDollarsMax ? Math.round(dollars * 1e9) : null;
+}
+
+const statedDollarsMax = 10_000;
+
+/** The usage with what the upstream searched for the answer. */
+export function withSearches<Usage extends MeteredUsage | null>(usage: Usage, web: number, files = 0): Usage | MeteredUsage {
+  if (usage === null || (web === 0 && files === 0)) return usage;
+  return { ...usage, ...(web === 0 ? undefined : { webSearches: web }), ...(files === 0 ? undefined : { fileSearches: files }) };
 }
 
 /** Adds parts to their wholes that a provider counts separately. */

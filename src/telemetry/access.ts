@@ -36,6 +36,7 @@ export function accessLine(record: CallRecord, time: string): AccessLine {
     usage_corrected: usage?.corrected,
     characters: usage?.characters ?? undefined,
     images: usage?.images,
+    web_searches: usage?.webSearches,
     max_tokens: record.clampedTo ?? undefined,
     skipped_events: record.skippedEvents > 0 ? record.skippedEvents : undefined,
     missing_finish: isUnfinished(record) ? true : undefined,

@@ -10,12 +10,13 @@ export interface Cost {
 }
 
 /**
- * What a call costs. Cached, cache-writing and audio tokens are part of the prompt; reasoning and audio tokens are part of the
+ * What a call costs: what its provider states, where that counts, or else the sum of its parts. Cached, cache-writing and audio tokens are part of the prompt; reasoning and audio tokens are part of the
  * completion. Each part has its own rate, or else that of the whole. Parts that exceed the whole are limited to it, and a part
  * that was not reported is zero. If a whole was not reported, the estimate is used. If there is none, or a rate is missing, the
- * cost is unknown, unless the rate is zero.
+ * cost is unknown, unless the rate is zero. So it is where the upstream searched and there is no rate for that.
  */
 export function costNanos(rates: PriceRates | null, metered: MeteredUsage | null, estimate: MeteredUsage | null = null): Cost {
+  if (rates?.stated === true && metered?.statedNanos !== undefined) return { nanos: metered.statedNanos, estimated: false };
   if (rates === null || !isPriced(rates)) return unknown;
   const bill = new Bill();
   const isKnown =
@@ -23,7 +24,8 @@ export function costNanos(rates: PriceRates | null, metered: MeteredUsage | null
     addUnits(bill, rates.characters, countOf(metered?.characters), countOf(estimate?.characters)) &&
     addUnits(bill, rates.seconds, microsecondsOf(metered?.audioSeconds), microsecondsOf(estimate?.audioSeconds)) &&
     addUnits(bill, rates.image, wholeUnits(metered?.images), wholeUnits(estimate?.images)) &&
-    addUnits(bill, rates.call, million, null);
+    addUnits(bill, rates.call, million, null) &&
+    addSearches(bill, rates, metered);
   if (!isKnown) return unknown;
   const nanos = bill.nanos();
   return { nanos, estimated: bill.estimated || (metered?.estimated === true && nanos > 0) };
@@ -40,7 +42,8 @@ const million = 1_000_000;
 /** A larger figure is a mistake of the upstream. */
 const countMax = 1e9;
 
-function isPriced(rates: PriceRates): boolean {
+/** Whether it has a rate for calls, and not only for searches or what the provider states afterwards. */
+export function isPriced(rates: PriceRates): boolean {
   return (rates.characters ?? rates.seconds ?? rates.image ?? rates.call) !== undefined || isByTokens(rates);
 }
 
@@ -111,11 +114,11 @@ function addOutput(bill: Bill, rates: PriceRates, isLong: boolean, completion: n
   );
 }
 
-/** Tokens without a rate make the cost unknown, unless there are none. */
-function addPart(bill: Bill, rate: number | undefined, tokens: number): boolean {
-  if (tokens === 0) return true;
+/** Tokens and searches without a rate make the cost unknown, unless there are none. */
+function addPart(bill: Bill, rate: number | undefined, count: number): boolean {
+  if (count === 0) return true;
   if (!isRate(rate)) return false;
-  bill.add(tokens, rate);
+  bill.add(count, rate);
   return true;
 }
 
@@ -127,6 +130,15 @@ function addUnits(bill: Bill, rate: number | undefined, reported: number | null,
   if (reported === null) bill.estimated = true;
   bill.add(units, rate);
   return true;
+}
+
+function addSearches(bill: Bill, { webSearch, searchedCall, fileSearch }: PriceRates, metered: MeteredUsage | null): boolean {
+  const web = countOf(metered?.webSearches) ?? 0;
+  const isOnce = searchedCall !== undefined && web > 0;
+  const inFiles = wholeUnits(metered?.fileSearches) ?? 0;
+  return (
+    (isOnce ? addPart(bill, searchedCall, million) : addPart(bill, webSearch, wholeUnits(web) ?? 0)) && addPart(bill, fileSearch, inFiles)
+  );
 }
 
 function isRate(rate: number | undefined): rate is number {

@@ -2,7 +2,7 @@ import type { Demand } from "../limits/limits.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import { secondsMax } from "../media/audio.ts";
-import type { MeteredUsage } from "../operations/usage.ts";
+import { withSearches, type MeteredUsage } from "../operations/usage.ts";
 import { costNanos, isByTokens } from "./cost.ts";
 import { highestRates } from "./highest-rates.ts";
 import type { PriceRates } from "./price.ts";
@@ -61,7 +61,10 @@ export function expectedUse(
   const byTokens = rates !== null && isByTokens(rates);
   switch (request.operation) {
     case "chat":
-      return use(request.promptTokensEstimate, choicesOf(request) * outputOf(request, options, hard));
+      return withSearches(
+        use(request.promptTokensEstimate, choicesOf(request) * outputOf(request, options, hard)),
+        request.hostedTools && isSearchPriced(rates) ? usualSearches : 0,
+      );
     case "transcription": {
       const { seconds, file } = request;
       const isKnown = seconds !== null && seconds >= 0;
@@ -88,6 +91,13 @@ export function expectedUse(
   }
 }
 
+/** Without a rate nothing is reserved, because the cost of the whole call would be unknown. */
+function isSearchPriced(rates: PriceRates | null): boolean {
+  return (rates?.webSearch ?? rates?.searchedCall) !== undefined;
+}
+
+/** A call whose tools run at the upstream rarely searches more often. */
+const usualSearches = 5;
 /** Assumed if the client gives no length and no answer was seen. */
 const usualOutputTokens = 1024;
 /** If the client gives no length, money is reserved for at least this much. */

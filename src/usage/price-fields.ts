@@ -17,13 +17,16 @@ const rateOfField = {
   second: "seconds",
   image: "image",
   call: "call",
+  web_search: "webSearch",
+  searched_call: "searchedCall",
+  file_search: "fileSearch",
   long_above_tokens: "longAboveTokens",
   long_input: "longInput",
   long_cached_input: "longCachedInput",
   long_cache_write: "longCacheWrite",
   long_cache_write_hour: "longCacheWriteHour",
   long_output: "longOutput",
-} as const satisfies Record<string, keyof PriceRates>;
+} as const satisfies Record<string, Exclude<keyof PriceRates, "stated">>;
 
 export type PriceField = keyof typeof rateOfField;
 export const priceFieldNames = Object.keys(rateOfField) as readonly PriceField[];

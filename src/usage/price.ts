@@ -49,4 +49,12 @@ export interface PriceRates {
   readonly image?: number;
   /** Per call. */
   readonly call?: number;
+  /** Per search of the web. */
+  readonly webSearch?: number;
+  /** For all searches of the web in one call, instead of `webSearch`. */
+  readonly searchedCall?: number;
+  /** Per search in files that the provider keeps. */
+  readonly fileSearch?: number;
+  /** The provider states in its answers what they cost, and that counts. The rates are for answers without it. Only shipped prices have it. */
+  readonly stated?: true;
 }

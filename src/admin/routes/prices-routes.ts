@@ -16,7 +16,9 @@ const rates = z
     ...(Object.fromEntries(priceFieldNames.map((word) => [word, rate])) as Record<Exclude<PriceField, "long_above_tokens">, typeof rate>),
     long_above_tokens: z.int().min(1).max(1e9).optional().describe("A prompt of more tokens than this has the `long_…` rates."),
   })
-  .describe("Dollars per million tokens or characters, per second and per call. A rate that is not given is unknown, not free.");
+  .describe(
+    "Dollars per million tokens or characters, per second, per search and per call. A rate that is not given is unknown, not free.",
+  );
 
 const shownRates = z.strictObject(
   Object.fromEntries(priceFieldNames.map((word) => [word, z.number().optional()])) as Record<PriceField, z.ZodOptional<z.ZodNumber>>,
@@ -29,6 +31,7 @@ const priceAnswer = z.strictObject({
   model: z.string(),
   from_at: moment.nullable(),
   rates: shownRates,
+  stated: z.boolean().describe("Whether the provider states in its answers what they cost, which then counts instead of the rates."),
   in_force: z.boolean().describe("Whether no other price for the same provider and model overrides it now."),
   note: z.string().nullable(),
   created_at: moment.nullable(),
@@ -114,6 +117,7 @@ function shownPrice(price: Price | StoredPrice, source: Source, inForce: boolean
     model,
     from_at: fromMs === 0 ? null : isoMoment(fromMs),
     rates: { ...priceFields(price.rates) },
+    stated: price.rates.stated === true,
     in_force: inForce,
     note: "note" in price ? price.note : null,
     created_at: isoOrNull("createdMs" in price ? price.createdMs : null),

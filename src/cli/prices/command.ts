@@ -84,6 +84,7 @@ function priceJson({ price, source, id, note, createdMs, state }: Listed): Reado
     model,
     from_at: fromMs === 0 ? null : isoMoment(fromMs),
     rates: priceFields(rates),
+    stated: rates.stated === true,
     in_force: state === "now",
     state,
     note,
@@ -108,6 +109,7 @@ function priceTable(listed: readonly Listed[]): string {
         },
       })),
       ...(listed.some(isLong) ? [longColumn] : []),
+      ...(listed.some(isStated) ? [statedColumn] : []),
       { title: "STATE", cell: ({ state }) => state },
       { title: "SOURCE", cell: ({ source }) => source },
       ...(anyId ? [{ title: "ID", cell: ({ id }: Listed) => id ?? "-" }] : []),
@@ -123,6 +125,13 @@ function isLong({ price }: Listed): boolean {
 /** Shows that a price has other rates for long prompts. The rates themselves are in the JSON output. */
 const longColumn: Column<Listed> = { title: "LONG", cell: (one) => (isLong(one) ? `>${one.price.rates.longAboveTokens}` : "-") };
 
+function isStated({ price }: Listed): boolean {
+  return price.rates.stated === true;
+}
+
+/** Shows that the provider states what a call costs. */
+const statedColumn: Column<Listed> = { title: "STATED", cell: (one) => (isStated(one) ? "yes" : "-") };
+
 const rateColumns = [
   { title: "INPUT", of: "input" },
   { title: "CACHED", of: "cachedInput" },
@@ -133,6 +142,9 @@ const rateColumns = [
   { title: "CHARACTERS", of: "characters" },
   { title: "SECOND", of: "seconds" },
   { title: "CALL", of: "call" },
+  { title: "WEB SEARCH", of: "webSearch" },
+  { title: "SEARCHED CALL", of: "searchedCall" },
+  { title: "FILE SEARCH", of: "fileSearch" },
 ] as const;
 
 async function set(

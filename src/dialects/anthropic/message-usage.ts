@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { modelNameMax, tokenCount, type MeteredUsage, type ModelUsage } from "../../operations/usage.ts";
+import { modelNameMax, tokenCount, withSearches, type MeteredUsage, type ModelUsage } from "../../operations/usage.ts";
 
 /**
  * The usage of an answer. Here the tokens that went through a cache are counted beside the input; in the result they are a part of the
@@ -16,6 +16,9 @@ export function messageUsage(value: unknown, before: MeteredUsage | null = null)
   const completionTokens = totals.output ?? before?.completionTokens ?? null;
   const thought = tokenCount(details?.["thinking_tokens"]) ?? before?.reasoningTokens ?? null;
   const advice = adviceIn(value) ?? before?.advice;
+  const tools = isJsonObject(value["server_tool_use"]) ? value["server_tool_use"] : null;
+  // Pages that are fetched cost nothing but their tokens.
+  const searches = tokenCount(tools?.["web_search_requests"]) ?? before?.webSearches ?? 0;
   const usage: MeteredUsage = {
     promptTokens: totals.input === null ? (before?.promptTokens ?? null) : totals.input + (read ?? 0) + (written ?? 0),
     completionTokens,
@@ -25,7 +28,7 @@ export function messageUsage(value: unknown, before: MeteredUsage | null = null)
     ...(hour === null || written === null || hour === 0 ? undefined : { cacheWriteHourTokens: Math.min(hour, written) }),
     ...(advice === undefined ? undefined : { advice }),
   };
-  return usage.promptTokens === null && usage.completionTokens === null ? before : usage;
+  return usage.promptTokens === null && usage.completionTokens === null ? before : withSearches(usage, searches);
 }
 
 interface Totals {

@@ -4,11 +4,11 @@ import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { servedBy } from "../../operations/usage.ts";
+import { servedBy, withSearches } from "../../operations/usage.ts";
 import { sniffsAsEvents } from "../readers/event-reader.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted, textOf } from "../untrusted.ts";
-import { groundedPages } from "./grounding.ts";
+import { groundedPages, searchesIn } from "./grounding.ts";
 import { blockReasonOf, candidatesOf, finishOf, indexOf, partOf, partsOf } from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
 
@@ -26,7 +26,8 @@ export function readGeminiAnswer(body: Uint8Array, tools: readonly Tool[] | null
   if (!isJsonObject(value)) return failure("bad_response", "the answer is JSON, but not an object");
   const finish = finishIn(value);
   if (typeof finish !== "string") return finish;
-  const usage = servedBy(geminiUsage(value["usageMetadata"]), value["modelVersion"]);
+  const counted = withSearches(geminiUsage(value["usageMetadata"]), searchesIn(candidatesOf(value)));
+  const usage = servedBy(counted, value["modelVersion"]);
   const whole: WholeAnswer = { kind: "whole", body, type: "application/json", usage, finish };
   return tools === null ? whole : { ...whole, answer: answerOf(value, { reason: finish, stopSequence: null }, usage, tools) };
 }

@@ -28,5 +28,17 @@ export function groundedPages(candidate: JsonObject, text: string): readonly Cit
   return pages;
 }
 
+/** How many searches were made for a response, over all of its candidates. */
+export function searchesIn(candidates: readonly JsonObject[]): number {
+  const queries = new Set<string>();
+  for (const candidate of candidates) {
+    const list = objectOf(candidate["groundingMetadata"])?.["webSearchQueries"];
+    for (const query of Array.isArray(list) ? (list as readonly unknown[]).slice(0, pagesMax) : []) {
+      if (typeof query === "string" && query !== "") queries.add(query);
+    }
+  }
+  return queries.size;
+}
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

@@ -5,12 +5,12 @@ import { ToolNames } from "../../operations/conversation/tool-names.ts";
 import type { Emission } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { servedBy } from "../../operations/usage.ts";
+import { servedBy, withSearches } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted, textOf } from "../untrusted.ts";
 import { errorIn } from "./answer.ts";
-import { groundedPages } from "./grounding.ts";
+import { groundedPages, searchesIn } from "./grounding.ts";
 import { PartialArguments } from "./partial-args.ts";
 import { blockReasonOf, calledAs, candidatesOf, factsOf, finishOf, indexOf, partOf, partsOf, pieces } from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
@@ -30,6 +30,8 @@ export class GeminiStream implements EventDecoder {
   private readonly done = new Set<number>();
   private hasOutput = false;
   private calledTools = false;
+  /** The most searches that a response of the stream has named: they name all so far, and the last one often none. */
+  private searches = 0;
   private ended = false;
   private finish: FinishReason | null = null;
   private readonly parts: ResponsePieces | null;
@@ -49,8 +51,9 @@ export class GeminiStream implements EventDecoder {
     if (error !== null) return this.broken(explainInBand(error));
     if (!isJsonObject(value)) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
 
-    const usage = servedBy(geminiUsage(value["usageMetadata"]), value["modelVersion"]);
     const candidates = candidatesOf(value);
+    this.searches = Math.max(this.searches, searchesIn(candidates));
+    const usage = servedBy(withSearches(geminiUsage(value["usageMetadata"]), this.searches), value["modelVersion"]);
     const facts = factsOf(candidates.flatMap(partsOf));
     const read = this.parts?.read(value) ?? null;
     if (read !== null && isFailure(read)) return this.broken(read);

@@ -2,7 +2,7 @@ import type { ChatAnswer, CitedPage, Finish } from "../../operations/conversatio
 import type { Part, ProviderValue, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { servedBy, tokenUsage, type MeteredUsage } from "../../operations/usage.ts";
+import { servedBy, tokenUsage, withSearches, type MeteredUsage } from "../../operations/usage.ts";
 import { ownValues } from "./models.ts";
 import { citedPage, pagesMax } from "../translated/cited-pages.ts";
 import { numberOf, objectsIn, textOf } from "../untrusted.ts";
@@ -163,6 +163,18 @@ export function usageOf(response: JsonObject): MeteredUsage | null {
     total_tokens: usage["total_tokens"],
     prompt_tokens_details: usage["input_tokens_details"],
     completion_tokens_details: usage["output_tokens_details"],
+    cost: usage["cost"],
+    cost_details: usage["cost_details"],
+    cost_in_usd_ticks: usage["cost_in_usd_ticks"],
+    is_byok: usage["is_byok"],
   });
-  return servedBy(counted, response["model"]);
+  const searches = itemsOf(response).filter(isPaidSearch);
+  const web = searches.filter(({ type }) => type === "web_search_call").length;
+  return servedBy(withSearches(counted, web, searches.length - web), response["model"]);
+}
+
+/** Of what a search of the web does, only searching costs, and not opening pages or looking for something in them. */
+function isPaidSearch({ type, action, status }: JsonObject): boolean {
+  if (status === "failed" || (type !== "web_search_call" && type !== "file_search_call")) return false;
+  return !isJsonObject(action) || (action["type"] ?? "search") === "search";
 }

@@ -4,6 +4,7 @@ import type { Key } from "../../keys/key.ts";
 import { type CallRequest, promptTokensOf } from "../../operations/call-request.ts";
 import { failure } from "../../operations/failure.ts";
 import { operationSpecs } from "../../operations/operation.ts";
+import { isPriced } from "../../usage/cost.ts";
 import { highestCost, expectedDemand, actualDemand } from "../../usage/demand.ts";
 import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
@@ -143,9 +144,10 @@ export class Ledger {
 
   /** Names the missing price as it has to be set. */
   private unpriced(limitExceeded: LimitExceeded, route: Route, atMs: number): LimitExceeded {
-    const missing = route.tiers
-      .flat()
-      .find(({ deployment: { channel, model } }) => this.ports.ratesOf(channel.provider, model, atMs) === null);
+    const missing = route.tiers.flat().find(({ deployment: { channel, model } }) => {
+      const rates = this.ports.ratesOf(channel.provider, model, atMs);
+      return rates === null || !isPriced(rates);
+    });
     if (missing === undefined) return limitExceeded;
     const { channel, model } = missing.deployment;
     const provider = channel.provider === null ? "" : ` --provider ${channel.provider}`;

@@ -159,8 +159,10 @@ function isGuessed({ usage }: AttemptRecord, { operation }: CallRecord): boolean
 }
 
 /** Whether it has only the figures that every report has. */
-function isPlain({ cacheWriteTokens, audioInputTokens, audioOutputTokens, images, estimated, servedModel, advice }: MeteredUsage): boolean {
-  return (cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? images ?? estimated ?? servedModel ?? advice) === undefined;
+function isPlain(usage: MeteredUsage): boolean {
+  const { cacheWriteTokens, audioInputTokens, audioOutputTokens, images, webSearches, fileSearches, statedNanos } = usage;
+  const counted = cacheWriteTokens ?? audioInputTokens ?? audioOutputTokens ?? images ?? webSearches ?? fileSearches;
+  return (counted ?? statedNanos ?? usage.estimated ?? usage.servedModel ?? usage.advice) === undefined;
 }
 
 /** A fast model generates about a hundred tokens per second. */

@@ -16,6 +16,38 @@ function nanos(rates: PriceRates | null, figures: Partial<MeteredUsage> | null):
   return costNanos(rates, figures === null ? null : used(figures)).nanos;
 }
 
+describe("the cost of searches", () => {
+  const rates: PriceRates = { input: 2 * dollar, output: 8 * dollar };
+  const tokens = { promptTokens: 1000, completionTokens: 0 };
+
+  test("is their number times their rate, beside the tokens", () => {
+    const all = { ...rates, webSearch: 10_000_000, fileSearch: 2_500_000 };
+    expect(nanos(all, { ...tokens, webSearches: 3, fileSearches: 2 })).toBe(2_000_000 + 30_000_000 + 5_000_000);
+    expect(nanos(all, tokens)).toBe(2_000_000);
+  });
+
+  test("is one amount, however many there were, where the call costs and not the search", () => {
+    const once = { ...rates, searchedCall: 35_000_000, webSearch: 1 };
+    expect([0, 1, 9].map((webSearches) => nanos(once, { ...tokens, webSearches }))).toEqual([2_000_000, 37_000_000, 37_000_000]);
+  });
+
+  test("is unknown without a rate, and free with a rate of zero", () => {
+    expect(nanos(rates, { ...tokens, webSearches: 1 })).toBeNull();
+    expect(nanos({ ...rates, webSearch: 1 }, { ...tokens, fileSearches: 1 })).toBeNull();
+    expect(nanos({ ...rates, webSearch: 0, fileSearch: 0 }, { ...tokens, webSearches: 5, fileSearches: 5 })).toBe(2_000_000);
+  });
+
+  test("is not estimated: what an upstream does not report did not happen", () => {
+    const expected = used({ ...tokens, webSearches: 5 });
+    expect(costNanos({ ...rates, webSearch: dollar }, used(tokens), expected)).toEqual({ nanos: 2_000_000, estimated: false });
+  });
+
+  test("does not depend on how much there is of it", () => {
+    expect(nanos({ ...rates, webSearch: 1e13 }, { ...tokens, webSearches: 1e9 })).toBeGreaterThan(0);
+    expect(nanos({ ...rates, webSearch: dollar }, { ...tokens, webSearches: -1 })).toBe(2_000_000);
+  });
+});
+
 describe("the cost of tokens", () => {
   const rates: PriceRates = { input: 2 * dollar, cachedInput: dollar / 2, output: 8 * dollar };
 

@@ -148,6 +148,18 @@ describe("a chat is expected to take", () => {
     expect(nanos({ maxTokens: 2.5 })).toBe(100 * 1000 + 3 * 2000);
   });
 
+  test("money for some searches where its tools run at the upstream, if a search has a price", () => {
+    const searching = chat({ hostedTools: true, maxTokens: 100 });
+    const dearer = (more: PriceRates): number | null => {
+      const [one, other] = [{ ...rates, ...more }, rates].map((price) => highestCost(searching, [price], usual));
+      return one == null || other == null ? null : one - other;
+    };
+    expect(dearer({ webSearch: 10_000_000 })).toBe(50_000_000);
+    expect(dearer({ searchedCall: 35_000_000 })).toBe(35_000_000);
+    expect(dearer({})).toBe(0);
+    expect(highestCost(chat({ maxTokens: 100 }), [{ ...rates, webSearch: dollar }], usual)).toBe(300_000);
+  });
+
   test("an unknown amount of money where its price is unknown", () => {
     expect(demandOf(chat({}), null, usual).nanos).toBeNull();
     expect(demandOf(chat({}), { input: 1 }, usual).nanos).toBeNull();

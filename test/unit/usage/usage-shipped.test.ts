@@ -32,7 +32,7 @@ describe("the shipped prices", () => {
   });
 
   test("are amounts that somebody could ask for", () => {
-    const perMillion: readonly (keyof PriceRates)[] = [
+    const perMillion: readonly Exclude<keyof PriceRates, "stated">[] = [
       "input",
       "cachedInput",
       "cacheWrite",
@@ -45,7 +45,10 @@ describe("the shipped prices", () => {
       "characters",
     ];
     for (const { model, rates, fromMs } of shippedPrices()) {
-      for (const nanos of Object.values(rates) as number[]) expect(Number.isSafeInteger(nanos) && nanos >= 0).toBe(true);
+      const { stated, ...amounts } = rates;
+      expect([undefined, true]).toContain(stated);
+      for (const nanos of Object.values(amounts)) expect(Number.isSafeInteger(nanos) && nanos >= 0).toBe(true);
+      for (const nanos of [rates.webSearch, rates.searchedCall, rates.fileSearch]) expect((nanos ?? 0) <= 50e6).toBe(true);
       const highest = Math.max(...perMillion.map((name) => rates[name] ?? 0));
       expect([model, highest <= 600e9]).toEqual([model, true]);
       expect((rates.seconds ?? 0) <= 1e6).toBe(true);
@@ -64,7 +67,10 @@ describe("the shipped prices", () => {
 
   test("give a cost for whatever their model reports", () => {
     const everything = { promptTokens: 300_000, completionTokens: 10, cachedTokens: 5, reasoningTokens: 5, audioSeconds: 5, characters: 9 };
-    for (const { provider, model, rates } of shippedPrices()) {
+    const withRates = shippedPrices().filter(
+      ({ rates: { stated, ...amounts } }) => stated === undefined || Object.keys(amounts).length > 0,
+    );
+    for (const { provider, model, rates } of withRates) {
       const reported = model.includes("embed") ? { ...everything, completionTokens: 0, reasoningTokens: 0 } : everything;
       expect([provider, model, costNanos(rates, reported).nanos]).toEqual([provider, model, expect.any(Number)]);
     }
