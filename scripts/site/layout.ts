@@ -55,7 +55,7 @@ export function pageHtml(site: SiteFrame, page: PageFrame): string {
 </header>
 <div class="columns">
 <main id="content" tabindex="-1">
-${tableOfContents(page.headings)}${page.html}
+${page.html.replace("</h1>\n", () => `</h1>\n${tableOfContents(page.headings)}`)}
 ${turns(page)}</main>
 <nav id="contents" class="contents" aria-label="Contents">
 ${site.navigation.map((group) => groupHtml(group, page)).join("\n")}

@@ -18,7 +18,7 @@ export interface PageHeading {
  * and can be found by its pattern. `linkTo` gives the address of a link.
  */
 export function renderMarkdown(markdown: string, linkTo: (target: string) => string): RenderedPage {
-  const source = markdown.replaceAll(/^<!--[^]*?-->\n/gm, "");
+  const source = withoutComments(markdown);
   const headings: PageHeading[] = [];
   const taken = new Map<string, number>();
   const html = Bun.markdown
@@ -35,6 +35,12 @@ export function renderMarkdown(markdown: string, linkTo: (target: string) => str
     .replaceAll("<table>", '<div class="table" tabindex="0" role="region" aria-label="Table"><table>')
     .replaceAll("</table>", "</table></div>");
   return { title: headings.find(({ level }) => level === 1)?.text ?? "", html: withCodeBlocks(html, source), headings };
+}
+
+/** Comments go, except for those that are shown as code. */
+function withoutComments(markdown: string): string {
+  const codeOrComment = /^ *(`{3,})[^]*?^ *\1$|`+[^`]*`+|^<!--[^]*?-->\n|<!--[^]*?-->/gm;
+  return markdown.replaceAll(codeOrComment, (found) => (found.startsWith("<!--") ? "" : found));
 }
 
 /** Each block gets the name of its file, which the parser drops, and a button that the script of the page shows. */

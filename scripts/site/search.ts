@@ -18,7 +18,10 @@ const hitsMax = 40;
 const wordsMax = 10;
 const excerptLength = 160;
 
-/** The sections that hold every word, or a longer one that begins with it; those with a word in a title come first. */
+/**
+ * The sections that hold every word, or another one that begins like it. Those with a word in a title come first; among equals the order
+ * of the entries counts.
+ */
 export function searchFor(query: string, entries: readonly SearchEntry[]): readonly SearchHit[] {
   const words = wordsOf(query);
   if (words.length === 0) return [];
@@ -30,21 +33,37 @@ export function searchFor(query: string, entries: readonly SearchEntry[]): reado
     .map(({ entry }) => ({ entry, excerpt: excerptOf(entry.text, words) }));
 }
 
-/** Names of settings, paths and models are words. */
+/** Names of settings, paths and models are words. Those that every section has say nothing, unless there are no others. */
 function wordsOf(query: string): readonly string[] {
-  return (query.toLowerCase().match(/[\p{L}\p{N}][\p{L}\p{N}_./:-]*/gu) ?? [])
-    .slice(0, wordsMax)
-    .map((word) => word.replace(/[./:-]+$/, ""));
+  const all = query.toLowerCase().match(/[\p{L}\p{N}][\p{L}\p{N}_./:-]*/gu) ?? [];
+  const telling = all.filter((word) => !common.has(word));
+  return (telling.length === 0 ? all : telling).slice(0, wordsMax).map(rootOf);
+}
+
+const common: ReadonlySet<string> = new Set(
+  "a an and are can do does for how i in is it my of on or the to use what when where with".split(" "),
+);
+
+/** "streaming" finds "streamed", and "budgets" finds "budget". */
+function rootOf(word: string): string {
+  const bare = word.replace(/[./:-]+$/, "");
+  const root = bare.replace(/(?:ing|ed|s)$/, "");
+  return root.length >= 4 ? root : bare;
 }
 
 function scoreOf({ page, section, text }: SearchEntry, words: readonly string[]): number {
   let score = 0;
   for (const word of words) {
-    const found = 12 * begins(section, word) + 8 * begins(page, word) + Math.min(5, begins(text, word));
+    const found = 12 * begins(section, word) + 8 * begins(page, word) + density(begins(text, word), text.length);
     if (found === 0) return 0;
     score += found;
   }
   return score;
+}
+
+/** From 1 to 5: a short section that is about a word says more of it than a long one that mentions it as often. */
+function density(times: number, length: number): number {
+  return times === 0 ? 0 : 1 + Math.min(4, (400 * times) / (200 + length));
 }
 
 /** How often a word of the text begins so. */
@@ -62,6 +81,6 @@ function excerptOf(text: string, words: readonly string[]): string {
   const found = words.map((word) => lower.indexOf(word)).filter((at) => at >= 0);
   const first = found.length === 0 ? 0 : Math.min(...found);
   const from = first < excerptLength / 2 ? 0 : text.indexOf(" ", first - excerptLength / 2) + 1;
-  const part = text.slice(from, from + excerptLength);
-  return `${from === 0 ? "" : "… "}${part}${from + excerptLength < text.length ? " …" : ""}`;
+  const end = from + excerptLength < text.length ? text.lastIndexOf(" ", from + excerptLength) : text.length;
+  return `${from === 0 ? "" : "… "}${text.slice(from, Math.max(end, first))}${end < text.length ? " …" : ""}`;
 }

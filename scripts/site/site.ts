@@ -40,7 +40,9 @@ export async function renderSite(repository: string = root): Promise<SiteFiles> 
     files.set(outputOf(page.source), framed(site, order, page));
     for (const file of page.files) files.set(outputOf(file), readFileSync(join(repository, file)));
   }
-  files.set("search.html", searchPage(site, [...pages.values()].flatMap(entriesOf), await bundled("search-page.ts")));
+  // In the order of the contents: guides go before the reasons for decisions.
+  const listed = order.flatMap(({ source }) => pages.get(source) ?? []);
+  files.set("search.html", searchPage(site, listed.flatMap(entriesOf), await bundled("search-page.ts")));
   return files;
 }
 

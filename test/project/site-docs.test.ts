@@ -103,7 +103,11 @@ describe("npm run docs", () => {
     expect(found("litellm")).toContain("import.html");
     expect(found("model_not_allowed").some((address) => address.startsWith("errors.html"))).toBe(true);
     expect(found("Limits without Redis")[0]).toBe("replicas.html#limits-without-redis");
+    expect(found("how to use Claude Code")[0]).toBe("guides/clients.html#claude-code");
+    expect(found("how to restore backups")).toContain("store.html#backup-and-restore");
+    expect(found("streaming").length).toBeGreaterThan(5);
     expect(found("no-such-word-anywhere")).toEqual([]);
+    expect(found("  ?! ")).toEqual([]);
     for (const { address } of entries) expect(existsSync(join(site, address.split("#")[0]!))).toBe(true);
   });
 });
@@ -153,6 +157,14 @@ describe("a page", () => {
   test("shows HTML of its source as text", () => {
     expect(render("# A\n\n<script>alert(1)</script> <img src=x>\n\n`<b>`\n")).not.toMatch(/<script|<img|<b>/);
     expect(render('# A\n\n[x](https://example.com/"><script>)\n')).not.toContain("<script");
+  });
+
+  test("shows no comments, except as code", () => {
+    const html = render("# A\n\n<!-- one\nmore -->\n\n- b <!-- two `x` -->\n- `<!-- three -->`\n\n```html\n<!-- four -->\n```\n");
+    expect(html).not.toMatch(/one|two/);
+    expect(html).toContain("<code>&lt;!-- three --&gt;</code>");
+    expect(html).toContain("&lt;!-- four --&gt;");
+    expect(html.match(/<li>/g)).toHaveLength(2);
   });
 
   test("has GitHub's anchors, each once", () => {
