@@ -199,3 +199,18 @@ describe("the address of a local server", () => {
     expect(read({ OLLAMA_HOST: "not a host" })).toMatchObject({ ok: false, problems: [{ path: "OLLAMA_HOST" }] });
   });
 });
+
+describe("the variables of what stands in front of the gateway", () => {
+  test("are settings, and their mistakes are told by their names", () => {
+    const { settings } = ready({ SLUICE_TRUSTED_PROXIES: "10.0.0.0/8, unix" });
+    expect(settings.service.trustedProxies).toMatchObject({ overUnixSocket: true, header: "x-forwarded-for" });
+    expect(settings.tls).toBeNull();
+    const wrong = read({ SLUICE_TLS_CERT_FILE: "/nowhere/tls.crt", SLUICE_TLS_KEY_FILE: "/nowhere/tls.key" });
+    expect(wrong).toMatchObject({ ok: false, problems: [{ path: "SLUICE_TLS_CERT_FILE" }, { path: "SLUICE_TLS_KEY_FILE" }] });
+    expect(read({ SLUICE_TLS_CERT_FILE: "/nowhere/tls.crt" })).toMatchObject({ ok: false, problems: [{ path: "SLUICE_TLS_KEY_FILE" }] });
+    expect(read({ SLUICE_TRUSTED_PROXIES: "0.0.0.0/0" })).toMatchObject({
+      ok: false,
+      problems: [{ reason: "this would trust everybody" }],
+    });
+  });
+});
