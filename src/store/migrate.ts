@@ -28,10 +28,17 @@ export async function migrate(
   return taken;
 }
 
-/** The migrations that this version knows and the store does not have yet. Rejects if the store is too new for this version. */
-export async function pending(database: Database, migrations: readonly Migration[] = known): Promise<readonly Migration[]> {
+/**
+ * The migrations that this version knows and the store does not have yet. Rejects if the store is too new for this version, and
+ * says so of `shownAs`.
+ */
+export async function pending(
+  database: Database,
+  migrations: readonly Migration[] = known,
+  shownAs = "The store",
+): Promise<readonly Migration[]> {
   const applied = await appliedSteps(database);
-  rejectTooNew(applied, migrations);
+  rejectTooNew(applied, migrations, database.engine, shownAs);
   const numbers = new Set(applied.map(({ number }) => number));
   return migrations.filter(({ number }) => !numbers.has(number));
 }
@@ -50,8 +57,8 @@ async function step(database: Database, migration: Migration, migrations: readon
     await store.run(
       sql`create table if not exists migrations (number integer primary key, name text not null, at_ms bigint not null, reads integer not null)`,
     );
-    const applied = await store.all<AppliedStep>(sql`select number, name, reads from migrations`);
-    rejectTooNew(applied, migrations);
+    const applied = await store.all<AppliedStep>(sql`select number, name, at_ms, reads from migrations`);
+    rejectTooNew(applied, migrations, store.engine);
     if (applied.some((one) => one.number === number)) return false;
     for (const statement of statements) await store.run(statement instanceof Sql ? statement : statement[store.engine]);
     await store.run(sql`insert into migrations (number, name, at_ms, reads) values (${number}, ${name}, ${nowMs()}, ${reads})`);
@@ -62,6 +69,7 @@ async function step(database: Database, migration: Migration, migrations: readon
 interface AppliedStep {
   readonly number: number;
   readonly name: string;
+  readonly at_ms: number;
   readonly reads: number;
 }
 
@@ -71,19 +79,40 @@ async function appliedSteps(database: Database): Promise<readonly AppliedStep[]>
       ? sql`select name from sqlite_schema where type = 'table' and name = 'migrations'`
       : sql`select tablename as name from pg_catalog.pg_tables where schemaname = current_schema() and tablename = 'migrations'`;
   if ((await database.all(tables)).length === 0) return [];
-  return database.all<AppliedStep>(sql`select number, name, reads from migrations`);
+  return database.all<AppliedStep>(sql`select number, name, at_ms, reads from migrations`);
 }
 
-function rejectTooNew(applied: readonly AppliedStep[], migrations: readonly Migration[]): void {
+function rejectTooNew(
+  applied: readonly AppliedStep[],
+  migrations: readonly Migration[],
+  engine: Database["engine"],
+  shownAs = "The store",
+): void {
   const own = migrations.at(-1)?.number ?? 0;
   const tooNew = applied.find(({ reads }) => reads > own);
   if (tooNew === undefined) return;
   const newest = Math.max(...applied.map(({ number }) => number));
+  const back =
+    engine === "sqlite"
+      ? `\`sluice restore\` with a backup from before the upgrade; a copy was made beside the store, as sluice.db.before-${paddedNumber(own + 1)}`
+      : "`pg_restore` with a dump from before the upgrade, while all gateways are stopped";
   throw new StorageError(
     "damaged",
-    `The store was changed by a newer version of Sluice (its schema is ${newest}, this version knows ${own} and step ${tooNew.number}, ` +
-      `"${tooNew.name}", needs ${tooNew.reads} or later). Run the newer version, or restore a backup from before the upgrade.`,
+    `${shownAs} was upgraded by a newer version of Sluice on ${dayOf(tooNew.at_ms)}: its schema is ${newest}, this version knows ${own}, and step ` +
+      `${tooNew.number} ("${tooNew.name}") cannot be used by versions that know less than ${tooNew.reads}. Nothing was changed. Run the newer ` +
+      `version again, or go back: ${back}. What was stored since then is lost by going back. docs/upgrades.md describes both.`,
   );
+}
+
+/** As in the names of files: 0002. */
+export function paddedNumber(number: number): string {
+  return String(number).padStart(4, "0");
+}
+
+/** The table is read before anything is known about the version that wrote it. */
+function dayOf(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? "an unknown day" : date.toISOString().slice(0, 10);
 }
 
 /** An arbitrary advisory lock id that no other program is likely to use. */

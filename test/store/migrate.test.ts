@@ -11,6 +11,7 @@ import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
 import { engines, freshDataDir, freshPostgresUrl } from "../support/databases.ts";
+import { startMigrating } from "../support/migrating.ts";
 
 /** What a later version might bring: it only adds, so that the version before goes on. */
 const second: Migration = {
@@ -75,7 +76,7 @@ for (const { name, skipped, open } of engines) {
         );
         expect(trouble).toBeInstanceOf(StorageError);
         expect(trouble!.message).toContain("newer version of Sluice");
-        expect(trouble!.message).toContain("restore a backup");
+        expect(trouble!.message).toContain(name === "sqlite" ? "`sluice restore`" : "`pg_restore`");
       }
       expect(await migrate(database, { migrations: [...later, breaking] })).toEqual([]);
     });
@@ -96,11 +97,9 @@ for (const { name, skipped, open } of engines) {
       const store = name === "sqlite" ? "sqlite" : await freshPostgresUrl();
       const dataDir = freshDataDir();
       await (await openDatabase({ store, dataDir })).close();
-      const child = start(store, dataDir, "hang");
-      const [line] = await firstLines(child, 1);
-      expect(line).toBe("in the middle");
-      child.kill("SIGKILL");
-      await child.exited;
+      const child = startMigrating(store, dataDir, "hang");
+      expect(await child.firstLine()).toBe("in the middle");
+      await child.kill();
       const database = await openDatabase({ store, dataDir });
       expect((await migrate(database, { migrations: later })).length).toBe(1);
       expect(await database.all<object>(sql`select name from labels`)).toEqual([{ name: "first" }]);
@@ -110,7 +109,7 @@ for (const { name, skipped, open } of engines) {
     test("of several processes that start at once, each migration is applied by one, and all continue", async () => {
       const store = name === "sqlite" ? "sqlite" : await freshPostgresUrl();
       const dataDir = freshDataDir();
-      const children = Array.from({ length: 4 }, () => start(store, dataDir, "migrate"));
+      const children = Array.from({ length: 4 }, () => startMigrating(store, dataDir, "migrate").child);
       const said = await Promise.all(
         children.map(async (child) => ({
           code: await child.exited,
@@ -199,17 +198,3 @@ describe("before a SQLite store is changed", () => {
     await database.close();
   });
 });
-
-function start(store: string, dataDir: string, what: string): Bun.Subprocess<"ignore", "pipe", "pipe"> {
-  const script = join(import.meta.dir, "../support/migrating-process.ts");
-  return Bun.spawn({ cmd: [process.execPath, script, store, dataDir, what], stdin: "ignore", stdout: "pipe", stderr: "pipe" });
-}
-
-async function firstLines(child: Bun.Subprocess<"ignore", "pipe", "pipe">, count: number): Promise<readonly string[]> {
-  let text = "";
-  for await (const bytes of child.stdout) {
-    text += new TextDecoder().decode(bytes);
-    if (text.split("\n").length > count) break;
-  }
-  return text.split("\n").slice(0, count);
-}

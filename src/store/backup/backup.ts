@@ -5,6 +5,7 @@ import { checkStore } from "./check.ts";
 import { withTempFile, removeAbandoned, writeAtomically } from "./atomic-file.ts";
 import { encryptionKeyFor, type BackupProtection } from "./key.ts";
 import { encryptFile } from "./encrypted-file.ts";
+import { pending } from "../migrate.ts";
 import { sql } from "../sql.ts";
 import { storeFile } from "../sqlite/sqlite.ts";
 import { ThreadDatabase } from "../sqlite/thread-database.ts";
@@ -49,6 +50,8 @@ export async function backupStore({
   if (existsSync(to)) throw new StorageError("conflict", `${resolve(to)} already exists. Give the name of a new file.`);
   const database = new ThreadDatabase(file);
   try {
+    // A store that this version cannot read is refused before all of it is copied.
+    await pending(database);
     const key = await encryptionKeyFor(protection, { dataDir, given }, database);
     await writeAtomically(resolve(to), async (part) => {
       if (key === null) await checkedCopy(database, file, part, onProgress);
@@ -81,7 +84,7 @@ async function checkedCopy(
     async () => database.run(sql`vacuum into ${to}`),
   );
   onProgress({ doing: "checking", doneBytes: bytesOf(to), totalBytes: bytesOf(to) });
-  await checkStore(to);
+  await checkStore(to, file);
 }
 
 /** PostgreSQL has better tools of its own. */

@@ -4,7 +4,7 @@ import { withTempFile, removeAbandoned, writeAtomically } from "./atomic-file.ts
 import { storeMasterKey, type BackupKey } from "./key.ts";
 import { encryptFile } from "./encrypted-file.ts";
 import type { Database } from "../database.ts";
-import { newestStep } from "../migrate.ts";
+import { newestStep, paddedNumber } from "../migrate.ts";
 import { sql } from "../sql.ts";
 import { SqliteDatabase } from "../sqlite/sqlite.ts";
 
@@ -13,7 +13,7 @@ import { SqliteDatabase } from "../sqlite/sqlite.ts";
  * key if that is available. If not, the copy is plain, as the store beside it is: the start must not fail because of it.
  */
 export async function backupBeforeMigration(database: Database, file: string, number: number, given: string | null = null): Promise<void> {
-  const copy = `${file}.before-${String(number).padStart(4, "0")}`;
+  const copy = `${file}.before-${paddedNumber(number)}`;
   const key = await storeMasterKey({ dataDir: dirname(file), given }, database).catch(() => null);
   await writeAtomically(copy, (part) =>
     key === null ? copyBefore(database, part, number) : encryptedCopyBefore(database, part, number, key),

@@ -1,5 +1,6 @@
 import { StorageError } from "../../gateway/storage.ts";
 import { newestStep, pending } from "../migrate.ts";
+import { migrations } from "../migrations/index.ts";
 import { sql } from "../sql.ts";
 import { ThreadDatabase } from "../sqlite/thread-database.ts";
 
@@ -16,7 +17,7 @@ export async function checkStore(file: string, shownAs: string = file): Promise<
       throw new StorageError("damaged", `${shownAs} is damaged: ${found}. Use another backup.`);
     }
     if ((await newestStep(database)) === 0) throw new StorageError("damaged", `${shownAs} is a database, but not a store of Sluice.`);
-    await pending(database);
+    await pending(database, migrations, `The store in ${shownAs}`);
   } finally {
     await database.close();
   }
