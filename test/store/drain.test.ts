@@ -1,7 +1,7 @@
 // Needs: quiet, servers. It mostly waits for the drain to look again.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { StorageError } from "../../src/gateway/storage.ts";
@@ -11,9 +11,9 @@ import { SlotDrain, unknownReceipt, type SlotDrainOptions } from "../../src/stor
 import { startDrain, type Drain } from "../../src/store/drain/drain-control.ts";
 import { openJournal, type Journal, type JournalOptions } from "../../src/store/journal/journal.ts";
 import { segmentFile, segmentsIn } from "../../src/store/journal/folder.ts";
-import { frameAt } from "../../src/store/journal/frame.ts";
+import { frameAt, putFrame } from "../../src/store/journal/frame.ts";
 import { openDatabase, type OpenOptions } from "../../src/store/open.ts";
-import { lineOf } from "../../src/store/receipts/receipt-line.ts";
+import { headLine, lineOf, receiptLine } from "../../src/store/receipts/receipt-line.ts";
 import { makeReceiptStorage } from "../../src/store/receipts/receipt-table.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { ReceiptOpening, Receipt } from "../../src/usage/receipt.ts";
@@ -338,6 +338,29 @@ test("damage in a journal is reported and loses only the damaged records; foreig
   expect(reports.length).toBe(2);
   expect(reports[0]).toContain("are damaged and were left out");
   expect(readdirSync(journal.slotFolder).sort()).toEqual(["folder", "lock", "notes.txt"]);
+});
+
+test("a segment with records of a newer version is kept for that version, which may drain it as often as it likes", async () => {
+  const [folder, reports] = [freshFolder(), [] as string[]];
+  const slot = join(folder, "1");
+  mkdirSync(slot);
+  const file = segmentFile(slot, 1);
+  const known = sampleReceipt({ keyId: "key-newer" });
+  const later = receiptLine(sampleReceipt({ keyId: "key-newer" })).replace('"chat"', '"telepathy"');
+  const head = headLine({ segment: "segment-newer", runId: "run", holder: "holder", receipts: 0, inFlight: 0 });
+  const bytes = Buffer.alloc(20_000);
+  const end = [head, receiptLine(known), later, "[7,8]"].reduce((at, line) => putFrame(bytes, at, line), 0);
+  writeFileSync(file, bytes.subarray(0, end));
+  await using database = await engines[0]!.open();
+  for (let time = 1; time <= 2; time += 1) {
+    await drainAll(new SlotDrain(needsOf(database, reports), slot, null));
+    const [kept, ...more] = readdirSync(slot);
+    expect([kept, more]).toEqual([expect.stringMatching(/^0001\.unread-/), []]);
+    expect(readFileSync(join(slot, kept!)).equals(bytes.subarray(0, end))).toBe(true);
+    expect(reports.at(-1)).toContain("a newer version wrote some of it");
+    expect([...(await ofKey(database, "key-newer")).keys()]).toEqual([known.id]);
+    renameSync(join(slot, kept!), file);
+  }
 });
 
 test("a receipt that the store accepts only in part is put aside, and does not block the others", async () => {

@@ -1,4 +1,4 @@
-import { appendFileSync, rmSync } from "node:fs";
+import { appendFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { StorageError } from "../../gateway/storage.ts";
 import { type ReceiptOpening, type Receipt, requestNameOf } from "../../usage/receipt.ts";
@@ -235,10 +235,23 @@ export class SlotDrain {
     // Should the process die between these two steps, the segment is read again, which changes nothing.
     if (cursor.head !== null) await this.options.database.run(sql`delete from journals where name = ${cursor.head.segment}`);
     cursor.reader.close();
-    rmSync(cursor.reader.path, { force: true });
+    this.removeSegment(cursor.reader);
     this.done = { segment: cursor.segment + 1, position: 0 };
     this.current = null;
     return true;
+  }
+
+  /** Records of a newer version are kept for it: draining the rest of the segment again changes nothing. */
+  private removeSegment({ path, hasUnknown }: SegmentReader): void {
+    if (!hasUnknown) {
+      rmSync(path, { force: true });
+      return;
+    }
+    const kept = path.replace(/\.log$/, `.unread-${Bun.randomUUIDv7()}`);
+    renameSync(path, kept);
+    this.options.report(
+      `${kept}: this segment was kept, because a newer version wrote some of it. To store that, start the newer version after renaming it to a number that is free, such as 9001.log.`,
+    );
   }
 
   /** Whether a later segment of the same process exists, which repeats the openings. A segment without a readable header counts as one. */

@@ -34,6 +34,8 @@ export interface SegmentStart {
 
 /** Reads one segment, while it may still be written. */
 export class SegmentReader {
+  /** A record was read that this version does not know: a newer one has written it. */
+  hasUnknown = false;
   private readonly file: number;
 
   constructor(readonly path: string) {
@@ -59,6 +61,7 @@ export class SegmentReader {
       }
       if ((limits.openings || !isOpeningLine(frame.text)) && !addLine(found, frame.text)) {
         unknown += 1;
+        this.hasUnknown = true;
         // Report only the first one: there may be a million.
         if (unknown === 1) {
           found.damages.push(`${this.path}: the record at byte ${position + at} is of a kind that this version does not know`);
