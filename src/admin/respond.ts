@@ -6,6 +6,7 @@ import { ResultWithHeaders, TextResult, type RouteResult } from "./route.ts";
 export function respond(answer: RouteResult<unknown>, status: number, headers: Headers): Response {
   if (answer instanceof AdminError) return errorResponse(answer, headers);
   if (answer instanceof TextResult) {
+    for (const [name, value] of Object.entries(answer.headers)) headers.set(name, value);
     headers.set("content-type", answer.contentType);
     if (answer.fileName !== null) headers.set("content-disposition", `attachment; filename="${answer.fileName.replace(/[^\w.-]/g, "_")}"`);
     return new Response(answer.text, { status, headers });

@@ -63,6 +63,7 @@ export class TextResult {
     readonly text: string,
     /** The file name for browsers, in ASCII. */
     readonly fileName: string | null = null,
+    readonly headers: Readonly<Record<string, string>> = {},
   ) {}
 }
 

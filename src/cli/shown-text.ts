@@ -10,7 +10,12 @@ export function shown(text: string): string {
 
 /** JSON that is safe for a terminal: such characters are written as JSON escapes, so a parser gets the same text back. */
 export function json(value: unknown): string {
-  return JSON.stringify(value, null, 2).replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (character) =>
+  return safeJson(JSON.stringify(value, null, 2));
+}
+
+/** The same for JSON that is already text. */
+export function safeJson(text: string): string {
+  return text.replace(/[\u007f-\u009f\p{Cf}\u2028\u2029]/gu, (character) =>
     [...Array(character.length).keys()].map((at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
   );
 }

@@ -48,9 +48,24 @@ for (const engine of engines) {
       await channels.remove("main", by);
       const trail = await audit.list({ action: null, subject: "main", actor: null, sinceMs: null, before: null, limit: 9 });
       expect(trail.map(({ action, detail }) => [action, detail])).toEqual([
-        ["channel.remove", { last4: ["wxyz"] }],
-        ["channel.change", { members: ["models", "base_url"], secrets: "replaced", last4: ["wxyz"] }],
-        ["channel.create", { members: ["provider", "models", "nested", "base_url"], last4: ["abcd"] }],
+        ["channel.remove", { settings: { ...channel.entry, models: ["b"] }, last4: ["wxyz"] }],
+        [
+          "channel.change",
+          {
+            members: ["models", "base_url"],
+            changed: { models: { from: channel.entry.models, to: ["b"] }, base_url: { from: "https://****@upstream.example", to: null } },
+            secrets: "replaced",
+            last4: ["wxyz"],
+          },
+        ],
+        [
+          "channel.create",
+          {
+            members: ["provider", "models", "nested", "base_url"],
+            settings: { ...channel.entry, base_url: "https://****@upstream.example" },
+            last4: ["abcd"],
+          },
+        ],
       ]);
       expect(JSON.stringify(trail)).not.toMatch(/hunter2|v1\./);
     });

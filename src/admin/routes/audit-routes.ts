@@ -1,9 +1,18 @@
 import { z } from "zod";
 import { readSpan, spanQuery } from "../fields/moment-field.ts";
-import { isoMoment } from "../../usage/time-text.ts";
+import { auditEntryView, auditExport, auditFormats, auditPages } from "../../manage/audit-export.ts";
+import type { AuditEntry } from "../../gateway/storage.ts";
 import { line, moment, nextOf, pageCursor, pageLimit } from "../fields/scalars.ts";
 import { AdminError } from "../admin-error.ts";
-import { route, type AdminRoute } from "../route.ts";
+import { route, TextResult, type AdminRoute } from "../route.ts";
+
+const filters = {
+  action: line(100).optional().describe("Such as `key.create`."),
+  subject: line(200).optional().describe("The id or name of what was changed."),
+  actor: line(200).optional().describe("The name of who changed it."),
+  since: spanQuery.since,
+  before: pageCursor.optional(),
+};
 
 /** The audit log. */
 export const auditRoutes: readonly AdminRoute[] = [
@@ -13,11 +22,7 @@ export const auditRoutes: readonly AdminRoute[] = [
     access: "viewer",
     summary: "Lists the changes of keys, channels, prices and accounts, newest first.",
     query: z.strictObject({
-      action: line(100).optional().describe("Such as `key.create`."),
-      subject: line(200).optional().describe("The id or name of what was changed."),
-      actor: line(200).optional().describe("The name of who changed it."),
-      since: spanQuery.since,
-      before: pageCursor.optional(),
+      ...filters,
       limit: pageLimit,
     }),
     answer: z.strictObject({
@@ -38,17 +43,46 @@ export const auditRoutes: readonly AdminRoute[] = [
       if (span instanceof AdminError) return span;
       const { action = null, subject = null, actor = null, before = null, limit } = query;
       const entries = await services.reports.audit.list({ action, subject, actor, sinceMs: span.sinceMs, before, limit });
-      return {
-        entries: entries.map((entry) => ({
-          id: entry.id,
-          done_at: isoMoment(entry.atMs),
-          actor: { kind: entry.actor.kind, name: entry.actor.name, address: entry.actor.address ?? null },
-          action: entry.action,
-          subject: entry.subject,
-          detail: { ...entry.detail },
-        })),
-        next: nextOf(entries, limit, ({ id }) => id),
-      };
+      return { entries: entries.map(auditEntryView), next: nextOf(entries, limit, ({ id }) => id) };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/admin/api/audit/export",
+    access: "viewer",
+    summary:
+      "Exports the same as a file, newest first, up to 10,000 entries or 8 MiB. The header `x-sluice-next`, if there is one, is the `before` of the next part.",
+    query: z.strictObject({ format: z.enum(auditFormats).default("jsonl"), ...filters }),
+    answer: z.string(),
+    text: "application/jsonl",
+    handle: async ({ query, services }) => {
+      const span = readSpan({ since: query.since }, services.wallMs());
+      if (span instanceof AdminError) return span;
+      const { action = null, subject = null, actor = null, before = null, format } = query;
+      const filter = { action, subject, actor, sinceMs: span.sinceMs, before, limit: exportedEntriesMax };
+      const parts: string[] = [];
+      let characters = 0;
+      let entries = 0;
+      let last: AuditEntry | undefined;
+      let isWhole = true;
+      for await (const page of auditPages(services.reports, filter)) {
+        const text = auditExport(page, format, parts.length === 0);
+        parts.push(text);
+        characters += text.length;
+        entries += page.length;
+        last = page.at(-1);
+        if (characters <= exportedCharactersMax && entries < exportedEntriesMax) continue;
+        isWhole = false;
+        break;
+      }
+      if (parts.length === 0) parts.push(auditExport([], format, true));
+      const next: Readonly<Record<string, string>> = isWhole || last === undefined ? {} : { "x-sluice-next": last.id };
+      const type = format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl; charset=utf-8";
+      return new TextResult(type, parts.join(""), `audit.${format}`, next);
     },
   }),
 ];
+
+/** The answer is built in memory. */
+const exportedEntriesMax = 10_000;
+const exportedCharactersMax = 8 * 1024 * 1024;

@@ -1,3 +1,5 @@
+import { Option } from "commander";
+import { auditFormats } from "../../manage/audit-export.ts";
 import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 import { line, past, wholeNumber } from "../option-values.ts";
 
@@ -8,7 +10,10 @@ export interface AuditRequest {
   readonly action: string | null;
   readonly subject: string | null;
   readonly actor: string | null;
-  readonly limit: number;
+  /** Null: a hundred, or all of them with a format. */
+  readonly limit: number | null;
+  /** For other systems: JSON on each line, or a table for a spreadsheet. */
+  readonly format: "jsonl" | "csv" | null;
 }
 
 export function addAudit({ program, onRequest }: CommandRegistry): void {
@@ -19,13 +24,14 @@ export function addAudit({ program, onRequest }: CommandRegistry): void {
     .option("--action <name>", "only this action, such as key.create", line(200))
     .option("--subject <what>", "only this subject: a key by id or name, a channel or an account", line(200))
     .option("--actor <name>", "only by this account, token or user", line(200))
-    .option("--limit <n>", "how many to list at most", wholeNumber(1, 100_000), 100)
+    .option("--limit <n>", "how many to list at most (default: 100, or all with --format)", wholeNumber(1, 100_000_000))
+    .addOption(new Option("--format <format>", "export: one JSON object on each line, or CSV").choices(auditFormats))
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", auditExamples)
-    .action((options: CommonOptions & Omit<Partial<AuditRequest>, "on"> & { limit: number }) => {
-      const { config, json = false, since = null, action = null, subject = null, actor = null, limit } = options;
-      onRequest(config, { on: "audit", json, since, action, subject, actor, limit });
+    .action((options: CommonOptions & Omit<Partial<AuditRequest>, "on">) => {
+      const { config, json = false, since = null, action = null, subject = null, actor = null, limit = null, format = null } = options;
+      onRequest(config, { on: "audit", json, since, action, subject, actor, limit, format });
     });
 }
 
@@ -35,4 +41,5 @@ Examples:
   $ sluice audit --action key.revoke
   $ sluice audit --subject laptop --json
   $ sluice audit --actor ada --limit 1000
+  $ sluice audit --since 30d --format jsonl > audit.jsonl
 `;

@@ -1,40 +1,37 @@
 import type { AuditEntry } from "../../gateway/storage.ts";
-import { isoMoment, parsePastMoment } from "../../usage/time-text.ts";
+import { auditEntryView, auditExport, auditPages } from "../../manage/audit-export.ts";
+import { parsePastMoment } from "../../usage/time-text.ts";
 import type { AuditRequest } from "./arguments.ts";
 import { keyByIdOrName } from "../../manage/key-search.ts";
-import { json, localMinute } from "../shown-text.ts";
+import { json, localMinute, safeJson } from "../shown-text.ts";
 import type { OpenStore, CommandContext } from "../command-context.ts";
 import { table } from "../table.ts";
 
 export async function runAudit(request: AuditRequest, store: OpenStore, context: CommandContext): Promise<void> {
-  const { action, actor, since, limit } = request;
+  const { action, actor, since, format } = request;
   const sinceMs = since === null ? null : parsePastMoment(since, context.wallMs());
   // The audit log has the ids of keys, and people use their names.
   const subject = request.subject === null ? null : ((await keyByIdOrName(store, request.subject))?.key.id ?? request.subject);
-  const entries: AuditEntry[] = [];
-  while (entries.length < limit) {
-    const before = entries.at(-1)?.id ?? null;
-    const page = await store.storage.audit.list({
-      action,
-      subject,
-      actor,
-      sinceMs,
-      before,
-      limit: Math.min(pageMax, limit - entries.length),
-    });
-    entries.push(...page);
-    if (page.length === 0) break;
+  const limit = request.limit ?? (format === null ? shownMax : Number.MAX_SAFE_INTEGER);
+  const pages = auditPages(store.storage, { action, subject, actor, sinceMs, before: null, limit });
+  if (format !== null) {
+    // Printed page by page: an audit log is kept forever, and may not fit into memory.
+    let isFirst = true;
+    for await (const page of pages) {
+      const text = auditExport(page, format, isFirst).replace(/\r?\n$/, "");
+      context.terminal.print(format === "jsonl" ? safeJson(text) : text);
+      isFirst = false;
+    }
+    return;
   }
-  if (request.json) context.terminal.print(json(entries.map(entryJson)));
+  const entries: AuditEntry[] = [];
+  for await (const page of pages) entries.push(...page);
+  if (request.json) context.terminal.print(json(entries.map(auditEntryView)));
   else if (entries.length === 0) context.terminal.say("No changes are recorded.");
   else context.terminal.print(auditTable(entries));
 }
 
-const pageMax = 200;
-
-function entryJson({ id, atMs, actor: { kind, name, address }, action, subject, detail }: AuditEntry): Readonly<Record<string, unknown>> {
-  return { id, done_at: isoMoment(atMs), actor: { kind, name, address: address ?? null }, action, subject, detail };
-}
+const shownMax = 100;
 
 function auditTable(entries: readonly AuditEntry[]): string {
   return table<AuditEntry>(

@@ -1,5 +1,6 @@
 import { StorageError, type Actor, type ChannelStorage, type StoredChannel } from "../../gateway/storage.ts";
 import { change, type Changed, type TableContext } from "./change.ts";
+import { auditedChanges, auditedSettings } from "./channel-audit.ts";
 import { encryptedEntry, decryptedEntry } from "./channel-entry.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
@@ -41,7 +42,7 @@ export class ChannelTable implements ChannelStorage {
       await transaction.run(sql`
         insert into channels (name, entry, sealed, last4, created_ms, updated_ms, revision)
         values (${name}, ${entry}, ${sealed}, ${JSON.stringify(last4)}, ${nowMs}, ${nowMs}, ${revision})`);
-      const detail = { members: Object.keys(channel.entry), last4 };
+      const detail = { members: Object.keys(channel.entry), ...auditedSettings(channel.entry), last4 };
       return {
         value: this.requireReadable(await requireRow(transaction, name)),
         audit: { action: "channel.create", subject: name, detail },
@@ -87,18 +88,24 @@ export class ChannelTable implements ChannelStorage {
     await transaction.run(sql`
       update channels set entry = ${after.entry}, sealed = ${after.sealed}, last4 = ${after.last4}, updated_ms = ${nowMs},
         revision = ${revision} where name = ${name}`);
-    const members = changes.entry === undefined ? [] : changedMembers(this.currentEntry(before) ?? {}, changes.entry);
+    const entry = this.currentEntry(before) ?? {};
+    const members = changes.entry === undefined ? [] : changedMembers(entry, changes.entry);
+    const values = auditedChanges(entry, changes.entry ?? entry, members);
     const secrets = before.sealed === after.sealed ? {} : { secrets: "replaced", last4: parsedJson(after.last4) };
     const nothing = members.length === 0 && before.sealed === after.sealed && before.last4 === after.last4;
-    const audit = nothing ? null : { action: "channel.change", subject: name, detail: { members, ...secrets } };
+    const audit = nothing ? null : { action: "channel.change", subject: name, detail: { members, ...values, ...secrets } };
     return { value: await requireRow(transaction, name), audit };
   }
 
   async remove(name: string, by: Actor): Promise<void> {
     await change(this.database, this.context, by, async (transaction) => {
-      const { last4 } = await requireRow(transaction, name);
+      const row = await requireRow(transaction, name);
+      const settings = auditedSettings(this.currentEntry(row) ?? {});
       await transaction.run(sql`delete from channels where name = ${name}`);
-      return { value: null, audit: { action: "channel.remove", subject: name, detail: { last4: parsedJson(last4) ?? null } } };
+      return {
+        value: null,
+        audit: { action: "channel.remove", subject: name, detail: { ...settings, last4: parsedJson(row.last4) ?? null } },
+      };
     });
   }
 
@@ -172,7 +179,6 @@ async function requireRow(database: Database, name: string): Promise<ChannelRow>
 
 const entryCharactersMax = 1_000_000;
 
-/** Only the names: a URL or a header may contain something confidential. */
 function changedMembers(old: StoredChannel["entry"], fresh: StoredChannel["entry"]): readonly string[] {
   const names = new Set([...Object.keys(old), ...Object.keys(fresh)]);
   return [...names].filter((name) => JSON.stringify(old[name]) !== JSON.stringify(fresh[name]));
