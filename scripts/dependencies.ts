@@ -60,6 +60,7 @@ export const packageLists: readonly PackageList[] = [
       "@ai-sdk/openai": "tests: a client that must work against the gateway as it is",
       "@ai-sdk/openai-compatible": "tests: the same, for servers other than its maker's",
       "@anthropic-ai/sdk": "tests: the official client of the Messages API, which must understand every answer of the gateway in it",
+      "@cfworker/json-schema": "tests: checks the published JSON Schemas as an editor would; @langchain/core brings it along anyway",
       "@langchain/core": "tests: asked for by @langchain/openai",
       "@langchain/openai": "tests: a client that must work against the gateway as it is",
       ai: "tests: what the @ai-sdk packages are used through",

@@ -7,6 +7,7 @@ import type { AdminRoute } from "../src/admin/route.ts";
 import { resourceRoutes } from "../src/admin/routes/routes.ts";
 import { clientKeyVariable, edgeVariables } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
+import { publishedSchemaText } from "../src/config/json-schema/published.ts";
 import { fileSchema } from "../src/config/schema.ts";
 import { compatibilityPage, compatibilityRows } from "./compatibility/page.ts";
 import { dependenciesPage } from "./dependencies.ts";
@@ -14,7 +15,7 @@ import { mapPage } from "./map.ts";
 
 /**
  * Writes docs/configuration.md from the schema and the presets, the table of routes in docs/admin.md from the routes,
- * docs/dependencies.md from the locks and what scripts/dependencies.ts says of them, docs/map.md from the imports, and
+ * schema/ from the same settings, docs/dependencies.md from the locks and what scripts/dependencies.ts says of them, docs/map.md from the imports, and
  * docs/compatibility.md from playing every surface over every dialect.
  * Tests fail when the pages are not what this makes.
  */
@@ -24,6 +25,11 @@ const adminPage = new URL("../docs/admin.md", import.meta.url);
 const dependencyPage = new URL("../docs/dependencies.md", import.meta.url);
 const foldersPage = new URL("../docs/map.md", import.meta.url);
 const matrixPage = new URL("../docs/compatibility.md", import.meta.url);
+/** Published with the package, so that editors complete and check files. */
+export const schemaFiles = {
+  configuration: new URL("../schema/sluice.schema.json", import.meta.url),
+  resources: new URL("../schema/sluice-resources.schema.json", import.meta.url),
+} as const;
 const example = new URL("../examples/sluice.yaml", import.meta.url);
 
 export async function configurationPage(): Promise<string> {
@@ -179,6 +185,7 @@ export function adminRoutes(): readonly AdminRoute[] {
 }
 
 if (import.meta.main) {
+  for (const name of ["configuration", "resources"] as const) await Bun.write(schemaFiles[name], publishedSchemaText(name));
   await Bun.write(page, await configurationPage());
   await Bun.write(adminPage, withRoutes(await Bun.file(adminPage).text()));
   await Bun.write(dependencyPage, dependenciesPage());

@@ -51,6 +51,12 @@ switch (invocation.command) {
   case "models":
     await models(invocation.config ?? environmentFile(), invocation.request);
     break;
+  case "schema": {
+    // Imported here because no other command needs it.
+    const { publishedSchemaText } = await import("./config/json-schema/published.ts");
+    process.stdout.write(publishedSchemaText(invocation.name));
+    break;
+  }
   case "store":
     await store(invocation.config ?? environmentFile(), invocation.request);
     break;

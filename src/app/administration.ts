@@ -55,13 +55,14 @@ export function administration(parts: AdministrationParts): Services {
     makeKeyToken: () => makeToken(randomBytes),
     makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
     hashPassword,
-    configName: "the configuration file",
+    definedAt: (list, name) => parts.settings().places[list].get(name) ?? "the configuration",
     fileKeys: () => parts.settings().keys.map(({ key }) => key),
     opensFileKey: (token) => parts.settings().keys.some((key) => key.token === token),
     prices: () => ({ shipped: shippedPrices(), file: parts.filePrices() }),
     health: () => Promise.resolve(healthOf(parts)),
     metrics: parts.metrics,
     channels: {
+      isInFile: (name) => parts.settings().channels.some((channel) => channel.name === name),
       check: (entry, secrets) => {
         const reading = readRuntimeChannel(entry, secrets, parts.runtimeRules());
         return Promise.resolve(reading.ok ? [] : reading.problems);

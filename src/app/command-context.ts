@@ -8,6 +8,16 @@ import { processTerminal, type Terminal } from "../cli/terminal.ts";
 import { CommandError, exitCodes } from "../cli/command-error.ts";
 import { userName } from "../cli/user-name.ts";
 import type { Settings } from "../config/settings.ts";
+import { settingsFromEnvironment } from "../config/environment.ts";
+import { readDocument } from "../config/document.ts";
+import { explainedSettings } from "../config/explain/explain.ts";
+import { readFileText } from "../config/file-text.ts";
+import { renderProblem } from "../config/findings/problem.ts";
+import type { Environment } from "../config/interpolate.ts";
+import { readSecretFile } from "../config/load.ts";
+import { readResourceFile } from "../config/resource-file/read.ts";
+import { readRuntimeChannel } from "../config/runtime-channel.ts";
+import { localModels } from "../engines/catalog.ts";
 import { openStore } from "./durable.ts";
 import { StorageError } from "../gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
@@ -27,6 +37,7 @@ export function commandContext(
   configFile: string | null,
   givenMasterKey: string | null,
   terminal: Terminal = processTerminal(),
+  env: Environment = process.env,
 ): CommandContext {
   return {
     terminal,
@@ -35,12 +46,32 @@ export function commandContext(
     configFile,
     maintenance: maintenance(settings, journalsOf(settings), givenMasterKey),
     open: () => keyTrouble(() => open(settings, configFile, givenMasterKey, terminal)),
+    hasStore: () => settings.store !== "sqlite" || existsSync(storeFile(settings.dataDir)),
+    explained: async () => ({ file: configFile, rows: await explainedRows(configFile, env) }),
+    readResources: async (file) => {
+      const text = await readFileText(file);
+      if (typeof text !== "string") return { problems: [renderProblem(file, text)] };
+      const reading = await readResourceFile(text, env);
+      return reading.ok ? { desired: reading.desired } : { problems: reading.problems.map((problem) => renderProblem(file, problem)) };
+    },
   };
+}
+
+/** The configuration was read before and is valid; it may have changed since. */
+async function explainedRows(file: string | null, env: Environment): Promise<ReturnType<typeof explainedSettings>> {
+  if (file === null) {
+    const found = settingsFromEnvironment({ env, nofile: 1024, localModels: await localModels(), readSecretFile });
+    return found.ok ? explainedSettings(found.document, env) : [];
+  }
+  const text = await readFileText(file);
+  const document = typeof text === "string" ? await readDocument(text, env) : { problems: [text] };
+  if (!("problems" in document)) return explainedSettings(document, env);
+  throw new CommandError(document.problems.map((problem) => renderProblem(file, problem)).join("\n"), exitCodes.config);
 }
 
 async function open(settings: Settings, configFile: string | null, givenMasterKey: string | null, terminal: Terminal): Promise<OpenStore> {
   const isNew = settings.store === "sqlite" && !existsSync(storeFile(settings.dataDir));
-  const { database, storage, masterKey } = await openStore(settings, givenMasterKey, false, ({ table, id, column }) =>
+  const { database, storage, masterKey, channelSecrets } = await openStore(settings, givenMasterKey, false, ({ table, id, column }) =>
     terminal.say(`note: a damaged row of ${table} was left out: ${JSON.stringify(id)} (column ${column})`),
   );
   // The operator may be in the wrong folder, or have forgotten --config.
@@ -54,10 +85,24 @@ async function open(settings: Settings, configFile: string | null, givenMasterKe
     makeKeyToken: () => makeToken(randomBytes),
     makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
     hashPassword,
-    configName: configFile ?? "the environment (SLUICE_KEY)",
+    definedAt: (list, name) => settings.places[list].get(name) ?? configFile ?? "the environment",
     fileKeys: () => settings.keys.map(({ key }) => key),
     opensFileKey: (token) => settings.keys.some((key) => key.token === token),
     prices: () => ({ shipped: shippedPrices(), file: settings.prices }),
+    channels: {
+      isInFile: (name) => settings.channels.some((channel) => channel.name === name),
+      check: (entry, secrets) => {
+        const { listen, admin, allowPrivate } = settings;
+        const own = [listen, ...(admin === null ? [] : [admin])].map(({ host, port }) => `${host}:${port}`);
+        const reading = readRuntimeChannel(entry, secrets, { allowPrivate, localModels: [], own });
+        return Promise.resolve(reading.ok ? [] : reading.problems);
+      },
+      seal: (channel, secrets) => channelSecrets.encrypt(channel, secrets),
+      unseal: (channel, sealed) => {
+        const opened = channelSecrets.decrypt(channel, sealed);
+        return "kind" in opened ? null : opened;
+      },
+    },
     catchUp: () => caughtUp(journalsOf(settings), database, terminal),
     close: () => database.close(),
   };

@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from "commander";
 import { addAccounts } from "./accounts/arguments.ts";
 import { addAudit } from "./audit/arguments.ts";
 import { addBackup } from "./backup/arguments.ts";
+import { addConfig, type SchemaName } from "./config/arguments.ts";
 import { addImport, type ImportRequest } from "./import/arguments.ts";
 import { addChannels, type ChannelsRequest } from "./channels/arguments.ts";
 import type { StoreRequest } from "./command-registry.ts";
@@ -17,6 +18,7 @@ export type Invocation =
   | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest }
   | { readonly command: "import"; readonly request: ImportRequest }
   | { readonly command: "channels"; readonly config: string | null; readonly request: ChannelsRequest }
+  | { readonly command: "schema"; readonly name: SchemaName }
   | { readonly command: "help"; readonly text: string }
   | { readonly command: "version"; readonly text: string }
   | { readonly command: "usage-error"; readonly text: string; readonly exitCode: typeof usageExitCode };
@@ -128,6 +130,9 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   };
   for (const add of [addKeys, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, onRequest });
 
+  addConfig({ program, onRequest }, (name) => {
+    invocation = { command: "schema", name };
+  });
   addChannels(program, (config, request) => {
     invocation = { command: "channels", config, request };
   });
@@ -171,6 +176,7 @@ Examples:
   $ sluice start                           every provider key in the environment becomes a channel
   $ sluice start --config sluice.yaml      run with a configuration file
   $ sluice check sluice.yaml               check the file before using it
+  $ sluice config explain                  every setting, and where its value comes from
   $ sluice models list                     the models of this machine
   $ sluice keys create laptop              a key for a client
   $ sluice usage --since 24h --by key      what was used, and what it cost

@@ -1,6 +1,6 @@
 import type { Actor } from "../gateway/storage.ts";
 import type { StoreMaintenance } from "../manage/backup.ts";
-import type { ManageContext } from "../manage/context.ts";
+import type { DesiredResources, ResourceContext } from "../manage/resource-file/desired-resources.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** What the store commands need besides the store. */
@@ -14,10 +14,30 @@ export interface CommandContext {
   readonly maintenance: StoreMaintenance;
   /** Rejects with a `StorageError` or a `CommandError`. */
   readonly open: () => Promise<OpenStore>;
+  /** Whether there is a store to open; `open` creates one. */
+  readonly hasStore: () => boolean;
+  /** Every setting of the configuration, and where its value comes from. */
+  readonly explained: () => Promise<ExplainedConfiguration>;
+  /** What a resource file says, or what is wrong with it, in sentences. */
+  readonly readResources: (file: string) => Promise<{ readonly desired: DesiredResources } | { readonly problems: readonly string[] }>;
+}
+
+export interface ExplainedConfiguration {
+  /** Null if there is none. */
+  readonly file: string | null;
+  readonly rows: readonly {
+    readonly path: string;
+    readonly numbered: string;
+    readonly value: unknown;
+    readonly origin: "file" | "environment" | "default";
+    readonly line: number | null;
+    readonly variables: readonly string[];
+    readonly otherwise: string | null;
+  }[];
 }
 
 /** An open store, with everything that management actions need. */
-export interface OpenStore extends ManageContext {
+export interface OpenStore extends ResourceContext {
   /** Moves the receipts that gateways of this data folder have written into the store. Returns how many bytes are still missing. */
   readonly catchUp: () => Promise<number>;
   readonly close: () => Promise<void>;

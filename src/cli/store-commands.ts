@@ -3,6 +3,8 @@ import { runAccounts } from "./accounts/command.ts";
 import { runAudit } from "./audit/command.ts";
 import { runBackup } from "./backup/command.ts";
 import type { StoreRequest } from "./command-registry.ts";
+import { runConfig } from "./config/command.ts";
+import { explain } from "./config/explain.ts";
 import { runKeys } from "./keys/keys-command.ts";
 import { runPrices } from "./prices/command.ts";
 import { shown } from "./shown-text.ts";
@@ -14,7 +16,9 @@ import { runUsage } from "./usage/command.ts";
 export async function runStoreCommand(request: StoreRequest, context: CommandContext): Promise<number> {
   try {
     if (request.on === "backup") await runBackup(request, context);
-    else await withStore(context, (store) => runOn(store, request, context));
+    // A store that does not exist yet has nothing to explain, and must not be created for that.
+    else if (request.on === "config" && request.act === "explain" && !context.hasStore()) await explain(request, null, context);
+    else return await withStore(context, (store) => runOn(store, request, context));
     return 0;
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error);
@@ -23,8 +27,22 @@ export async function runStoreCommand(request: StoreRequest, context: CommandCon
   }
 }
 
-async function runOn(store: OpenStore, request: Exclude<StoreRequest, { readonly on: "backup" }>, context: CommandContext): Promise<void> {
+async function runOn(
+  store: OpenStore,
+  request: Exclude<StoreRequest, { readonly on: "backup" }>,
+  context: CommandContext,
+): Promise<number> {
+  if (request.on === "config" && request.act !== "explain") return runConfig(request, store, context);
+  await runPlain(store, request, context);
+  return 0;
+}
+
+type PlainRequest = Exclude<StoreRequest, { readonly on: "backup" } | { readonly on: "config"; readonly act: "export" | "diff" | "apply" }>;
+
+async function runPlain(store: OpenStore, request: PlainRequest, context: CommandContext): Promise<void> {
   switch (request.on) {
+    case "config":
+      return explain(request, store, context);
     case "keys":
       return runKeys(request, store, context);
     case "usage":
@@ -38,10 +56,10 @@ async function runOn(store: OpenStore, request: Exclude<StoreRequest, { readonly
   }
 }
 
-async function withStore(context: CommandContext, work: (store: OpenStore) => Promise<void>): Promise<void> {
+async function withStore<T>(context: CommandContext, work: (store: OpenStore) => Promise<T>): Promise<T> {
   const store = await context.open();
   try {
-    await work(store);
+    return await work(store);
   } finally {
     await store.close();
   }

@@ -10,7 +10,6 @@ import {
   LineCounter,
   Parser,
   YAMLParseError,
-  type Alias,
   type CST,
   type Document as YamlDocument,
   type ErrorCode,
@@ -20,12 +19,15 @@ import type { Path, Problem } from "./findings/problem.ts";
 import { fileSchema } from "./schema.ts";
 import { shownPath } from "./findings/shown-path.ts";
 import { findSyntaxProblem } from "./findings/syntax-problem.ts";
+import { keyOf, lineAt, offsetOf, variablesAt, type AliasTargets } from "./yaml-tree.ts";
 
 /** A configuration as plain values, with variables replaced, that still knows on which line each value is. */
 export interface Document {
   readonly value: unknown;
   /** The line of a setting, or of the group around it if the setting is absent. */
   readonly lineOf: (path: Path) => number | null;
+  /** The names of the variables that a setting is made of. */
+  readonly variablesOf: (path: Path) => readonly string[];
 }
 
 /** The settings nest five deep; an alias that refers to itself nests without end. */
@@ -43,7 +45,7 @@ const sliceMs = 4;
 /** Reads a text as YAML, and says what is wrong with it and where. */
 export async function readDocument(text: string, environment: Environment): Promise<Document | { readonly problems: readonly Problem[] }> {
   const lines = new LineCounter();
-  const lineAt = (offset: number): number => Math.max(1, lines.linePos(offset).line);
+  const lineOf = (offset: number): number => Math.max(1, lines.linePos(offset).line);
   const tokens = await parse(text, lines);
   if (tokens === null) return { problems: [{ line: null, path: "", ...tooManyTokens }] };
   const yaml = compose(text, tokens);
@@ -51,22 +53,22 @@ export async function readDocument(text: string, environment: Environment): Prom
   if (yaml.errors.length > 0) {
     const bare = yaml.errors.filter(({ pos }) => text.slice(pos[0] - 1, pos[0] + 1) === "${");
     if (bare.length > 0) {
-      const faults = bare.map(({ pos }) => ({ line: lineAt(pos[0]), path: "", ...bareVariable }));
+      const faults = bare.map(({ pos }) => ({ line: lineOf(pos[0]), path: "", ...bareVariable }));
       return { problems: distinct(faults).slice(0, problemsMax) };
     }
-    return { problems: [{ path: "", ...syntaxProblem(text, yaml.errors, lineAt) }] };
+    return { problems: [{ path: "", ...syntaxProblem(text, yaml.errors, lineOf) }] };
   }
 
   const problems: Problem[] = [];
   const report = (offset: number | undefined, path: Path, reason: string, fix: string): undefined => {
-    const line = offset === undefined ? null : lineAt(offset);
+    const line = offset === undefined ? null : lineOf(offset);
     if (problems.length < problemsMax) problems.push({ line, path: shownPath(fileSchema, path), reason, fix });
     return undefined;
   };
   let nodes = 0;
   let characters = 0;
   const anchors = new Map<string, unknown>();
-  const targets: Targets = new Map();
+  const targets: AliasTargets = new Map();
 
   /** An alias refers to the last anchor before it in the file, so anchors are recorded where they are written, not where they expand. */
   const plain = (node: unknown, path: Path, depth: number, expanding: boolean): unknown => {
@@ -107,7 +109,11 @@ export async function readDocument(text: string, environment: Environment): Prom
 
   const value = yaml.contents === null ? {} : plain(yaml.contents, [], 0, false);
   if (problems.length > 0) return { problems: distinct(problems) };
-  return { value, lineOf: (path) => lineOf(yaml.contents, targets, path, lineAt) };
+  return {
+    value,
+    lineOf: (path) => lineAt(yaml.contents, targets, path, lineOf),
+    variablesOf: (path) => variablesAt(yaml.contents, targets, path),
+  };
 }
 
 /**
@@ -146,9 +152,9 @@ function compose(text: string, tokens: readonly CST.Token[]): YamlDocument.Parse
 }
 
 /** After a syntax error everything that follows looks wrong as well, so only the first is reported. */
-function syntaxProblem(text: string, errors: readonly YAMLParseError[], lineAt: (offset: number) => number): Omit<Problem, "path"> {
+function syntaxProblem(text: string, errors: readonly YAMLParseError[], lineOf: (offset: number) => number): Omit<Problem, "path"> {
   const first = errors.reduce((one, other) => (other.pos[0] < one.pos[0] ? other : one));
-  const line = lineAt(first.pos[0]);
+  const line = lineOf(first.pos[0]);
   const found = findSyntaxProblem(text);
   // An error far below the line where the parser stopped is not what stopped it.
   if (found !== null && found.line <= line + linesBelowMax) return found;
@@ -158,43 +164,9 @@ function syntaxProblem(text: string, errors: readonly YAMLParseError[], lineAt: 
 /** The parser blames a value over several lines on its first line. */
 const linesBelowMax = 3;
 
-type Targets = Map<Alias, unknown>;
-
 /** One error is often reported at several levels. */
 function distinct(problems: readonly Problem[]): Problem[] {
   return [...new Map(problems.map((problem) => [`${problem.line} ${problem.path} ${problem.reason}`, problem])).values()];
-}
-
-/** Follows a path through the tree as far as it exists. Only used when there is something to report. */
-function lineOf(root: unknown, targets: Targets, path: Path, lineAt: (offset: number) => number): number | null {
-  let node = root;
-  let offset = offsetOf(node);
-  for (const step of path) {
-    if (isAlias(node)) node = targets.get(node);
-    if (isMap(node)) {
-      const pair = node.items.find((item) => keyOf(item.key) === step);
-      if (pair === undefined) break;
-      offset = offsetOf(pair.key) ?? offset;
-      node = pair.value;
-    } else if (isSeq(node) && typeof step === "number" && step < node.items.length) {
-      node = node.items[step];
-      offset = offsetOf(node) ?? offset;
-    } else break;
-  }
-  return offset === undefined ? null : lineAt(offset);
-}
-
-function offsetOf(node: unknown): number | undefined {
-  if (typeof node !== "object" || node === null || !("range" in node)) return undefined;
-  const range = node.range as readonly number[] | null | undefined;
-  return range?.[0];
-}
-
-/** A key that could reach the prototype of an object is rejected. */
-function keyOf(node: unknown): string | null {
-  if (!isScalar(node)) return null;
-  const key = typeof node.value === "string" ? node.value : (node.source ?? null);
-  return key === "__proto__" ? null : key;
 }
 
 function hasForeignTag(node: unknown): boolean {

@@ -3,10 +3,11 @@ import { optionsOf, presets, type Preset, type PresetEnvironment } from "../dial
 import type { LocalModel } from "../channels/channel.ts";
 import type { ReadSecretFile } from "./channel.ts";
 import type { Environment } from "./interpolate.ts";
+import type { Document } from "./document.ts";
 import { defaultDataDir } from "./schema.ts";
 import { normalise } from "./normalise.ts";
 import type { Problem } from "./findings/problem.ts";
-import type { Settings } from "./settings.ts";
+import type { Places, Settings } from "./settings.ts";
 
 /** A provider that was found in the environment, and its variable. */
 export interface DetectedProvider {
@@ -21,6 +22,8 @@ export type EnvironmentSettings =
       readonly found: readonly DetectedProvider[];
       readonly lookedFor: readonly string[];
       readonly warnings: readonly Problem[];
+      /** What a file would say. */
+      readonly document: Document;
     }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly lookedFor: readonly string[] };
 
@@ -90,7 +93,16 @@ export function settingsFromEnvironment({
   if (localModels(dataDir).length > 0 && !isDisabled) entries.push({ name: "embedded", provider: "embedded" });
   const clientKey = valueOf(env, clientKeyVariable);
   const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
-  const document = { value: { channels: entries, keys, ...edgeOf(env) }, lineOf: () => null };
+  const document: Document = {
+    value: { channels: entries, keys, ...edgeOf(env) },
+    lineOf: () => null,
+    variablesOf: (path) => {
+      const [list, at] = path;
+      if (list === "keys") return [clientKeyVariable];
+      if (list === "channels") return typeof at === "number" ? found.slice(at, at + 1).map(({ variable }) => variable) : [];
+      return edgeVariables.filter((one) => path.join(".").startsWith(one.path)).map(({ variable }) => variable);
+    },
+  };
   const resolvePath = (path: string): string => resolve(path);
   const normalised = normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile, resolvePath, localModels });
   // There is no file with lines to name, so problems name the variable.
@@ -99,10 +111,23 @@ export function settingsFromEnvironment({
   const others = normalised.warnings.filter((warning) => warning.path !== "channels").map(byVariable);
   return {
     ok: true,
-    settings: normalised.settings,
+    settings: { ...normalised.settings, places: placesIn(found) },
     found,
     lookedFor: providerVariables,
     warnings: [...warnings, ...others],
+    document,
+  };
+}
+
+/** The embedded channel needs no variable. */
+function placesIn(found: readonly DetectedProvider[]): Places {
+  return {
+    keys: new Map([["environment", `the environment (${clientKeyVariable})`]]),
+    channels: new Map([
+      ["embedded", "the defaults of a gateway without a file"],
+      ...found.map(({ channel, variable }) => [channel, `the environment (${variable})`] as const),
+    ]),
+    prices: new Map(),
   };
 }
 

@@ -37,6 +37,11 @@ export function interpolate(text: string, environment: Environment): string | In
   }
 }
 
+/** The variables that a text refers to. */
+export function variableNames(text: string): readonly string[] {
+  return [...text.matchAll(/(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-[^}]*)?\}/g)].map(([, name]) => name ?? "");
+}
+
 /**
  * Finds a variable that is written as in a shell, `$NAME`, and would therefore be used literally. If the text is nothing else, except
  * perhaps the name of an authentication scheme, a variable must be meant. Inside a longer text a dollar sign may be part of a password,

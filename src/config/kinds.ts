@@ -6,10 +6,15 @@ import { parseListen, parseListenOrSocket, portBehind, portMax, type Listen } fr
 import { nearest } from "./findings/nearest.ts";
 import { durationText, parseDuration, parseSize } from "./quantity.ts";
 import { subject } from "./findings/shown-value.ts";
+import { anyOf, orVariable, pattern, type SchemaFragment } from "./json-schema/fragment.ts";
 
 /** A type of setting: its name in the documentation, and how a value is parsed. Values that may be secrets are never quoted. */
 export interface Kind<T> {
   readonly type: string;
+  /** What an editor can check of a value. It accepts all that `read` accepts. */
+  readonly json: SchemaFragment;
+  /** What must not be shown: all of it, or a password inside an address. */
+  readonly secrecy?: "whole" | "password";
   readonly read: (value: unknown) => T | InvalidValue;
 }
 
@@ -35,6 +40,7 @@ export function integer(min: number, max: number): Kind<number> {
   const fix = `write a whole number from ${min} to ${max}`;
   return {
     type: "whole number",
+    json: anyOf({ type: "integer", minimum: min, maximum: max }, pattern(/^\d{1,15}$/)),
     read: (value) => {
       const number = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
       if (typeof number !== "number" || !Number.isInteger(number)) return notA("a whole number", value, fix, subject(value));
@@ -47,6 +53,7 @@ export function positiveNumber(max: number): Kind<number> {
   const fix = `write a number above 0 and at most ${max}`;
   return {
     type: "number",
+    json: anyOf({ type: "number", exclusiveMinimum: 0, maximum: max }, pattern(/^\d{1,15}(\.\d{1,6})?$/)),
     read: (value) => {
       const number = typeof value === "string" && /^\d{1,15}(\.\d{1,6})?$/.test(value) ? Number(value) : value;
       if (typeof number !== "number") return notA("a number", value, fix, subject(value));
@@ -60,6 +67,7 @@ export function dollars(nanosMax: number): Kind<number> {
   const fix = `write a number of dollars, such as 0.15, of at most ${nanosMax / 1e9}`;
   return {
     type: "US dollars",
+    json: anyOf({ type: "number", minimum: 0, maximum: nanosMax / 1e9 }, pattern(/^\s*(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?\s*$/)),
     read: (value) => {
       if (typeof value !== "number" && typeof value !== "string") return notA("an amount of dollars", value, fix, subject(value));
       const nanos = nanosOf(value);
@@ -72,6 +80,7 @@ export function dollars(nanosMax: number): Kind<number> {
 export function flag(): Kind<boolean> {
   return {
     type: "true or false",
+    json: anyOf({ type: "boolean" }, { enum: ["true", "false"] }),
     read: (value) => {
       if (value === true || value === "true") return true;
       return value === false || value === "false" ? false : notA("true or false", value, "write true or false", subject(value));
@@ -83,6 +92,7 @@ export function choice<const T extends string>(values: readonly T[]): Kind<T> {
   const list = values.join(", ");
   return {
     type: values.length > 6 ? "one of the names below" : values.map((value) => `\`${value}\``).join(" or "),
+    json: { enum: [...values] },
     read: (value) => {
       const found = values.find((candidate) => candidate === value);
       if (found !== undefined) return found;
@@ -102,6 +112,7 @@ const textFix = "write text; put it in quotes if it looks like a number";
 export function text(charactersMax = 256): Kind<string> {
   return {
     type: "text",
+    json: { type: "string", minLength: 1, maxLength: charactersMax },
     read: (value) => {
       if (typeof value !== "string") return notA("text", value, textFix);
       if (value === "") return new InvalidValue("this is empty", "give it a value, or remove the line");
@@ -115,19 +126,23 @@ export function text(charactersMax = 256): Kind<string> {
 export function name(): Kind<string> {
   return {
     type: "name",
+    json: pattern(namePattern),
     read: (value) => {
       if (typeof value !== "string") return notA("a name", value, nameFix);
-      if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(value)) return value;
+      if (namePattern.test(value)) return value;
       return new InvalidValue(`${subject(value)} cannot be a name`, nameFix);
     },
   };
 }
+
+const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 /** The origin of a web page, exactly as browsers send it, because it is compared as a whole. */
 export function origin(): Kind<string> {
   const fix = 'write each as in https://app.example.com, without a path or a star, or "*" alone for any';
   return {
     type: "origin",
+    json: anyOf({ const: "*" }, { type: "string", pattern: "^[a-z][a-z0-9+.-]*://[^/?#,@*\\\\ ]+$", maxLength: 512 }),
     read: (value) => {
       if (typeof value !== "string") return notA("an origin", value, fix);
       if (value === "*") return value;
@@ -145,18 +160,23 @@ export function origin(): Kind<string> {
 export function label(): Kind<string> {
   return {
     type: "name",
+    json: pattern(labelPattern),
     read: (value) => {
       if (typeof value !== "string") return notA("a name", value, textFix);
-      if (/^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/.test(value)) return value;
+      if (labelPattern.test(value)) return value;
       return new InvalidValue(`${subject(value)} cannot be part of a host name`, "use letters, digits and dashes, as in us-east-1");
     },
   };
 }
 
+const labelPattern = /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/;
+
 /** An upstream's API key. It is sent in a header, so that only visible ASCII is allowed. */
 export function secret(): Kind<string> {
   return {
     type: "secret text",
+    json: { type: "string", minLength: 1, maxLength: 8192 },
+    secrecy: "whole",
     read: (value) => {
       if (typeof value !== "string") return notA("text", value, textFix);
       if (value === "") return new InvalidValue("this is empty", "give the key; if it comes from a variable, the variable is empty");
@@ -178,6 +198,7 @@ export function duration(minMs = 1, maxMs = dayMs): Kind<number> {
   const fix = "write a number and a unit (ms, s, m, h), such as 300ms, 5s or 30m";
   return {
     type: "duration",
+    json: pattern(/^\d{1,12}(\.\d{1,6})? ?(ms|s|m|h|d)$/),
     read: (value) => {
       const ms = typeof value === "string" ? parseDuration(value) : null;
       if (ms === null) return notA("a duration", value, fix, subject(value));
@@ -193,6 +214,7 @@ export function duration(minMs = 1, maxMs = dayMs): Kind<number> {
 export function size(minBytes: number, maxBytes: number): Kind<number> {
   return {
     type: "size",
+    json: pattern(/^\d{1,12}(\.\d{1,6})? ?(B|KB|MB|GB|KiB|MiB|GiB)$/),
     read: (value) => {
       const bytes = typeof value === "string" ? parseSize(value) : null;
       if (bytes === null) return notA("a size", value, "write a number and a unit, such as 64MiB or 25MB", subject(value));
@@ -206,6 +228,7 @@ export function size(minBytes: number, maxBytes: number): Kind<number> {
 export function orOff<T>(kind: Kind<T>): Kind<T | null> {
   return {
     type: `${kind.type} or \`off\``,
+    json: anyOf(kind.json, { enum: ["off", false] }),
     read: (value) => {
       if (value === "off" || value === false) return null;
       const read = kind.read(value);
@@ -218,6 +241,7 @@ export function orOff<T>(kind: Kind<T>): Kind<T | null> {
 export function orAuto<T>(kind: Kind<T>): Kind<T | "auto"> {
   return {
     type: `\`auto\`, ${kind.type}`,
+    json: anyOf({ const: "auto" }, kind.json),
     read: (value) => {
       if (value === "auto") return "auto";
       const read = kind.read(value);
@@ -234,6 +258,7 @@ export function listen(parse: (text: string) => Listen | null = parseListen, typ
   const fix = `write HOST:PORT, as in 127.0.0.1:4400, [::1]:4400 or 0.0.0.0:4400${more}`;
   return {
     type,
+    json: { type: "string", pattern: more === "" ? listenPattern : `^unix:/.+|${listenPattern}` },
     read: (value) => {
       const port = typeof value === "string" ? portBehind(value) : null;
       if (port !== null && !(Number(port) <= portMax)) return new InvalidValue(`there is no port ${port.slice(0, 12)}`, portFix);
@@ -252,12 +277,15 @@ export function listen(parse: (text: string) => Listen | null = parseListen, typ
 export function fileMode(): Kind<number> {
   return {
     type: "file mode",
+    json: pattern(/^0?[0-7]{3}$/),
     read: (value) =>
       typeof value === "string" && /^0?[0-7]{3}$/.test(value)
         ? parseInt(value, 8)
         : notA("a file mode", value, 'write it in quotes, as in "660"', subject(value)),
   };
 }
+
+const listenPattern = "^(\\[[0-9A-Fa-f:.]{2,45}\\]|[A-Za-z0-9][A-Za-z0-9.-]{0,252}):[0-9]{1,5}$";
 
 const portFix = `write a port from 0 to ${portMax}; 0 lets the system choose`;
 
@@ -266,6 +294,7 @@ export function network(): Kind<string> {
   const fix = "write a network, as in 10.0.0.0/8 or fd00::/8, a single address, or unix";
   return {
     type: "network or `unix`",
+    json: pattern(/^(unix|[0-9A-Fa-f:.]{2,45}(\/\d{1,3})?)$/),
     read: (value) => {
       if (value === "unix") return value;
       const prefix = typeof value === "string" ? networkPrefix(value) : null;
@@ -279,6 +308,7 @@ export function network(): Kind<string> {
 export function address(): Kind<string> {
   return {
     type: "http or https address",
+    json: { type: "string", pattern: "^[hH][tT][tT][pP][sS]?://[^/?# ][^?# ]*$", maxLength: 2048 },
     read: (value) => {
       if (typeof value !== "string") return notA("an address", value, "write it as in https://api.example.com/v1");
       const verdict = checkAddress(value);
@@ -292,8 +322,9 @@ export function moment(): Kind<number> {
   const fix = "write a date such as 2027-01-01, or a time such as 2027-01-01T12:00:00Z";
   return {
     type: "date",
+    json: pattern(momentPattern),
     read: (value) => {
-      const shaped = typeof value === "string" && /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(\.\d{1,3})?(Z|[+-]\d\d:\d\d))?$/.test(value);
+      const shaped = typeof value === "string" && momentPattern.test(value);
       if (!shaped) return notA("a date", value, fix, subject(value));
       const ms = Date.parse(value);
       // Some JavaScript engines turn 2027-02-31 into a day in March.
@@ -304,9 +335,13 @@ export function moment(): Kind<number> {
   };
 }
 
+const momentPattern = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?(\.\d{1,3})?(Z|[+-]\d\d:\d\d))?$/;
+
 export function list<T>(kind: Kind<T>, itemsMax: number): Kind<readonly T[]> {
   return {
     type: `list of ${kind.type}`,
+    json: { type: "array", items: orVariable(kind.json), minItems: 1, maxItems: itemsMax, uniqueItems: true },
+    ...(kind.secrecy === undefined ? {} : { secrecy: kind.secrecy }),
     read: (value) => {
       if (!Array.isArray(value)) return notA("a list", value, "write a list, as in [a, b]");
       if (value.length === 0) return new InvalidValue("this list is empty", "fill it, or remove the line");
@@ -327,6 +362,8 @@ export function list<T>(kind: Kind<T>, itemsMax: number): Kind<readonly T[]> {
 export function mapOf<T>(keys: Kind<string>, values: Kind<T>, type: string): Kind<ReadonlyMap<string, T>> {
   return {
     type,
+    json: { type: "object", propertyNames: keys.json, additionalProperties: orVariable(values.json) },
+    ...(values.secrecy === undefined ? {} : { secrecy: values.secrecy }),
     read: (value) => {
       if (!isGroup(value)) return notA("a group of settings", value, "write { name: value, … }");
       const result = new Map<string, T>();
@@ -348,6 +385,7 @@ export function perModel<T>(kind: Kind<T>): Kind<ReadonlyMap<string, T>> {
   const asMap = mapOf(text(), kind, "map");
   return {
     type: `${kind.type}, or a map from models to these`,
+    json: anyOf(kind.json, { ...asMap.json, minProperties: 1 }),
     read: (value) => {
       if (isGroup(value)) {
         const values = asMap.read(value);
@@ -367,6 +405,7 @@ export function operationList(): Kind<readonly Operation[]> {
 export function models(): Kind<ModelsSetting> {
   const modelName: Kind<string> = {
     type: "model",
+    json: { type: "string", minLength: 1, maxLength: 256, pattern: "^[^*]*$" },
     read: (value) => {
       const read = text().read(value);
       if (read instanceof InvalidValue || !read.includes("*")) return read;
@@ -377,6 +416,7 @@ export function models(): Kind<ModelsSetting> {
   const asMap = mapOf(modelName, modelName, "map");
   return {
     type: 'map, list or `"*"`',
+    json: anyOf({ const: "*" }, asList.json, { ...asMap.json, minProperties: 1 }),
     read: (value) => {
       if (value === "*") return { kind: "any" };
       if (Array.isArray(value)) {
@@ -415,13 +455,16 @@ const reservedHeaders = new Set([
 ]);
 const keyHeaders = new Set(["authorization", "api-key", "x-api-key", "x-goog-api-key"]);
 
+const headerPattern = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/;
+
 /** The name of a header, in lower case. */
 export function headerName(): Kind<string> {
   return {
     type: "header name",
+    json: pattern(headerPattern),
     read: (value) => {
       if (typeof value !== "string") return notA("the name of a header", value, textFix);
-      if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(value)) {
+      if (!headerPattern.test(value)) {
         return new InvalidValue("this cannot be the name of a header", "use letters, digits and dashes");
       }
       const lower = value.toLowerCase();
@@ -434,6 +477,7 @@ export function headerName(): Kind<string> {
 export function plainHeaderName(): Kind<string> {
   return {
     type: "header name",
+    json: pattern(headerPattern),
     read: (value) => {
       const read = headerName().read(value);
       if (read instanceof InvalidValue || !keyHeaders.has(read)) return read;
@@ -442,9 +486,12 @@ export function plainHeaderName(): Kind<string> {
   };
 }
 
+/** People put tokens into headers, so that a value counts as a secret. */
 export function headerValue(): Kind<string> {
   return {
     type: "text",
+    json: { type: "string", minLength: 1, maxLength: 4096 },
+    secrecy: "whole",
     read: (value) => {
       const read = text(4096).read(value);
       if (read instanceof InvalidValue || /^[\x20-\x7e]*$/.test(read)) return read;
@@ -457,6 +504,8 @@ export function headerValue(): Kind<string> {
 export function backend(builtIn: string, schemes: readonly string[]): Kind<string> {
   return {
     type: `\`${builtIn}\` or ${schemes.map((scheme) => `\`${scheme}://…\``).join(" or ")}`,
+    json: anyOf({ const: builtIn }, { type: "string", pattern: `^(${schemes.join("|")})://` }),
+    secrecy: "password",
     read: (value) => {
       if (value === builtIn) return builtIn;
       const known = typeof value === "string" && schemes.some((scheme) => value.startsWith(`${scheme}://`));

@@ -40,6 +40,7 @@ export async function loadConfig({ path, text, env, nofile, nowMs, localModels =
     await yieldToEventLoop();
     const resolvePath = (name: string): string => resolve(path === null ? "." : dirname(path), name);
     return normalise(document, {
+      file: path,
       nofile,
       nowMs: nowMs ?? Date.now(),
       readSecretFile: (name) => readSecretFile(resolvePath(name)),

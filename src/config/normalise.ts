@@ -7,10 +7,10 @@ import { problem, type Finding, pathText, type Path, type Problem } from "./find
 import { readKey } from "./key.ts";
 import { schemaProblems } from "./findings/schema-problems.ts";
 import { fileSchema, noticeTypes, type ConfigFile, type PriceEntry } from "./schema.ts";
-import type { Settings, TlsSettings } from "./settings.ts";
+import type { Places, Settings, TlsSettings } from "./settings.ts";
 import { readTlsFiles } from "./tls-files.ts";
 import type { TrustedProxies } from "../gateway/snapshot.ts";
-import type { Price, PriceRates } from "../usage/price.ts";
+import { priceName, type Price, type PriceRates } from "../usage/price.ts";
 
 export type Normalised =
   | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
@@ -18,6 +18,8 @@ export type Normalised =
 
 /** What a configuration depends on besides its own text. */
 export interface NormaliseContext {
+  /** The file it came from, for messages. */
+  readonly file?: string | null;
   /** How many files the process may have open. */
   readonly nofile: number;
   readonly nowMs: number;
@@ -102,6 +104,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       logFormat: file.log.format,
       logLevel: file.log.level,
       version: versionOf(value, secrets),
+      places: placesOf(file, context.file ?? "the configuration file", lineOf),
     },
     warnings: ofSeverity("warning"),
   };
@@ -130,6 +133,29 @@ function tlsFindings(tls: TlsSettings | null, nowMs: number): readonly Finding[]
     return [problem(["tls", "client_ca_file"], "this has no effect while client_certificates is none", fix)];
   }
   return readTlsFiles(tls, nowMs).findings;
+}
+
+function placesOf(file: ConfigFile, name: string, lineOf: Document["lineOf"]): Places {
+  const places = (list: keyof Places, names: readonly string[]): ReadonlyMap<string, string> =>
+    new Map(names.map((entry, at) => [entry, placeText(name, lineOf([list, at]))]));
+  return {
+    keys: places(
+      "keys",
+      file.keys.map((entry) => entry.name),
+    ),
+    channels: places(
+      "channels",
+      file.channels.map((entry) => entry.name),
+    ),
+    prices: places(
+      "prices",
+      file.prices.map(({ provider = null, model }) => priceName({ provider, model })),
+    ),
+  };
+}
+
+function placeText(file: string, line: number | null): string {
+  return line === null ? file : `${file}, line ${line}`;
 }
 
 function metricsOf({ metrics }: ConfigFile): Settings["metrics"] {

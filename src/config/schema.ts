@@ -60,7 +60,7 @@ const ratesShape = {
   budget_period: optional(choice(budgetPeriods), "The period of the budget, in UTC; a week begins on Monday.", "`total`"),
 };
 
-const keyShape = {
+export const keyShape = {
   name: required(name(), "The key's name in logs and receipts. It must be unique."),
   key: required(
     secret(),
@@ -107,7 +107,7 @@ const keyShape = {
   expires: optional(moment(), "The key is rejected from this time on. A date alone means its first moment in UTC.", "never"),
 };
 
-const channelShape = {
+export const channelShape = {
   name: required(name(), "The channel's name in logs and in `x-sluice-channel`. It must be unique."),
   provider: optional(
     choice(presets.map((preset) => preset.name)),

@@ -41,7 +41,11 @@ export interface Settings {
   readonly logLevel: "debug" | "info" | "warn" | "error";
   /** Changes whenever anything here changes, secrets included. */
   readonly version: string;
+  readonly places: Places;
 }
+
+/** Where the entries of each list were written, by name, for messages: a file and a line, or a variable. */
+export type Places = Readonly<Record<"keys" | "channels" | "prices", ReadonlyMap<string, string>>>;
 
 export interface ChannelSetting extends Channel {
   readonly models: ModelsSetting;

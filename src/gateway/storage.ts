@@ -17,6 +17,11 @@ export interface Storage {
   readonly accounts: AccountStorage;
   /** Increases with each change of keys, channels or prices. */
   revision(): Promise<number>;
+  /**
+   * Makes several changes in one transaction: all of them, or none if `work` rejects. Nobody else changes anything meanwhile. `work`
+   * may run again after a conflict, and must use the storage that it is given.
+   */
+  together<T>(work: (storage: Storage) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 

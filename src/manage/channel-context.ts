@@ -5,8 +5,14 @@ export interface ChannelContext extends ManageContext {
   readonly channels: RunningChannels;
 }
 
-/** The channels of this process. */
-export interface RunningChannels {
+/** What changes of channels need, which the command line has as well. */
+export interface ChannelEditContext extends ManageContext {
+  readonly channels: ChannelRules;
+}
+
+export interface ChannelRules {
+  /** Whether the configuration has a channel of this name. */
+  readonly isInFile: (name: string) => boolean;
   /** Why the gateway cannot use the settings of a channel. Each problem says how to fix it. */
   readonly check: (
     entry: Readonly<Record<string, unknown>>,
@@ -14,6 +20,10 @@ export interface RunningChannels {
   ) => Promise<readonly { readonly path: string; readonly message: string }[]>;
   /** Encrypts the secrets of a channel for the store. */
   readonly seal: (channel: string, secrets: readonly string[]) => string;
+}
+
+/** The channels of this process. */
+export interface RunningChannels extends ChannelRules {
   /** All channels, including those of the file, with their state. */
   readonly status: () => readonly ChannelStatus[];
   /** Sends a small request to the upstream. Null if this process has no such channel. It has a time limit and does not reject. */

@@ -1,5 +1,5 @@
 import type { Actor, StoredChannel } from "../gateway/storage.ts";
-import type { ChannelContext, ChannelStatus, ChannelTest } from "./channel-context.ts";
+import type { ChannelContext, ChannelEditContext, ChannelStatus, ChannelTest } from "./channel-context.ts";
 import {
   hiddenHeaderProblem,
   misplacedProblem,
@@ -10,16 +10,18 @@ import {
   type ChannelEdit,
   type StoredChannelEntry,
 } from "./channel-secrets.ts";
+import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
 
 /** Adds a channel, which every process uses soon after. */
 export async function addChannel(
-  context: ChannelContext,
+  context: ChannelEditContext,
   { name, entry, secrets }: { readonly name: string; readonly entry: StoredChannelEntry; readonly secrets: readonly string[] },
   actor: Actor,
 ): Promise<StoredChannel | ManageError> {
-  if (isInFile(context, name)) {
-    return new ManageError("conflict", "A channel in the configuration file already has this name: choose another.", "name");
+  if (context.channels.isInFile(name)) {
+    const place = context.definedAt("channels", name);
+    return new ManageError("conflict", `A channel in the configuration already has this name (${place}): choose another.`, "name");
   }
   const problem = misplacedProblem(entry) ?? hiddenHeaderProblem(entry) ?? (await entryProblem(context, name, entry, secrets));
   return problem ?? context.storage.channels.create({ name, entry, ...sealed(context, name, secrets) }, actor);
@@ -27,13 +29,13 @@ export async function addChannel(
 
 /** `isExpected` gets the current revision, and returns whether the change is meant for it. */
 export async function editChannel(
-  context: ChannelContext,
+  context: ChannelEditContext,
   name: string,
   edit: ChannelEdit,
   isExpected: (revision: string) => boolean,
   actor: Actor,
 ): Promise<StoredChannel | ManageError> {
-  if (isInFile(context, name)) return channelInFile(context);
+  if (context.channels.isInFile(name)) return channelInFile(context, name);
   const secrets = edit.secrets === undefined ? {} : sealed(context, name, edit.secrets);
   let problem: ManageError | null = null;
   const changed = await context.storage.channels.revise(
@@ -54,9 +56,9 @@ export async function editChannel(
 }
 
 /** Removes a channel. Its running calls continue. */
-export async function removeChannel(context: ChannelContext, name: string, actor: Actor): Promise<ManageError | null> {
+export async function removeChannel(context: ChannelEditContext, name: string, actor: Actor): Promise<ManageError | null> {
   // A channel of the store with the same name as one of the file can be removed.
-  if (isInFile(context, name) && (await context.storage.channels.get(name)) === null) return channelInFile(context);
+  if (context.channels.isInFile(name) && (await context.storage.channels.get(name)) === null) return channelInFile(context, name);
   await context.storage.channels.remove(name, actor);
   return null;
 }
@@ -82,7 +84,7 @@ export function channelStatus({ channels }: ChannelContext, name: string): Chann
 }
 
 /** A hash that changes with the channel. It is keyed, because the channel contains what viewers may not see. */
-export function channelRevision({ adminDigest }: ChannelContext, channel: StoredChannel): string {
+export function channelRevision({ adminDigest }: Pick<ChannelEditContext, "adminDigest">, channel: StoredChannel): string {
   return adminDigest(`channel ${JSON.stringify(channel)}`).slice(0, revisionCharacters);
 }
 
@@ -90,12 +92,9 @@ const revisionCharacters = 32;
 
 export const noSuchChannel: ManageError = new ManageError("not_found", "There is no such channel.");
 
-function isInFile(context: ChannelContext, name: string): boolean {
-  return channelStatus(context, name)?.source === "file";
-}
-
-function channelInFile({ configName }: ChannelContext): ManageError {
-  return new ManageError("in_file", `This channel is defined in ${configName}: change it there. The gateway reloads it by itself.`);
+export function channelInFile({ definedAt }: ManageContext, name: string): ManageError {
+  const place = definedAt("channels", name);
+  return new ManageError("in_file", `Channel ${name} is defined in ${place}: change it there. The gateway reloads its file by itself.`);
 }
 
 function merged(before: StoredChannelEntry, given: StoredChannelEntry): StoredChannelEntry {
@@ -103,7 +102,7 @@ function merged(before: StoredChannelEntry, given: StoredChannelEntry): StoredCh
 }
 
 async function entryProblem(
-  { channels }: ChannelContext,
+  { channels }: ChannelEditContext,
   name: string,
   entry: StoredChannelEntry,
   secrets: readonly string[],
@@ -124,7 +123,7 @@ function sentence(text: string): string {
   return start.endsWith(".") ? start : `${start}.`;
 }
 
-function sealed({ channels }: ChannelContext, name: string, secrets: readonly string[]): Pick<StoredChannel, "sealed" | "last4"> {
+function sealed({ channels }: ChannelEditContext, name: string, secrets: readonly string[]): Pick<StoredChannel, "sealed" | "last4"> {
   return { sealed: secrets.length === 0 ? null : channels.seal(name, secrets), last4: secrets.map(secretEnd) };
 }
 

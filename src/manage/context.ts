@@ -20,8 +20,8 @@ export interface ManageContext {
   readonly makeAdminToken: () => NewToken;
   /** A slow hash, because people choose passwords. */
   readonly hashPassword: (password: string) => Promise<string>;
-  /** How messages name the configuration: its file, or the environment. */
-  readonly configName: string;
+  /** Where the configuration defines something, for messages: its file and line, or a variable. */
+  readonly definedAt: (list: "keys" | "channels" | "prices", name: string) => string;
   /** The keys of the current configuration. */
   readonly fileKeys: () => readonly Key[];
   /** Whether a token belongs to one of these keys. */

@@ -63,15 +63,15 @@ function fileKeyProblem(context: ManageContext, id: string): ManageError | null 
 }
 
 /** A key of the configuration can only be changed there. */
-export function keyInFile({ configName }: ManageContext, { name }: Key): ManageError {
+export function keyInFile({ definedAt }: ManageContext, { name }: Key): ManageError {
   return new ManageError(
     "in_file",
-    `Key ${name} is defined in ${configName}: change it there. A running gateway reloads its file by itself.`,
+    `Key ${name} is defined in ${definedAt("keys", name)}: change it there. A running gateway reloads its file by itself.`,
   );
 }
 
 /** Why a name cannot be used. The store itself rejects names that another of its keys has. */
-function nameProblem({ fileKeys }: ManageContext, name: string): ManageError | null {
+function nameProblem({ fileKeys, definedAt }: ManageContext, name: string): ManageError | null {
   if (name.startsWith(fileKeyPrefix)) {
     return new ManageError(
       "conflict",
@@ -79,8 +79,10 @@ function nameProblem({ fileKeys }: ManageContext, name: string): ManageError | n
       "name",
     );
   }
-  const taken = fileKeys().some((key) => key.name === name || key.id === name);
-  return taken ? new ManageError("conflict", "A key in the configuration file already has this name: choose another.", "name") : null;
+  const taken = fileKeys().find((key) => key.name === name || key.id === name);
+  if (taken === undefined) return null;
+  const place = definedAt("keys", taken.name);
+  return new ManageError("conflict", `A key in the configuration already has this name (${place}): choose another.`, "name");
 }
 
 function expiryProblem({ wallMs }: ManageContext, { expiresMs }: KeyEdit): ManageError | null {

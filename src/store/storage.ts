@@ -8,6 +8,8 @@ import type { Database } from "./database.ts";
 import { KeyTable } from "./tables/key-table.ts";
 import { PriceTable } from "./tables/price-table.ts";
 import { makeReceiptStorage } from "./receipts/receipt-table.ts";
+import { sql } from "./sql.ts";
+import { joinedTransaction } from "./transaction-scope.ts";
 
 /** The tables of one database behind the `Storage` interface. Closing the storage closes the database. */
 export function makeStorage(database: Database, context: TableContext): Storage {
@@ -20,6 +22,12 @@ export function makeStorage(database: Database, context: TableContext): Storage 
     audit: new AuditTable(database, context),
     accounts: new AccountTable(database, context),
     revision: () => readRevision(database),
+    together: (work) =>
+      database.transaction(async (transaction) => {
+        // Locks the row that every change locks first, so that what `work` reads stays true.
+        await transaction.run(sql`update revision set value = value where id = 1`);
+        return work(makeStorage(joinedTransaction(transaction), context));
+      }),
     close: () => database.close(),
   };
 }

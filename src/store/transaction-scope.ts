@@ -57,6 +57,19 @@ export class TransactionScope implements Database {
   }
 }
 
+/** A database whose transactions are part of the one that is open. */
+export function joinedTransaction(transaction: Database): Database {
+  const joined: Database = {
+    engine: transaction.engine,
+    all: (query) => transaction.all(query),
+    run: (query) => transaction.run(query),
+    ...(transaction.runEach === undefined ? {} : { runEach: (query, rows) => transaction.runEach!(query, rows) }),
+    transaction: (work) => work(joined),
+    close: () => transaction.close(),
+  };
+  return joined;
+}
+
 export interface StatementRunner {
   all<Row extends object>(query: Sql): Row[] | Promise<Row[]>;
   run(query: Sql): number | Promise<number>;

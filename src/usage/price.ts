@@ -58,3 +58,8 @@ export interface PriceRates {
   /** The provider states in its answers what they cost, and that counts. The rates are for answers without it. Only shipped prices have it. */
   readonly stated?: true;
 }
+
+/** How messages name a price, which has no name of its own. */
+export function priceName({ provider, model }: Pick<Price, "provider" | "model">): string {
+  return provider === null ? model : `${provider} ${model}`;
+}

@@ -26,6 +26,7 @@ interface Rig {
 async function rig(given: Partial<RunningChannels> = {}, start: StartOptions = {}): Promise<Rig> {
   const running: ChannelStatus[] = [];
   const channels: RunningChannels = {
+    isInFile: (name) => running.some((channel) => channel.name === name && channel.source === "file"),
     check: async (entry, secrets) => {
       const reading = readRuntimeChannel(entry, secrets, { allowPrivate: false, localModels: [], own: ["gateway.example.com:4400"] });
       return reading.ok ? [] : reading.problems;
@@ -371,6 +372,7 @@ describe("a channel of the configuration file", () => {
     ] as const) {
       const called = await call(method, "/channels/filed", body);
       expect([called.status, codeOf(called)]).toEqual([409, "in_file"]);
+      expect((called.json as ErrorBody).error.message).toContain("sluice.yaml, line 5: change it there");
     }
     // One of the store that was there first is hidden, and can still be removed.
     await world.storage.channels.create({ name: "filed", entry, sealed: "sealed", last4: ["abcd"] }, { kind: "cli", name: "tester" });

@@ -286,7 +286,7 @@ describe("keys of the configuration file", () => {
     ] as const) {
       const called = await call(method, path, body);
       expect([called.status, codeOf(called)]).toEqual([409, "in_file"]);
-      expect(errorOf(called).message).toContain("configuration file");
+      expect(errorOf(called).message).toContain("sluice.yaml, line 2");
     }
   });
 });

@@ -119,6 +119,40 @@ describe("of a running gateway, the admin API", () => {
     expect(health.json).toMatchObject({ status: "ok", store: { kind: "sqlite", ok: true }, state: { kind: "memory", ok: true } });
   });
 
+  test("refuses to change what the file defines, and names its line", async () => {
+    const lines = (await readFile(join(rig.gateway.directory, "sluice.yaml"), "utf8")).split("\n");
+    const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
+    const response = await fetch(`${admin}/channels/sound`, { method: "PATCH", headers, body: JSON.stringify({ entry: { tier: 3 } }) });
+    const { error } = (await response.json()) as { readonly error: Json };
+    expect([response.status, error["code"]]).toEqual([409, "in_file"]);
+    const named = /^Channel sound is defined in \S*sluice\.yaml, line (\d+): change it there/.exec(String(error["message"]))?.[1];
+    // The entry begins with the brace in the line above its name.
+    expect(lines[Number(named)]).toContain('"name": "sound"');
+  });
+
+  test("serves a key that a resource file brought, and tells who applied it", async () => {
+    const token = "sk-applied-canary-0123456789abcdef";
+    const file = join(folder, "resources.yaml");
+    await writeFile(file, `keys:\n  - { name: applied, key: "\${APPLIED}", owner: ci }\n`);
+    const sluice = async (...args: readonly string[]): Promise<number> => {
+      const config = join(rig.gateway.directory, "sluice.yaml");
+      const command = ["sh", join(import.meta.dir, "../../bin/sluice"), "config", ...args, "--config", config];
+      const env = { PATH: process.env["PATH"] ?? "", HOME: folder, APPLIED: token };
+      return Bun.spawn(command, { cwd: rig.gateway.directory, env, stdout: "ignore", stderr: "ignore" }).exited;
+    };
+    expect([await sluice("diff", file), await sluice("apply", file), await sluice("diff", file)]).toEqual([2, 0, 0]);
+    await eventually("the key is known", async () => (await rig.chat({ model }, { key: token })).status === 200);
+    const { json } = await ask("/audit?limit=2");
+    expect((json["entries"] as readonly Json[]).map(({ action, subject }) => [action, subject])).toEqual([
+      ["config.apply", file],
+      ["key.create", expect.any(String)],
+    ]);
+    const headers = { authorization: `Bearer ${adminToken}` };
+    const exported = await fetch(`${admin}/audit/export?format=csv&action=config.apply`, { headers });
+    expect([exported.headers.get("content-type"), exported.headers.get("x-sluice-next")]).toEqual(["text/csv; charset=utf-8", null]);
+    expect((await exported.text()).split("\r\n")[1]).toContain(",cli,");
+  });
+
   test("sums up what was used, by key", async () => {
     const rows = await ask("/usage?by=key");
     expect(JSON.stringify(rows.json)).toContain("file:tester");

@@ -15,6 +15,7 @@ interface PriceView {
   readonly from_at: string | null;
   readonly rates: Readonly<Record<string, number>>;
   readonly in_force: boolean;
+  readonly overridden_by: string | null;
 }
 
 async function rig(prices: { readonly shipped?: readonly Price[]; readonly file?: readonly Price[] } = {}) {
@@ -51,6 +52,11 @@ describe("prices", () => {
       ["shipped", "old", 0.1],
       ["store", "large", 4],
       ["file", "small", 0.3],
+    ]);
+    const overridden = (await list()).filter((each) => each.overridden_by !== null);
+    expect(overridden.map(({ source, model, overridden_by: by }) => [source, model, by])).toEqual([
+      ["shipped", "small", "sluice.yaml, line 5"],
+      ["store", "small", "sluice.yaml, line 5"],
     ]);
     expect((await list()).length).toBe(8);
     expect((await list("?source=store&search=LAR")).map(({ from_at }) => from_at)).toEqual([

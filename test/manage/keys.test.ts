@@ -110,7 +110,7 @@ describe("editKey", () => {
     await using world = await manageWorld();
     const refused = await editKey(world.context, fileKey.id, { owner: "ada" }, operator);
     expect((refused as ManageError).message).toBe(
-      "Key ci is defined in sluice.yaml: change it there. A running gateway reloads its file by itself.",
+      "Key ci is defined in sluice.yaml, line 7: change it there. A running gateway reloads its file by itself.",
     );
   });
 });

@@ -293,6 +293,7 @@ async function start(engine: Engine): Promise<Rig> {
     storage: () => storage,
     services: {
       channels: {
+        isInFile: () => false,
         check: async () => [],
         seal: (name, secrets) => channelSecrets.encrypt(name, secrets),
         status: () => [],

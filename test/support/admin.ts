@@ -156,7 +156,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     makeKeyToken: () => makeToken(randomBytes),
     makeAdminToken: () => makeToken(randomBytes, adminTokenPrefix),
     hashPassword,
-    configName: "the configuration file",
+    definedAt: (_, name) => `sluice.yaml, line ${name.length}`,
     fileKeys: () => [],
     opensFileKey: () => false,
     prices: () => ({ shipped: [], file: [] }),
@@ -170,6 +170,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       certificate: null,
     }),
     channels: {
+      isInFile: () => false,
       check: async () => [],
       seal: () => "sealed",
       status: () => [],

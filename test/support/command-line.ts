@@ -57,10 +57,11 @@ export class CommandLine {
     const invocation = parseArguments(args, "1.2.3");
     if (invocation.command !== "store") return { code: 64, out: "", err: "text" in invocation ? invocation.text : "" };
     const file = invocation.config ?? this.config;
-    const read = await loadConfig({ path: file, text: readFileSync(file, "utf8"), env: {}, nofile: 1024 });
+    const read = await loadConfig({ path: file, text: readFileSync(file, "utf8"), env, nofile: 1024 });
     if (!read.ok) return { code: 78, out: "", err: read.problems.map(({ reason }) => reason).join("\n") };
     const terminal = new Recorder(input);
-    const code = await runStoreCommand(invocation.request, commandContext(read.settings, file, env["SLUICE_MASTER_KEY"] ?? null, terminal));
+    const context = commandContext(read.settings, file, env["SLUICE_MASTER_KEY"] ?? null, terminal, env);
+    const code = await runStoreCommand(invocation.request, context);
     return { code, out: terminal.out, err: terminal.err };
   }
 

@@ -57,11 +57,12 @@ export async function manageWorld(channels: Partial<RunningChannels> = {}): Prom
       makeKeyToken: () => makeToken(random),
       makeAdminToken: () => makeToken(random, adminTokenPrefix),
       hashPassword: async (password) => `hash of ${password}`,
-      configName: "sluice.yaml",
+      definedAt: () => "sluice.yaml, line 7",
       fileKeys: () => [fileKey],
       opensFileKey: (token) => token === fileToken,
       prices: () => ({ shipped: [], file: [] }),
       channels: {
+        isInFile: (name) => running.some((channel) => channel.name === name && channel.source === "file"),
         check: async () => [],
         seal: (name, secrets) => `sealed ${name} ${secrets.join(" ")}`,
         status: () => running,

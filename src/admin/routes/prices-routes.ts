@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { StoredPrice } from "../../gateway/storage.ts";
-import { rateNanosMax, type Price } from "../../usage/price.ts";
+import { priceName, rateNanosMax, type Price } from "../../usage/price.ts";
 import { ManageError } from "../../manage/error.ts";
 import { listPrices, removePrice, setPrice } from "../../manage/prices.ts";
 import { priceFieldNames, priceFields, ratesOfFields, type PriceField } from "../../usage/price-fields.ts";
@@ -9,6 +9,7 @@ import { dollarsField, line, moment, prose } from "../fields/scalars.ts";
 import { momentField } from "../fields/moment-field.ts";
 import { adminErrorOf } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
+import type { Services } from "../services.ts";
 
 const rate = dollarsField(rateNanosMax).optional();
 const rates = z
@@ -33,6 +34,10 @@ const priceAnswer = z.strictObject({
   rates: shownRates,
   stated: z.boolean().describe("Whether the provider states in its answers what they cost, which then counts instead of the rates."),
   in_force: z.boolean().describe("Whether no other price for the same provider and model overrides it now."),
+  overridden_by: z
+    .string()
+    .nullable()
+    .describe("The file and line of the price that overrides this one, whatever the store says; null if there is none."),
   note: z.string().nullable(),
   created_at: moment.nullable(),
 });
@@ -65,7 +70,7 @@ export const pricesRoutes: readonly AdminRoute[] = [
         prices: all
           .filter((entry) => source === undefined || entry.source === source)
           .filter(({ price }) => `${price.provider ?? ""}\n${price.model}`.toLowerCase().includes(wanted))
-          .map((entry) => shownPrice(entry.price, entry.source, inForce.has(entry.price))),
+          .map((entry) => shownPrice(entry.price, entry.source, inForce, services)),
       };
     },
   }),
@@ -92,7 +97,7 @@ export const pricesRoutes: readonly AdminRoute[] = [
         ...stored.map((each) => ({ price: each.id === price.id ? price : each, source: "store" as const })),
         ...file.map((each) => ({ price: each, source: "file" as const })),
       ];
-      return shownPrice(price, "store", strongest(rivals, services.wallMs()).has(price));
+      return shownPrice(price, "store", strongest(rivals, services.wallMs()), services);
     },
   }),
   route({
@@ -108,8 +113,9 @@ export const pricesRoutes: readonly AdminRoute[] = [
   }),
 ];
 
-function shownPrice(price: Price | StoredPrice, source: Source, inForce: boolean): PriceView {
+function shownPrice(price: Price | StoredPrice, source: Source, inForce: PricesInForce, { definedAt }: Services): PriceView {
   const { provider, model, fromMs } = price;
+  const byFile = source !== "file" && inForce.ofFile.has(priceName(price));
   return {
     id: "id" in price ? price.id : null,
     source,
@@ -118,14 +124,21 @@ function shownPrice(price: Price | StoredPrice, source: Source, inForce: boolean
     from_at: fromMs === 0 ? null : isoMoment(fromMs),
     rates: { ...priceFields(price.rates) },
     stated: price.rates.stated === true,
-    in_force: inForce,
+    in_force: inForce.prices.has(price),
+    overridden_by: byFile ? definedAt("prices", priceName(price)) : null,
     note: "note" in price ? price.note : null,
     created_at: isoOrNull("createdMs" in price ? price.createdMs : null),
   };
 }
 
+interface PricesInForce {
+  readonly prices: ReadonlySet<Price>;
+  /** The names of those that the configuration file sets. */
+  readonly ofFile: ReadonlySet<string>;
+}
+
 /** For each provider and model, of the prices that have begun: the latest of the strongest source. Weaker sources come first in `all`. */
-function strongest(all: readonly { readonly price: Price; readonly source: Source }[], nowMs: number): ReadonlySet<Price> {
+function strongest(all: readonly { readonly price: Price; readonly source: Source }[], nowMs: number): PricesInForce {
   const best = new Map<string, { readonly price: Price; readonly source: Source }>();
   for (const entry of all) {
     const { price, source } = entry;
@@ -134,5 +147,9 @@ function strongest(all: readonly { readonly price: Price; readonly source: Sourc
     const before = best.get(name);
     if (before === undefined || before.source !== source || price.fromMs >= before.price.fromMs) best.set(name, entry);
   }
-  return new Set([...best.values()].map(({ price }) => price));
+  const entries = [...best.values()];
+  return {
+    prices: new Set(entries.map(({ price }) => price)),
+    ofFile: new Set(entries.filter(({ source }) => source === "file").map(({ price }) => priceName(price))),
+  };
 }

@@ -54,7 +54,10 @@ function parsed(text: string): unknown {
 }
 
 function heading(from: ImportSource): string {
-  return `# Made by: sluice import ${from}. docs/configuration.md lists every setting.\n`;
+  return `# yaml-language-server: $schema=./sluice.schema.json
+# Made by: sluice import ${from}. docs/configuration.md lists every setting.
+# For completion in an editor: sluice config schema > sluice.schema.json
+`;
 }
 
 /** A file that exists is never overwritten: it may be the configuration in use. */

@@ -1,0 +1,104 @@
+import { stringify } from "yaml";
+import { applyResources } from "../../manage/resource-file/apply.ts";
+import type { ResourceChange } from "../../manage/resource-file/desired-resources.ts";
+import { exportedResources, resourceSections } from "../../manage/resource-file/exported-resources.ts";
+import { plannedChanges } from "../../manage/resource-file/planned-changes.ts";
+import type { CommandContext, OpenStore } from "../command-context.ts";
+import { CommandError, orThrow } from "../command-error.ts";
+import { json, plural, shown } from "../shown-text.ts";
+import type { ConfigRequest } from "./arguments.ts";
+
+type ConfigRequestOf<Act extends ConfigRequest["act"]> = Extract<ConfigRequest, { readonly act: Act }>;
+
+/** The exit code of a comparison that found something. */
+const differsExitCode = 2;
+
+/** Carries out a command that needs the store, and returns the exit code. */
+export async function runConfig(
+  request: Exclude<ConfigRequest, { readonly act: "explain" }>,
+  store: OpenStore,
+  context: CommandContext,
+): Promise<number> {
+  switch (request.act) {
+    case "export":
+      return exportAll(request, store, context);
+    case "diff":
+      return diff(request, store, context);
+    case "apply":
+      return apply(request, store, context);
+  }
+}
+
+async function exportAll(
+  { only, keyVariables, json: asJson }: ConfigRequestOf<"export">,
+  store: OpenStore,
+  { terminal }: CommandContext,
+): Promise<number> {
+  const { document, variables } = await exportedResources(store, { sections: only ?? resourceSections, keyVariables });
+  terminal.print(asJson ? json(document) : `${exportHeading}${stringify(document, { lineWidth: 0 })}`.trimEnd());
+  if (variables.size > 0) {
+    terminal.say("Secrets are not exported. Before this file is applied elsewhere, set:");
+    for (const [name, meaning] of variables) terminal.say(`  ${name}: ${shown(meaning)}`);
+  }
+  return 0;
+}
+
+const exportHeading = `# yaml-language-server: $schema=./sluice-resources.schema.json
+# Made by: sluice config export. The schema comes from: sluice config schema --resources > sluice-resources.schema.json
+`;
+
+async function diff({ file, prune, json: asJson }: ConfigRequestOf<"diff">, store: OpenStore, context: CommandContext): Promise<number> {
+  const planned = orThrow(await plannedChanges(store, await desiredOf(file, context), prune));
+  const changes = planned.map(({ change }) => change);
+  report(changes, { file, asJson, done: false }, context);
+  return changes.length === 0 ? 0 : differsExitCode;
+}
+
+async function apply(
+  { file, prune, dryRun, json: asJson }: ConfigRequestOf<"apply">,
+  store: OpenStore,
+  context: CommandContext,
+): Promise<number> {
+  const changes = orThrow(await applyResources(store, await desiredOf(file, context), { prune, dryRun, file }, context.actor));
+  report(changes, { file, asJson, done: !dryRun }, context);
+  return dryRun && changes.length > 0 ? differsExitCode : 0;
+}
+
+async function desiredOf(file: string, { readResources }: CommandContext) {
+  const reading = await readResources(file);
+  if ("problems" in reading) throw new CommandError(reading.problems.join("\n"));
+  return reading.desired;
+}
+
+interface ReportOptions {
+  readonly file: string;
+  readonly asJson: boolean;
+  readonly done: boolean;
+}
+
+function report(changes: readonly ResourceChange[], { file, asJson, done }: ReportOptions, { terminal }: CommandContext): void {
+  if (asJson) return terminal.print(json({ file, applied: done, changes }));
+  for (const change of changes) terminal.print(changeText(change));
+  if (changes.length === 0) terminal.say(`Nothing differs: the store has what ${file} says.`);
+  else terminal.say(`${plural(changes.length, "change")} ${done ? "made" : "to make"}.`);
+}
+
+const signs = { create: "+", change: "~", remove: "-", revoke: "-" } as const;
+
+/** Such as `~ channel main (line 3): tier 1 → 2`. */
+function changeText({ what, name, action, fields, line }: ResourceChange): string {
+  const place = line === null ? "" : ` (line ${line})`;
+  const words = fields.map(({ field, from, to }) =>
+    action === "create" ? `${field} ${textOf(to)}` : `${field} ${textOf(from)} → ${textOf(to)}`,
+  );
+  const detail = action === "remove" || action === "revoke" ? action : [action, words.join(", ")].filter((part) => part !== "").join(": ");
+  return shown(`${signs[action]} ${what} ${name}${place}: ${detail}`);
+}
+
+function textOf(value: unknown): string {
+  if (value === null) return "none";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length <= textCharactersMax ? text : `${text.slice(0, textCharactersMax)}…`;
+}
+
+const textCharactersMax = 120;

@@ -1,0 +1,117 @@
+import type { StoredChannel } from "../../gateway/storage.ts";
+import type { StoredKey } from "../../keys/stored-key.ts";
+import { headersOf } from "../channel-secrets.ts";
+import type { ManageContext } from "../context.ts";
+import { keyFields, priceFileFields } from "./fields.ts";
+import { storedKeys } from "./key-plan.ts";
+import { storeIdOf } from "./planned-changes.ts";
+import { dayName } from "./price-plan.ts";
+
+export const resourceSections = ["channels", "keys", "prices"] as const;
+export type ResourceSection = (typeof resourceSections)[number];
+
+/** The contents of the store as a file would say them, in an order that depends on nothing but the contents. */
+export interface ExportedResources {
+  readonly document: Readonly<Record<string, unknown>>;
+  /** The variables that stand for secrets, and what belongs into each. */
+  readonly variables: ReadonlyMap<string, string>;
+}
+
+export interface ExportOptions {
+  readonly sections: readonly ResourceSection[];
+  /** Variables in place of the hashes of keys, for another store: the operator has to know the tokens. */
+  readonly keyVariables: boolean;
+}
+
+export async function exportedResources(context: ManageContext, { sections, keyVariables }: ExportOptions): Promise<ExportedResources> {
+  const { reports } = context;
+  const names = new VariableNames();
+  const has = (section: ResourceSection): boolean => sections.includes(section);
+  const channels = has("channels") ? (await reports.channels.list()).toSorted(byName).map((channel) => channelEntry(channel, names)) : null;
+  const keys = has("keys") ? await keyEntries(context, keyVariables ? names : null) : null;
+  const prices = has("prices") ? (await reports.prices.list()).toSorted((one, other) => order(dayName(one), dayName(other))) : null;
+  return {
+    document: {
+      ...(keys === null || keys.length === 0 || keyVariables ? {} : { store_id: storeIdOf(context) }),
+      ...(channels === null ? {} : { channels }),
+      ...(keys === null ? {} : { keys }),
+      ...(prices === null ? {} : { prices: prices.map((price) => escaped(priceFileFields(price))) }),
+    },
+    variables: names.meanings,
+  };
+}
+
+/** Secrets stay out of the file: each is replaced by a variable. */
+function channelEntry({ name, entry, last4 }: StoredChannel, names: VariableNames): Readonly<Record<string, unknown>> {
+  const keys = last4.map((end, at) =>
+    names.refer(`channel_${name}_key${at === 0 ? "" : `_${at + 1}`}`, `a key of channel ${name}, ending in ${end}`),
+  );
+  const headers = headersOf(entry);
+  const hidden = Object.keys(headers ?? {})
+    .toSorted(order)
+    .map((header) => [header, names.refer(`channel_${name}_${header}`, `the header ${header} of channel ${name}`)]);
+  const { headers: _, ...others } = entry;
+  return {
+    name,
+    ...sortedMembers(escaped(others)),
+    ...(hidden.length === 0 ? {} : { headers: Object.fromEntries(hidden) }),
+    ...(keys.length === 0 ? {} : keys.length === 1 ? { api_key: keys[0] } : { api_keys: keys }),
+  };
+}
+
+async function keyEntries(context: ManageContext, names: VariableNames | null): Promise<readonly Readonly<Record<string, unknown>>[]> {
+  const keys: StoredKey[] = [];
+  for await (const key of storedKeys(context.reports)) keys.push(key);
+  keys.sort((one, other) => order(one.name, other.name));
+  const entries: Readonly<Record<string, unknown>>[] = [];
+  for (let at = 0; at < keys.length; at += pageKeys) {
+    const page = keys.slice(at, at + pageKeys);
+    const current = await context.reports.keys.current(page.map(({ id }) => id));
+    for (const [index, key] of page.entries()) {
+      // Both lists are in the same order, with the token that is not being replaced first.
+      const digest = current[index]?.tokens[0]?.digest;
+      const last4 = key.tokens[0]?.last4 ?? "";
+      const variable = names?.refer(`key_${key.name}`, `the token of key ${key.name}, ending in ${last4}`);
+      const token = variable !== undefined ? { key: variable } : digest === undefined ? {} : { hash: digest, last4 };
+      const { name, ...others } = keyFields(key);
+      entries.push({ ...escaped({ name }), id: key.id, ...token, ...escaped(others) });
+    }
+  }
+  return entries;
+}
+
+const pageKeys = 200;
+
+/** Names of variables, each used once. */
+class VariableNames {
+  readonly meanings = new Map<string, string>();
+
+  refer(wanted: string, meaning: string): string {
+    const base = wanted.toUpperCase().replaceAll(/[^A-Z0-9]+/g, "_");
+    let name = base;
+    for (let number = 2; this.meanings.has(name); number++) name = `${base}_${number}`;
+    this.meanings.set(name, meaning);
+    return `\${${name}}`;
+  }
+}
+
+/** What looks like a variable in a text would be replaced when the file is read. */
+function escaped<Value>(value: Value): Value;
+function escaped(value: unknown): unknown {
+  if (typeof value === "string") return value.replaceAll("${", () => "$${");
+  if (Array.isArray(value)) return value.map((item) => escaped(item));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, escaped(item)]));
+}
+
+function sortedMembers(members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(members).toSorted(([one], [other]) => order(one, other)));
+}
+
+function byName(one: StoredChannel, other: StoredChannel): number {
+  return order(one.name, other.name);
+}
+
+function order(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}

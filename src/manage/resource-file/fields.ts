@@ -1,0 +1,54 @@
+import type { NewKey } from "../../keys/stored-key.ts";
+import { priceFields } from "../../usage/price-fields.ts";
+import type { Price } from "../../usage/price.ts";
+import { isoOrNull } from "../../usage/time-text.ts";
+import { headersOf, hiddenValue, type StoredChannelEntry } from "../channel-secrets.ts";
+import { limitsView } from "../key-view.ts";
+import type { FieldChange } from "./desired-resources.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A key in the words of the file, without what is not set. */
+export function keyFields({ name, owner, note, models, operations, channels, limits, splits, expiresMs }: NewKey): Fields {
+  const shownLimits = limitsView(limits);
+  return present({
+    name,
+    owner,
+    note,
+    models,
+    operations,
+    channels,
+    limits: Object.keys(shownLimits).length === 0 ? null : shownLimits,
+    long_audio: splits.audio ? "split" : null,
+    long_input: splits.input ? "split" : null,
+    expires: isoOrNull(expiresMs),
+  });
+}
+
+/** A price in the words of the file, without what is not set. */
+export function priceFileFields({ provider, model, fromMs, rates, note }: Price & { readonly note: string | null }): Fields {
+  return present({ provider, model, from: fromMs === 0 ? null : isoOrNull(fromMs), ...priceFields(rates), note });
+}
+
+function present(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
+}
+
+/** The members that differ, by name. */
+export function fieldChanges(before: Fields, after: Fields): readonly FieldChange[] {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
+  return names
+    .filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+    .map((field) => ({ field, from: before[field] ?? null, to: after[field] ?? null }));
+}
+
+/** The same for a channel, each header by itself and without its value. */
+export function entryChanges(before: StoredChannelEntry, after: StoredChannelEntry): readonly FieldChange[] {
+  const headers = fieldChanges(headersOf(before) ?? {}, headersOf(after) ?? {}).map(({ field, from, to }) => ({
+    field: `headers.${field}`,
+    from: from === null ? null : hiddenValue,
+    to: to === null ? null : hiddenValue,
+  }));
+  const others = fieldChanges({ ...before, headers: null }, { ...after, headers: null });
+  return [...others, ...headers];
+}

@@ -1,0 +1,135 @@
+import type { Storage } from "../../gateway/storage.ts";
+import { importProblem } from "../../keys/imported-token.ts";
+import type { HashedToken, StoredKey } from "../../keys/stored-key.ts";
+import type { ManageContext } from "../context.ts";
+import { ManageError } from "../error.ts";
+import { createKey, editKey, fileKeyPrefix, keyInFile, revokeKey, type KeyEdit } from "../keys.ts";
+import type { DesiredKey, FieldChange, PlannedChange } from "./desired-resources.ts";
+import { fieldChanges, keyFields } from "./fields.ts";
+
+export async function plannedKeys(
+  context: ManageContext,
+  desired: readonly DesiredKey[] | null,
+  prune: boolean,
+): Promise<readonly PlannedChange[] | ManageError> {
+  if (desired === null) return [];
+  const changes: PlannedChange[] = [];
+  const wanted = new Set<string>();
+  for (const key of desired) {
+    const before = await storedKey(context.storage, key);
+    const problem = keyProblem(context, key, before);
+    if (problem !== null) return problem;
+    if (before !== null) wanted.add(before.id);
+    changes.push(...(before === null ? [created(key)] : await changed(context, before, key)));
+  }
+  if (!prune) return changes;
+  for await (const key of storedKeys(context.storage)) if (!wanted.has(key.id)) changes.push(revoked(key));
+  return changes;
+}
+
+function storedKey({ keys }: Storage, { id, fields }: DesiredKey): Promise<StoredKey | null> {
+  return id === null ? keys.find(fields.name) : keys.get(id);
+}
+
+/** Every key that is not revoked, page by page: there may be a million. */
+export async function* storedKeys({ keys }: Storage): AsyncGenerator<StoredKey> {
+  let after: string | null = null;
+  for (;;) {
+    const page: readonly StoredKey[] = await keys.list({ search: null, revoked: false, after, limit: pageKeys });
+    yield* page;
+    after = page.at(-1)?.id ?? null;
+    if (after === null) return;
+  }
+}
+
+const pageKeys = 200;
+
+function keyProblem(context: ManageContext, { fields, token, line }: DesiredKey, before: StoredKey | null): ManageError | null {
+  const inFile = context.fileKeys().find(({ name }) => name === fields.name);
+  if (inFile !== undefined) return keyInFile(context, inFile);
+  const at = line === null ? "" : ` (line ${line})`;
+  if (before !== null && before.revokedMs !== null) {
+    return new ManageError("conflict", `Key ${fields.name}${at} was revoked, which cannot be undone: choose another name.`);
+  }
+  if (before === null && token === null) {
+    const fix = "give its token as key: ${NAME}, or create it first with: sluice keys create";
+    return new ManageError("invalid_value", `Key ${fields.name}${at} is new, and has no token: ${fix}.`);
+  }
+  if (fields.name.startsWith(fileKeyPrefix)) {
+    return new ManageError("invalid_value", `The name of key ${fields.name}${at} must not begin with ${fileKeyPrefix}.`);
+  }
+  if (typeof token === "string" && context.opensFileKey(token)) {
+    return new ManageError("conflict", `The token of key ${fields.name}${at} already opens a key of the configuration: use another.`);
+  }
+  const problem = typeof token === "string" ? importProblem(token) : null;
+  return problem === null ? null : new ManageError("invalid_value", `The token of key ${fields.name}${at} cannot be used: ${problem}.`);
+}
+
+function created({ id, fields, token, line }: DesiredKey): PlannedChange {
+  const tokens = token === null ? [] : [{ field: "key", from: null, to: endOf(token) }];
+  return {
+    change: { what: "key", name: fields.name, action: "create", fields: [...fieldChanges({}, keyFields(fields)), ...tokens], line },
+    run: async (context, actor) => {
+      if (token === null) return null;
+      if (id === null && typeof token === "string") return createKey(context, fields, () => token, actor);
+      // A key that had this id before keeps it, and so its receipts; it may also have expired.
+      return context.storage.keys.create(id ?? context.makeKeyToken().publicId, fields, hashed(context, token), actor);
+    },
+  };
+}
+
+async function changed(context: ManageContext, before: StoredKey, { fields, token, line }: DesiredKey): Promise<readonly PlannedChange[]> {
+  const settings = fieldChanges(keyFields(before), keyFields(fields));
+  const tokens = token === null ? [] : await tokenChanges(context, before, token);
+  if (settings.length === 0 && tokens.length === 0) return [];
+  const { name } = fields;
+  const edit = editOf(fields, settings);
+  return [
+    {
+      change: { what: "key", name, action: "change", fields: [...settings, ...tokens], line },
+      run: async (inside, actor) => {
+        const edited = settings.length === 0 ? null : await editKey(inside, before.id, edit, actor);
+        if (edited instanceof ManageError || tokens.length === 0 || token === null) return edited;
+        return inside.storage.keys.rotate(before.id, hashed(inside, token), overlapMs, actor);
+      },
+    },
+  ];
+}
+
+/** Only what differs: an expiry that has passed is allowed to stay. */
+function editOf(fields: DesiredKey["fields"], changes: readonly FieldChange[]): KeyEdit {
+  const members = new Set(changes.map(({ field }) => memberOfField[field] ?? field));
+  return Object.fromEntries(Object.entries(fields).filter(([member]) => members.has(member)));
+}
+
+const memberOfField: Readonly<Record<string, string>> = { expires: "expiresMs", long_audio: "splits", long_input: "splits" };
+
+/** As with `sluice keys rotate`: clients have a day to change to the new token. */
+const overlapMs = 86_400_000;
+
+/** A token that is still valid, but being replaced, counts as another. */
+async function tokenChanges(
+  context: ManageContext,
+  { id, tokens }: StoredKey,
+  token: string | HashedToken,
+): Promise<readonly FieldChange[]> {
+  const { digest } = hashed(context, token);
+  const [current] = await context.storage.keys.current([id]);
+  if (current?.tokens.some((one) => one.digest === digest && one.expiresMs === null) === true) return [];
+  return [{ field: "key", from: tokens[0]?.last4 ?? null, to: endOf(token) }];
+}
+
+function hashed({ digest }: ManageContext, token: string | HashedToken): HashedToken {
+  return typeof token === "string" ? { digest: digest(token), last4: token.slice(-4) } : token;
+}
+
+function endOf(token: string | HashedToken): string {
+  return typeof token === "string" ? token.slice(-4) : token.last4;
+}
+
+function revoked({ id, name }: StoredKey): PlannedChange {
+  return {
+    change: { what: "key", name, action: "revoke", fields: [], line: null },
+    run: (context, actor) => revokeKey(context, id, actor),
+  };
+}

@@ -1,0 +1,160 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+import type { ResourceChange } from "../../src/manage/resource-file/desired-resources.ts";
+import { CommandLine } from "../support/command-line.ts";
+
+// Some commands are processes of their own; how long that takes on a busy machine is not judged.
+setDefaultTimeout(60_000);
+
+const env = { MAIN_KEY: "sk-upstream-0123456789-wxyz", LAPTOP: "client-key-0123456789-abcdefghijkl" };
+
+const resources = `channels:
+  - name: main
+    base_url: https://api.example.com/v1
+    api_key: \${MAIN_KEY}
+    models: [a]
+keys:
+  - { name: laptop, key: "\${LAPTOP}", limits: { rpm: 60 } }
+prices:
+  - { model: a, input: 0.5 }
+`;
+
+interface Differences {
+  readonly applied: boolean;
+  readonly changes: readonly ResourceChange[];
+}
+
+function write(cli: CommandLine, text: string, name = "resources.yaml"): string {
+  const file = join(cli.folder, name);
+  writeFileSync(file, text);
+  return file;
+}
+
+describe("sluice config", () => {
+  test("diff and apply say what would change and what did, in words, JSON and exit codes", async () => {
+    const cli = new CommandLine();
+    const file = write(cli, resources);
+    const before = await cli.here(["config", "diff", file], { env });
+    expect(before.code).toBe(2);
+    expect(before.out.trim().split("\n")).toEqual([
+      '+ channel main (line 2): create: base_url https://api.example.com/v1, models ["a"], api_keys ["wxyz"]',
+      "+ price a (line 9): create: input 0.5, model a",
+      '+ key laptop (line 7): create: limits {"rpm":60}, name laptop, key ijkl',
+    ]);
+    expect(before.err).toBe(`note: there was no store in ${cli.dataDir}: created a new one.\n3 changes to make.\n`);
+
+    const rehearsed = await cli.here(["config", "apply", file, "--dry-run", "--json"], { env });
+    const planned = JSON.parse(rehearsed.out) as Differences;
+    expect([rehearsed.code, planned.applied, planned.changes.length]).toEqual([2, false, 3]);
+    expect((await cli.here(["config", "apply", file], { env })).code).toBe(0);
+    expect(await cli.here(["config", "diff", file, "--prune"], { env })).toMatchObject({
+      code: 0,
+      out: "",
+      err: expect.stringContaining("Nothing differs"),
+    });
+    expect((await cli.here(["config", "apply", file, "--json"], { env })).out).toContain('"changes": []');
+
+    const changed = write(cli, resources.replace("rpm: 60", "rpm: 6").replace("models: [a]", "models: [a]\n    tier: 2"));
+    const { code, out } = await cli.here(["config", "diff", changed, "--json"], { env });
+    expect([code, (JSON.parse(out) as Differences).changes]).toEqual([
+      2,
+      [
+        { what: "channel", name: "main", action: "change", fields: [{ field: "tier", from: null, to: 2 }], line: 2 },
+        { what: "key", name: "laptop", action: "change", fields: [{ field: "limits", from: { rpm: 60 }, to: { rpm: 6 } }], line: 8 },
+      ],
+    ]);
+    for (const text of [before.out, rehearsed.out, out]) expect(text).not.toMatch(/sk-upstream|client-key/);
+  });
+
+  test("diff and apply end with 1, and change nothing, if the file is wrong", async () => {
+    const cli = new CommandLine({ keys: [{ name: "filed", key: "file-key-0123456789abcdef" }] });
+    const wrong = async (text: string): Promise<string> => {
+      const { code, out, err } = await cli.here(["config", "apply", write(cli, text)], { env });
+      expect([code, out]).toEqual([1, ""]);
+      return err;
+    };
+    expect(await wrong("channels: [{ name: a, colour: red }]")).toContain("resources.yaml:1: channels[0].colour: unknown setting");
+    expect(await wrong("keys:\n  - { name: a, key: '${MISSING}' }")).toContain(
+      "resources.yaml:2: keys[0].key: the environment variable MISSING",
+    );
+    expect(await wrong(`# ${"x".repeat(1024 * 1024)}`)).toContain("the file is larger than 1 MiB");
+    expect(await wrong("channels: [{ name: a, base_url: 'http://10.0.0.1/v1', models: [m] }]")).toContain(
+      "Line 1: channel a: base_url: This is a private address",
+    );
+    expect((await cli.here(["config", "apply", write(cli, "keys: [{ name: filed }]")], { env })).err).toMatch(
+      /Key filed is defined in .*sluice\.yaml, line 1/,
+    );
+    expect((await cli.here(["config", "diff", join(cli.folder, "nowhere.yaml")], { env })).err).toContain("there is no such file");
+    expect(await cli.here(["audit", "--json"], { env })).toMatchObject({ out: "[]\n" });
+  });
+
+  test("export writes a file that makes the same store elsewhere, without a secret in it", async () => {
+    const [first, second] = [new CommandLine(), new CommandLine()];
+    await first.here(["config", "apply", write(first, resources)], { env });
+    const exported = await first.here(["config", "export", "--key-variables"], { env });
+    expect(exported.out).toStartWith("# yaml-language-server: $schema=./sluice-resources.schema.json\n");
+    expect(exported.out).not.toMatch(/sk-upstream|client-key/);
+    expect(exported.err).toContain("CHANNEL_MAIN_KEY: a key of channel main, ending in wxyz");
+    const elsewhere = { CHANNEL_MAIN_KEY: env.MAIN_KEY, KEY_LAPTOP: env.LAPTOP };
+    expect((await second.here(["config", "apply", write(second, exported.out)], { env: elsewhere })).code).toBe(0);
+    for (const cli of [first, second])
+      expect((await cli.here(["config", "diff", write(cli, exported.out), "--prune"], { env: elsewhere })).code).toBe(0);
+    expect((await second.here(["config", "export", "--key-variables"])).out).toBe(exported.out);
+    // The hashes are those of the store.
+    const hashed = (await first.here(["config", "export"])).out;
+    expect(hashed).not.toMatch(/sk-upstream|client-key/);
+    expect((await first.here(["config", "diff", write(first, hashed), "--prune"], { env: elsewhere })).code).toBe(0);
+    expect((await second.here(["config", "diff", write(second, hashed)], { env: elsewhere })).err).toContain("made by another store");
+    expect(Object.keys(parse((await first.here(["config", "export", "--only", "prices"], { env })).out) as object)).toEqual(["prices"]);
+  });
+
+  test("explain shows where each value comes from, and which values of the store the file overrides", async () => {
+    const cli = new CommandLine({ routing: { attempts: 2 } });
+    expect((await cli.here(["config", "explain", "routing"])).out.split("\n")[1]).toMatch(/^routing\.attempts +2 +\S+sluice\.yaml:1$/);
+    await cli.here(["config", "apply", write(cli, resources)], { env });
+    const overridden = { channels: [{ name: "main", provider: "openai", api_key: "${MAIN_KEY}" }] };
+    writeFileSync(cli.config, JSON.stringify({ admin: "off", data_dir: cli.dataDir, ...overridden }));
+    const { out } = await cli.here(["config", "explain", "channels.main", "keys.laptop", "--no-defaults", "--json"], { env });
+    const rows = JSON.parse(out) as readonly Readonly<Record<string, unknown>>[];
+    expect(rows.map(({ path, value, origin, overridden_by: by }) => [path, value, origin, by])).toEqual([
+      ["channels.main.name", "main", "file", null],
+      ["channels.main.provider", "openai", "file", null],
+      ["channels.main.api_key", "****wxyz", "environment", null],
+      ["channels.main.base_url", "https://api.example.com/v1", "store", `${cli.config}, line 1`],
+      ["channels.main.models", ["a"], "store", `${cli.config}, line 1`],
+      ["channels.main.api_keys", ["****wxyz"], "store", `${cli.config}, line 1`],
+      ["keys.laptop.name", "laptop", "store", null],
+      ["keys.laptop.id", expect.any(String), "store", null],
+      ["keys.laptop.key", "****ijkl", "store", null],
+      ["keys.laptop.limits", { rpm: 60 }, "store", null],
+    ]);
+    expect(await cli.here(["config", "explain", "no.such"], { env })).toMatchObject({ code: 1, err: expect.stringContaining("no.such") });
+  });
+
+  test("explain creates no store, and schema prints what editors need", async () => {
+    const cli = new CommandLine();
+    expect((await cli.here(["config", "explain", "server.drain"])).err).toBe("");
+    const { code, out } = await cli.run(["config", "schema"]);
+    expect([code, (JSON.parse(out) as { title: string }).title]).toEqual([0, "The configuration of Sluice"]);
+  });
+});
+
+test("the audit log is exported as JSON lines and as CSV, all of it", async () => {
+  const cli = new CommandLine();
+  await cli.withStorage(async ({ audit }) => {
+    for (let at = 0; at < 250; at++) await audit.note("test.note", `=subject-${at}`, { from: 1, to: "a,b" }, { kind: "cli", name: "ada" });
+  });
+  const lines = (await cli.here(["audit", "--format", "jsonl"])).out.trimEnd().split("\n");
+  expect([lines.length, JSON.parse(lines[249] ?? "")]).toEqual([
+    250,
+    expect.objectContaining({ action: "test.note", subject: "=subject-0" }),
+  ]);
+  const table = (await cli.here(["audit", "--format", "csv", "--limit", "201"])).out.trimEnd().split(/\r?\n/);
+  expect(table[0]).toBe("id,done_at,actor_kind,actor,address,action,subject,detail");
+  expect([table.length, table[201]]).toEqual([
+    202,
+    expect.stringContaining(`,cli,ada,,test.note,'=subject-49,"{""from"":1,""to"":""a,b""}"`),
+  ]);
+});

@@ -1,0 +1,242 @@
+import { describe, expect, test } from "bun:test";
+import { readResourceFile } from "../../src/config/resource-file/read.ts";
+import { readRuntimeChannel } from "../../src/config/runtime-channel.ts";
+import type { AuditEntry } from "../../src/gateway/storage.ts";
+import { ManageError } from "../../src/manage/error.ts";
+import { applyResources } from "../../src/manage/resource-file/apply.ts";
+import type { DesiredResources, ResourceContext } from "../../src/manage/resource-file/desired-resources.ts";
+import { exportedResources, resourceSections } from "../../src/manage/resource-file/exported-resources.ts";
+import { plannedChanges } from "../../src/manage/resource-file/planned-changes.ts";
+import { channelStatus, manageWorld, operator, type ManageWorld } from "../support/manage-world.ts";
+
+const env = {
+  MAIN: "sk-upstream-0123456789-wxyz",
+  OTHER: "sk-upstream-9876543210-abcd",
+  LAPTOP: "client-key-0123456789-abcdefghijkl",
+  CI: "client-key-9876543210-mnopqrstuvw",
+};
+
+const file = `
+channels:
+  - { name: main, base_url: "https://api.example.com/v1", api_key: "\${MAIN}", models: [a, b], tier: 2, headers: { x-team: blue } }
+  - { name: spare, base_url: "https://spare.example.com/v1", models: "*" }
+keys:
+  - name: ada's laptop
+    key: \${LAPTOP}
+    owner: ada
+    models: [a]
+    limits: { rpm: 60, budget_usd: 12.5, budget_period: month, per_model: [{ model: "b*", tpm: 1000 }] }
+    expires: 2030-01-01
+  - { name: build, key: "\${CI}", long_audio: split }
+prices:
+  - { provider: groq, model: llama, from: 2026-01-01, input: 0.59, cache_write: 0.1, long_above_tokens: 1000, long_input: 2, note: "from their page" }
+  - { model: "*", input: 0 }
+`;
+
+/** The hashes of a real store are of this form. */
+const digest = (token: string): string => new Bun.CryptoHasher("sha256").update(token).digest("hex");
+
+function contextOf({ context }: ManageWorld): ResourceContext {
+  return {
+    ...context,
+    digest,
+    channels: {
+      ...context.channels,
+      check: async (entry, secrets) => {
+        const reading = readRuntimeChannel(entry, secrets, { allowPrivate: false, localModels: [], own: [] });
+        return reading.ok ? [] : reading.problems;
+      },
+      unseal: (name, sealed) => sealed.slice(`sealed ${name} `.length).split(" "),
+    },
+  };
+}
+
+async function desired(text: string, variables: Readonly<Record<string, string>> = env): Promise<DesiredResources> {
+  const reading = await readResourceFile(text, variables);
+  if (!reading.ok) throw new Error(JSON.stringify(reading.problems));
+  return reading.desired;
+}
+
+async function apply(world: ManageWorld, text: string, options: { readonly prune?: boolean; readonly dryRun?: boolean } = {}) {
+  const { prune = false, dryRun = false } = options;
+  const changes = await applyResources(contextOf(world), await desired(text), { prune, dryRun, file: "resources.yaml" }, operator);
+  return changes instanceof ManageError ? changes.message : changes.map(({ what, name, action }) => `${action} ${what} ${name}`);
+}
+
+async function trail({ storage }: ManageWorld): Promise<readonly AuditEntry[]> {
+  return (await storage.audit.list({ action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 100 })).toReversed();
+}
+
+const everything = [
+  "create channel main",
+  "create channel spare",
+  "create price groq llama from 2026-01-01",
+  "create price *",
+  "create key ada's laptop",
+  "create key build",
+];
+
+describe("applying a resource file", () => {
+  test("creates what it lists, and a second time changes nothing", async () => {
+    await using world = await manageWorld();
+    expect(await apply(world, file)).toEqual(everything);
+    const revision = await world.storage.revision();
+    expect(await apply(world, file)).toEqual([]);
+    expect(await world.storage.revision()).toBe(revision);
+    expect(await world.storage.channels.get("main")).toMatchObject({ sealed: `sealed main ${env.MAIN}`, last4: ["wxyz"] });
+    const opened = await world.storage.keys.byDigest(digest(env.LAPTOP));
+    expect(opened?.key).toMatchObject({
+      name: "ada's laptop",
+      owner: "ada",
+      limits: { requests: 60, budget: { nanos: 12.5e9, period: "month" } },
+    });
+  });
+
+  test("leaves an audit entry for each change, and one for the file, with who, and without secrets", async () => {
+    await using world = await manageWorld();
+    await apply(world, file);
+    await apply(world, file.replace("tier: 2", "tier: 3").replace("rpm: 60", "rpm: 6"));
+    const entries = await trail(world);
+    expect(entries.map(({ action }) => action)).toEqual([
+      ...["channel.create", "channel.create", "price.set", "price.set", "key.create", "key.create", "config.apply"],
+      ...["channel.change", "key.change", "config.apply"],
+    ]);
+    expect(entries.at(-3)?.detail).toMatchObject({ changed: { tier: { from: 2, to: 3 } } });
+    expect(entries.at(-2)?.detail).toMatchObject({ limits: { from: { requests: 60 }, to: { requests: 6 } } });
+    expect(entries.at(-1)).toMatchObject({ subject: "resources.yaml", actor: operator, detail: { "channel.change": 1, "key.change": 1 } });
+    for (const secret of Object.values(env)) expect(JSON.stringify(entries)).not.toContain(secret);
+  });
+
+  test("removes with --prune what the file does not list, in the lists that it has", async () => {
+    await using world = await manageWorld();
+    await apply(world, file);
+    const less = "channels:\n  - { name: spare, base_url: 'https://spare.example.com/v1', models: '*' }\nkeys: []\n";
+    expect(await apply(world, less)).toEqual([]);
+    const pruned = await apply(world, less, { prune: true });
+    expect([...pruned].toSorted()).toEqual(["remove channel main", "revoke key ada's laptop", "revoke key build"]);
+    expect((await world.storage.prices.list()).length).toBe(2);
+  });
+
+  test("as a dry run finds the same changes and makes none", async () => {
+    await using world = await manageWorld();
+    expect(await apply(world, file, { dryRun: true })).toEqual(everything);
+    expect([await world.storage.channels.list(), await world.storage.keys.count(), await trail(world)]).toEqual([[], 0, []]);
+  });
+
+  test("leaves nothing half done if something in the middle is refused", async () => {
+    await using world = await manageWorld();
+    const broken = file.replace("https://spare.example.com/v1", "http://127.0.0.1:8080/v1");
+    expect(await apply(world, broken)).toContain("Line 4: channel spare: base_url: This is a private address.");
+    expect([await world.storage.channels.list(), await world.storage.keys.count(), await trail(world)]).toEqual([[], 0, []]);
+  });
+
+  test("changes a token with a day for clients to follow, and keeps it where the file has none", async () => {
+    await using world = await manageWorld();
+    await apply(world, file);
+    expect(await apply(world, file.replace("key: ${LAPTOP}", "key: ${CI}x").replace('key: "${CI}", ', ""))).toEqual([
+      "change key ada's laptop",
+    ]);
+    const [key] = await world.storage.keys.list({ search: "laptop", revoked: false, after: null, limit: 1 });
+    expect(key?.tokens.map(({ last4, expiresMs }) => [last4, expiresMs])).toEqual([
+      ["uvwx", null],
+      ["ijkl", world.clock.nowMs + 86_400_000],
+    ]);
+    expect(await world.storage.keys.byDigest(digest(env.CI))).toMatchObject({ key: { name: "build" } });
+  });
+
+  test("keeps the keys of a channel that gives none, and does not send them to another address", async () => {
+    await using world = await manageWorld();
+    await apply(world, file);
+    const without = file.replace('api_key: "${MAIN}", ', "");
+    expect(await apply(world, without.replace("tier: 2", "tier: 4"))).toEqual(["change channel main"]);
+    expect(await world.storage.channels.get("main")).toMatchObject({ sealed: `sealed main ${env.MAIN}`, entry: { tier: 4 } });
+    expect(await apply(world, without.replace("api.example.com", "evil.example.com"))).toContain("give them again as 'secrets'");
+  });
+
+  test.each([
+    ["a key of the configuration file", "keys: [{ name: ci, key: '${CI}' }]", "Key ci is defined in sluice.yaml, line 7: change it there."],
+    [
+      "a channel of the configuration file",
+      "channels: [{ name: filed, provider: openai }]",
+      "Channel filed is defined in sluice.yaml, line 7",
+    ],
+    ["a new key without a token", "keys: [{ name: new }]", "is new, and has no token"],
+    ["a token that could be guessed", "keys: [{ name: new, key: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa }]", "could be guessed"],
+    ["a reserved name", "keys: [{ name: 'file:x', key: '${CI}' }]", "must not begin with file:"],
+    [
+      "the token of a key in the configuration file",
+      "keys: [{ name: new, key: file-token-0123456789abcdefghijklmnop }]",
+      "already opens a key",
+    ],
+    ["hashes without their store", `keys: [{ name: new, hash: ${"a".repeat(64)} }]`, "no store_id"],
+    ["hashes of another store", `store_id: other\nkeys: [{ name: new, hash: ${"a".repeat(64)} }]`, "another store"],
+  ])("refuses %s", async (_, text, message) => {
+    await using world = await manageWorld();
+    world.running.push(channelStatus("filed", "file"));
+    expect(await apply(world, text)).toContain(message);
+    expect(await trail(world)).toEqual([]);
+  });
+
+  test("refuses the name of a revoked key, because a revocation is final", async () => {
+    await using world = await manageWorld();
+    await apply(world, file);
+    await apply(world, "keys: []", { prune: true });
+    expect(await apply(world, file)).toContain("was revoked, which cannot be undone");
+  });
+});
+
+describe("an exported resource file", () => {
+  const all = { sections: resourceSections, keyVariables: false };
+
+  test("applied to an empty store makes the same store, and is exported the same again", async () => {
+    await using first = await manageWorld();
+    await apply(first, file);
+    const { document, variables } = await exportedResources(contextOf(first), all);
+    const text = JSON.stringify(document);
+    for (const secret of Object.values(env)) expect(text).not.toContain(secret);
+    expect([...variables.keys()]).toEqual(["CHANNEL_MAIN_KEY", "CHANNEL_MAIN_X_TEAM"]);
+    const secrets = { CHANNEL_MAIN_KEY: env.MAIN, CHANNEL_MAIN_X_TEAM: "blue" };
+
+    await using second = await manageWorld();
+    const wanted = await desired(text, secrets);
+    const changes = await applyResources(contextOf(second), wanted, { prune: true, dryRun: false, file: "x" }, operator);
+    expect(changes).toHaveLength(6);
+    for (const world of [first, second]) expect(await plannedChanges(contextOf(world), wanted, true)).toEqual([]);
+    expect((await exportedResources(contextOf(second), all)).document).toEqual(document);
+    expect((await second.storage.keys.byDigest(digest(env.CI)))?.key.name).toBe("build");
+  });
+
+  test("gives each secret a variable of its own, and escapes what only looks like one", async () => {
+    await using world = await manageWorld();
+    for (const name of ["a.b", "a-b"]) {
+      const entry = { base_url: "https://a.example/v1", models: ["${X}"] };
+      await world.storage.channels.create({ name, entry, sealed: `sealed ${name} s`, last4: ["abcd"] }, operator);
+    }
+    const { document, variables } = await exportedResources(contextOf(world), { sections: ["channels"], keyVariables: false });
+    expect([...variables.keys()]).toEqual(["CHANNEL_A_B_KEY", "CHANNEL_A_B_KEY_2"]);
+    const { channels } = await desired(JSON.stringify(document), { CHANNEL_A_B_KEY: "one", CHANNEL_A_B_KEY_2: "two" });
+    expect(channels?.map(({ entry, secrets }) => [entry["models"], secrets])).toEqual([
+      [["${X}"], ["one"]],
+      [["${X}"], ["two"]],
+    ]);
+  });
+});
+
+describe("reading a resource file", () => {
+  test.each([
+    ["an empty file", "# nothing", [null, "the file is empty"]],
+    ["a setting of the gateway", "listen: 127.0.0.1:1", [1, "unknown setting"]],
+    ["an unknown field", "keys:\n  - name: a\n    colour: red", [3, "unknown setting"]],
+    ["two channels of one name", "channels:\n  - { name: a, provider: x }\n  - { name: a }", [2, expect.any(String)]],
+    ["two keys of one name", "keys:\n  - { name: a }\n  - { name: a }", [3, "another entry has the same"]],
+    ["two prices for one day", "prices:\n  - { model: a, input: 1 }\n  - { model: a, input: 2 }", [3, "another entry has the same"]],
+    ["a setting that is given twice", "keys: []\nkeys: []", [2, "this is set twice"]],
+    ["a variable that is not set", "keys:\n  - { name: a, key: '${NOPE}' }", [2, "the environment variable NOPE is not set"]],
+    ["an anchor inside itself", "keys: &k\n  - { name: a, models: *k }", [2, expect.stringMatching(/nested too deeply|anchor/)]],
+    ["a key and a hash", `keys:\n  - { name: a, key: "${"k".repeat(32)}", hash: ${"a".repeat(64)} }`, [2, "key is also set"]],
+    ["a file of keys", "channels:\n  - { name: a, api_key_file: /etc/passwd }", [2, "unknown setting"]],
+  ])("refuses %s, with its line", async (_, text, [line, reason]) => {
+    const reading = await readResourceFile(text, {});
+    expect(reading.ok ? [] : [reading.problems[0]?.line, reading.problems[0]?.reason]).toEqual([line, reason]);
+  });
+});
