@@ -194,7 +194,7 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
   ]);
   const own = processTerminal();
   const terminal = { ...own, say: (text: string) => own.say(asTyped(text, launch)) };
-  const context = commandContext(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null, terminal);
+  const context = commandContext(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null, process.env, terminal);
   if (request.on === "backup") endOnSignals(context.terminal);
   process.exitCode = await runStoreCommand(request, context);
 }

@@ -36,8 +36,8 @@ export function commandContext(
   settings: Settings,
   configFile: string | null,
   givenMasterKey: string | null,
+  env: Environment,
   terminal: Terminal = processTerminal(),
-  env: Environment = process.env,
 ): CommandContext {
   return {
     terminal,

@@ -111,6 +111,10 @@ const examples: Readonly<Record<string, Example>> = {
     await storedKey(world);
     return call("/admin/api/audit?action=key.create&since=1h");
   },
+  "GET /admin/api/audit/export": async ({ world, call }) => {
+    await world.account("ben", "viewer");
+    return call("/admin/api/audit/export?format=jsonl&since=1h");
+  },
 };
 
 async function storedKey({ storage, services }: AdminWorld): Promise<string> {

@@ -70,6 +70,28 @@ for (const engine of engines) {
       expect(JSON.stringify(trail)).not.toMatch(/hunter2|v1\./);
     });
 
+    test("are changed together with other things, or not at all", async () => {
+      await using world = await storageWorld(engine);
+      const { storage } = world;
+      const failed = storage.together(async (inside) => {
+        await inside.channels.create(channel, by);
+        expect((await inside.channels.list()).length).toBe(1);
+        await inside.prices.set({ provider: null, model: "m", fromMs: 0, rates: { input: 1 }, note: null }, by);
+        await inside.channels.create(channel, by);
+      });
+      expect(await errorKind(failed)).toBe("conflict");
+      const everything = { action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 9 };
+      const present = async () => [(await storage.channels.list()).length, (await storage.prices.list()).length];
+      expect([await present(), await storage.audit.list(everything), await storage.revision()]).toEqual([[0, 0], [], 0]);
+      const seen = await storage.together(async (inside) => {
+        await inside.channels.create(channel, by);
+        await inside.prices.set({ provider: null, model: "m", fromMs: 0, rates: { input: 1 }, note: null }, by);
+        return inside.channels.revise("main", () => Promise.resolve(null), by);
+      });
+      expect([seen, await present()]).toEqual([null, [1, 1]]);
+      expect((await storage.audit.list(everything)).map(({ action }) => action)).toEqual(["price.set", "channel.create"]);
+    });
+
     test("are rewrapped without a new revision or an audit entry, and only if they did not change meanwhile", async () => {
       await using world = await storageWorld(engine);
       const { channels } = world.storage;

@@ -60,7 +60,7 @@ export class CommandLine {
     const read = await loadConfig({ path: file, text: readFileSync(file, "utf8"), env, nofile: 1024 });
     if (!read.ok) return { code: 78, out: "", err: read.problems.map(({ reason }) => reason).join("\n") };
     const terminal = new Recorder(input);
-    const context = commandContext(read.settings, file, env["SLUICE_MASTER_KEY"] ?? null, terminal, env);
+    const context = commandContext(read.settings, file, env["SLUICE_MASTER_KEY"] ?? null, env, terminal);
     const code = await runStoreCommand(invocation.request, context);
     return { code, out: terminal.out, err: terminal.err };
   }

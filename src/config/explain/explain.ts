@@ -30,12 +30,18 @@ export function explainedSettings(document: Document, env: Environment): readonl
   return [...settingsIn(fileSchema, document.value, [], [], { document, env })];
 }
 
-interface Source {
+interface ExplainedSource {
   readonly document: Document;
   readonly env: Environment;
 }
 
-function* settingsIn(schema: z.core.$ZodType, value: unknown, path: Path, shown: Path, source: Source): Generator<ExplainedSetting> {
+function* settingsIn(
+  schema: z.core.$ZodType,
+  value: unknown,
+  path: Path,
+  shown: Path,
+  source: ExplainedSource,
+): Generator<ExplainedSetting> {
   const given = isGroup(value) ? value : {};
   for (const [name, setting] of Object.entries(shapeOf(schema) ?? {})) {
     const notes = notesOf(setting);
@@ -53,7 +59,7 @@ function* entriesIn(
   entries: readonly unknown[],
   at: Path,
   named: Path,
-  source: Source,
+  source: ExplainedSource,
 ): Generator<ExplainedSetting> {
   for (const [index, entry] of entries.entries()) {
     yield* settingsIn(setting, entry, [...at, index], [...named, nameOf(entry) ?? index], source);
@@ -70,7 +76,7 @@ function nameOf(entry: unknown): string | null {
   return typeof name === "string" ? name : null;
 }
 
-function explained(notes: Notes, value: unknown, at: Path, named: Path, { document, env }: Source): ExplainedSetting {
+function explained(notes: Notes, value: unknown, at: Path, named: Path, { document, env }: ExplainedSource): ExplainedSetting {
   const shared = { path: namedPath(named), numbered: pathText(at), about: notes.about };
   if (value === undefined) {
     const otherwise = notes.defaultValue === undefined ? (notes.default ?? null) : null;

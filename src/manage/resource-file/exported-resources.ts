@@ -96,12 +96,14 @@ class VariableNames {
 }
 
 /** What looks like a variable in a text would be replaced when the file is read. */
-function escaped<Value>(value: Value): Value;
-function escaped(value: unknown): unknown {
+function escaped(members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(members).map(([name, value]) => [name, escapedValue(value)]));
+}
+
+function escapedValue(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("${", () => "$${");
-  if (Array.isArray(value)) return value.map((item) => escaped(item));
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, escaped(item)]));
+  if (Array.isArray(value)) return (value as readonly unknown[]).map(escapedValue);
+  return typeof value === "object" && value !== null ? escaped({ ...value }) : value;
 }
 
 function sortedMembers(members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {

@@ -6,10 +6,10 @@ import { headersOf, hiddenValue, type StoredChannelEntry } from "../channel-secr
 import { limitsView } from "../key-view.ts";
 import type { FieldChange } from "./desired-resources.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
+type FileFields = Readonly<Record<string, unknown>>;
 
 /** A key in the words of the file, without what is not set. */
-export function keyFields({ name, owner, note, models, operations, channels, limits, splits, expiresMs }: NewKey): Fields {
+export function keyFields({ name, owner, note, models, operations, channels, limits, splits, expiresMs }: NewKey): FileFields {
   const shownLimits = limitsView(limits);
   return present({
     name,
@@ -26,16 +26,16 @@ export function keyFields({ name, owner, note, models, operations, channels, lim
 }
 
 /** A price in the words of the file, without what is not set. */
-export function priceFileFields({ provider, model, fromMs, rates, note }: Price & { readonly note: string | null }): Fields {
+export function priceFileFields({ provider, model, fromMs, rates, note }: Price & { readonly note: string | null }): FileFields {
   return present({ provider, model, from: fromMs === 0 ? null : isoOrNull(fromMs), ...priceFields(rates), note });
 }
 
-function present(fields: Fields): Fields {
+function present(fields: FileFields): FileFields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
 }
 
 /** The members that differ, by name. */
-export function fieldChanges(before: Fields, after: Fields): readonly FieldChange[] {
+export function fieldChanges(before: FileFields, after: FileFields): readonly FieldChange[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
   return names
     .filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))

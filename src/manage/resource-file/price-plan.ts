@@ -35,7 +35,7 @@ export async function plannedPrices(
   ];
 }
 
-/** Such as `groq llama-3 from 2027-01-01`. */
+/** Such as `PROVIDER MODEL from 2027-01-01`. */
 export function dayName(price: Price): string {
   return price.fromMs === 0 ? priceName(price) : `${priceName(price)} from ${isoMoment(price.fromMs).slice(0, 10)}`;
 }

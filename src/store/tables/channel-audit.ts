@@ -2,15 +2,19 @@ import type { StoredChannel } from "../../gateway/storage.ts";
 import { isJsonObject } from "../../operations/json.ts";
 import { differences } from "./change.ts";
 
-type Entry = StoredChannel["entry"];
+type ChannelEntryValues = StoredChannel["entry"];
 
 /** The settings of a new or removed channel for the audit log, without anything secret. */
-export function auditedSettings(entry: Entry): Readonly<Record<string, unknown>> {
+export function auditedSettings(entry: ChannelEntryValues): Readonly<Record<string, unknown>> {
   return bounded({ settings: withoutSecrets(entry) });
 }
 
 /** What changed of a channel's settings, from what to what, without anything secret. */
-export function auditedChanges(before: Entry, after: Entry, members: readonly string[]): Readonly<Record<string, unknown>> {
+export function auditedChanges(
+  before: ChannelEntryValues,
+  after: ChannelEntryValues,
+  members: readonly string[],
+): Readonly<Record<string, unknown>> {
   if (members.length === 0) return {};
   // A setting that is gone has to be mentioned as well.
   const gone = Object.fromEntries(members.filter((name) => !Object.hasOwn(after, name)).map((name) => [name, null]));
@@ -28,7 +32,7 @@ function bounded(detail: Readonly<Record<string, unknown>>): Readonly<Record<str
 const valuesCharactersMax = 8_192;
 
 /** People put keys into headers, and older versions allowed them in addresses. */
-function withoutSecrets(entry: Entry): Readonly<Record<string, unknown>> {
+function withoutSecrets(entry: ChannelEntryValues): Readonly<Record<string, unknown>> {
   const { headers } = entry;
   const shown = Object.fromEntries(Object.entries(entry).map(([name, value]) => [name, withoutUserInfo(value)]));
   if (headers === undefined) return shown;

@@ -1,4 +1,4 @@
-import { Validator, type Schema } from "@cfworker/json-schema";
+import { Validator } from "@cfworker/json-schema";
 import { describe, expect, test } from "bun:test";
 import { parse } from "yaml";
 import type { z } from "zod";
@@ -9,10 +9,11 @@ import { variableDefinition } from "../../../src/config/json-schema/fragment.ts"
 import { loadConfig } from "../../../src/config/load.ts";
 import { resourceFileSchema } from "../../../src/config/resource-file/schema.ts";
 import { fileSchema } from "../../../src/config/schema.ts";
+import { blocksOf } from "../../support/guides.ts";
 
 const names = ["configuration", "resources"] as const;
 const root = new URL("../../../", import.meta.url);
-const validator = new Validator(publishedSchema("configuration") as Schema, "7", false);
+const validator = new Validator(publishedSchema("configuration"), "7", false);
 const accepts = (value: unknown): boolean => validator.validate(value).valid;
 
 interface Leaf {
@@ -41,21 +42,23 @@ describe("the JSON Schema", () => {
     expect(validator.validate(parse(example))).toMatchObject({ valid: true, errors: [] });
   });
 
-  test("accepts every configuration in the documentation", async () => {
+  test("accepts every configuration and every resource file in the documentation", () => {
     const settings = Object.keys(shapeOf(fileSchema) ?? {});
-    let checked = 0;
+    const resources = new Validator(publishedSchema("resources"), "7", false);
+    const checked = { configuration: 0, resources: 0 };
     const pages = ["README.md", ...new Bun.Glob("docs/**/*.md").scanSync(root.pathname)];
     for (const page of pages) {
-      const text = await Bun.file(new URL(page, root)).text();
-      for (const [, block = ""] of text.matchAll(/```yaml\n([\s\S]*?)```/g)) {
-        const value: unknown = parse(block);
+      for (const { language, title, text } of blocksOf(page)) {
+        const value: unknown = language === "yaml" ? parse(text) : null;
         // Some pages show files of other programs.
-        if (!Object.keys(value ?? {}).some((name) => settings.includes(name)) || block.includes("resource file")) continue;
-        checked += 1;
-        expect([page, block, accepts(value)]).toEqual([page, block, true]);
+        if (!Object.keys(value ?? {}).some((name) => settings.includes(name))) continue;
+        const name = title === "resources.yaml" ? "resources" : "configuration";
+        checked[name] += 1;
+        expect([page, text, (name === "resources" ? resources : validator).validate(value).errors]).toEqual([page, text, []]);
       }
     }
-    expect(checked).toBeGreaterThan(10);
+    expect(checked.configuration).toBeGreaterThan(10);
+    expect(checked.resources).toBeGreaterThan(0);
   });
 
   test.each([
@@ -126,7 +129,7 @@ describe("the JSON Schema", () => {
     expect(leaves.length).toBeGreaterThan(120);
     for (const { path, setting } of leaves) {
       const fragment = { ...notesOf(setting)?.json, definitions: { variable: variableDefinition } };
-      const own = new Validator(fragment as Schema, "7");
+      const own = new Validator(fragment, "7");
       const verdicts = (value: unknown) => [path, value, own.validate(value).valid];
       for (const value of [...texts, ...more]) if (setting.safeParse(value).success) expect(verdicts(value)).toEqual([path, value, true]);
       for (const value of [...forms, ...wholes]) expect(verdicts(value)).toEqual([path, value, setting.safeParse(value).success]);
