@@ -14,7 +14,8 @@ export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer
   const answer = objectOf(JSON.parse(decoder.decode(body)));
   const choices = answer?.["choices"];
   const choice = Array.isArray(choices) ? objectOf((choices as readonly unknown[])[0]) : null;
-  const message = objectOf(choice?.["message"]);
+  // Where all of an answer was filtered, some upstreams leave the message out.
+  const message = objectOf(choice?.["message"]) ?? (choice?.["finish_reason"] === "content_filter" ? {} : null);
   if (message === null) return failure("bad_response", "the answer's choice has no message");
   const names = new ToolNames(tools);
   const parts: Part[] = [];

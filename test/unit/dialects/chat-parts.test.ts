@@ -130,6 +130,13 @@ function escapeUnit(unit: string): string {
 }
 
 describe("an answer that is not streamed", () => {
+  test("is an empty one where its upstream has filtered all of it, with the message that it was in", () => {
+    const body = (finish: string): Uint8Array =>
+      new TextEncoder().encode(JSON.stringify({ choices: [{ index: 0, finish_reason: finish }] }));
+    expect(chatAnswer(body("content_filter"), [])).toMatchObject({ parts: [], finish: { reason: "content_filter" } });
+    expect(chatAnswer(body("stop"), [])).toMatchObject({ kind: "bad_response" });
+  });
+
   test("becomes the same parts", () => {
     const body = {
       id: "c1",
