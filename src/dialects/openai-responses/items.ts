@@ -2,7 +2,7 @@ import type { ChatAnswer, CitedPage, Finish } from "../../operations/conversatio
 import type { Part, ProviderValue, Tool, ToolCallPart } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
-import { servedBy, tokenUsage, withSearches, type MeteredUsage } from "../../operations/usage.ts";
+import { servedBy, tokenCount, tokenUsage, withSearches, type MeteredUsage } from "../../operations/usage.ts";
 import { ownValues } from "./models.ts";
 import { citedPage, pagesMax } from "../translated/cited-pages.ts";
 import { numberOf, objectsIn, textOf } from "../untrusted.ts";
@@ -169,8 +169,14 @@ export function usageOf(response: JsonObject): MeteredUsage | null {
     is_byok: usage["is_byok"],
   });
   const searches = itemsOf(response).filter(isPaidSearch);
-  const web = searches.filter(({ type }) => type === "web_search_call").length;
-  return servedBy(withSearches(counted, web, searches.length - web), response["model"]);
+  const webItems = searches.filter(({ type }) => type === "web_search_call").length;
+  return servedBy(withSearches(counted, searchRequests(response) || webItems, searches.length - webItems), response["model"]);
+}
+
+/** How many searches there were behind the items, of which one may need several; 0 where that is not said. */
+function searchRequests({ tool_usage: used }: JsonObject): number {
+  const search = isJsonObject(used) ? used["web_search"] : null;
+  return (isJsonObject(search) ? tokenCount(search["num_requests"]) : null) ?? 0;
 }
 
 /** Of what a search of the web does, only searching costs, and not opening pages or looking for something in them. */

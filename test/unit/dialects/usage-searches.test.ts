@@ -87,6 +87,15 @@ describe("searches of the web are counted as their provider bills them, whole an
     }
   });
 
+  test("the Responses API may say how many requests the searches took, and that counts", () => {
+    const usage = { input_tokens: 100, output_tokens: 30, total_tokens: 130 };
+    const output = [{ type: "web_search_call", status: "completed", action: { type: "search", queries: ["a", "b", "c"] } }];
+    const searches = (told: unknown): number | undefined =>
+      whole(readResponse(bytes({ status: "completed", output, usage, tool_usage: { web_search: { num_requests: told } } }), null))
+        ?.webSearches;
+    expect([3, 0, -1, "many", null].map(searches)).toEqual([3, 1, 1, 1, 1]);
+  });
+
   // https://ai.google.dev/gemini-api/docs/google-search
   test("Gemini names its queries, and costs by the query or by the prompt", () => {
     const usageMetadata = { promptTokenCount: 100, candidatesTokenCount: 30, totalTokenCount: 130 };
