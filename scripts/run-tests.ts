@@ -147,8 +147,8 @@ async function runUsual(files: readonly string[]): Promise<void> {
   const others = shared.filter((file) => !models.includes(file) && !unit.includes(file));
   const processors = availableParallelism();
   // One more than there are processors: some tests wait.
-  await runInLanes(inBatches(unit, processors + 1), processors + 1);
-  await runInLanes(each([...longestFirst(models), ...longestFirst(others)]), processors + 1);
+  const lanes = processors + 1;
+  await runInLanes([...inBatches(unit, lanes), ...each([...longestFirst(models), ...longestFirst(others)])], lanes);
   await runInLanes(each(longestFirst(quiet)), 2 * processors);
   await runInLanes(each(alone), 1);
 }

@@ -1,6 +1,7 @@
-// Needs: alone. It measures memory, which others would change.
+// Needs: quiet. It mostly waits before retries; the memory is that of its own gateway, which is told to collect its garbage.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chat, openChat } from "../support/client.ts";
+import { collected, collects } from "../support/collected.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 
 setDefaultTimeout(60_000);
@@ -30,7 +31,7 @@ const faults = [
 let rig: Rig<"a" | "b">;
 
 beforeAll(async () => {
-  rig = await setUp({ a: { weight: 1_000_000 }, b: {} });
+  rig = await setUp({ a: { weight: 1_000_000 }, b: {} }, {}, { env: collects });
 });
 
 afterAll(async () => {
@@ -62,7 +63,7 @@ test("U5: the fourth time that everything goes wrong takes no more memory than t
   const resident: number[] = [];
   for (let time = 0; time < 4; time += 1) {
     await round();
-    resident.push((rig.gateway.rss() ?? 0) / mebibyte);
+    resident.push((await collected(rig.gateway)).rssBytes / mebibyte);
   }
   const met = rig.upstream.a.ledger.chats.length / (4 * faults.length * atOnce);
   expect(met).toBeGreaterThan(0.8);
@@ -70,5 +71,5 @@ test("U5: the fourth time that everything goes wrong takes no more memory than t
   expect(rig.gateway.logs.filter(({ event }) => event === "bug")).toEqual([]);
 });
 
-/** What the collector has not yet taken back of some 1,100 calls; a buffer that each of them forgot would be seen. */
+/** What the allocator keeps for later; a buffer that each of some 1,100 calls forgot would be seen. */
 const allowedMiB = 24;

@@ -95,10 +95,17 @@ describe("several processes behind one port", () => {
 
     const placed = await makeKey(store, { concurrency: 4 });
     const before = upstream.ledger.chats.length;
-    const streams = await Promise.all(
-      Array.from({ length: 16 }, async () => (await opened(gateway, placed, { x_tokens: 50, x_pace_ms: 60 })).reply),
+    let ended = 0;
+    // Nobody's place is free again before all have asked.
+    upstream.behaviour = "fault:held";
+    const streams = Promise.all(
+      Array.from({ length: 16 }, async () => (await opened(gateway, placed, {})).reply.finally(() => (ended += 1))),
     );
-    expect(tally(streams)).toEqual({ "200": 4, "429 concurrency_limit": 12 });
+    await eventually("the others are refused", () => ended >= 12, 20_000).finally(() => {
+      upstream.release();
+      upstream.behaviour = null;
+    });
+    expect(tally(await streams)).toEqual({ "200": 4, "429 concurrency_limit": 12 });
     expect(mostAtOnce(upstream.ledger.chats.slice(before))).toBe(4);
 
     const poor = await makeKey(store, { budget: { nanos: 300_000_000, period: "total" } });
