@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, normalize, resolve } from "node:path";
@@ -6,6 +6,8 @@ import { fencedBlocks } from "../../scripts/site/fences.ts";
 import { headingId, renderMarkdown } from "../../scripts/site/markdown.ts";
 import { searchFor, type SearchEntry } from "../../scripts/site/search.ts";
 import { renderSite, writeSite, type SiteFiles } from "../../scripts/site/site.ts";
+
+setDefaultTimeout(60_000);
 
 const root = resolve(import.meta.dir, "../..");
 const folder = mkdtempSync(join(tmpdir(), "sluice-site-"));
@@ -19,7 +21,7 @@ beforeAll(async () => {
   expect(await command.exited).toBe(0);
   const names = readdirSync(site, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".html"));
   pages = new Map(names.map((name) => [name, readFileSync(join(site, name), "utf8")]));
-});
+}, 60_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { FencedBlock } from "../../scripts/site/fences.ts";
@@ -7,6 +7,8 @@ import { loadConfig } from "../../src/config/load.ts";
 import { blocksOf } from "../support/guides.ts";
 
 /** What all pages show is read by the program itself: configurations by their reader, commands by their parser. */
+
+setDefaultTimeout(60_000);
 
 const root = resolve(import.meta.dir, "../..");
 const pages = [

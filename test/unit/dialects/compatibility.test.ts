@@ -15,7 +15,7 @@ let rows: readonly CompatibilityRow[];
 
 beforeAll(async () => {
   rows = await compatibilityRows();
-});
+}, 60_000);
 
 describe("every API of clients over every API of upstreams", () => {
   test.each(chatDialects.map((dialect) => [dialect.name, dialect] as const))(
