@@ -100,13 +100,18 @@ function environmentFile(): string | null {
   return process.env["SLUICE_CONFIG"] || null;
 }
 
-async function read(file: string | null): Promise<Loaded> {
+/** Reads the configuration of a command that does not listen: a key must be revocable although the certificate has expired. */
+function readForCommand(file: string | null): Promise<Loaded> {
+  return read(file, false);
+}
+
+async function read(file: string | null, checksCertificate = true): Promise<Loaded> {
   const nofile = openFilesMax();
   const models = await localModels();
-  if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models, readSecretFile });
+  if (file === null) return settingsFromEnvironment({ env: process.env, nofile, localModels: models, readSecretFile, checksCertificate });
   const text = await readFileText(file);
   if (typeof text !== "string") return { ok: false, problems: [text] };
-  return loadConfig({ path: file, text, env: process.env, nofile, localModels: models });
+  return loadConfig({ path: file, text, env: process.env, nofile, localModels: models, checksCertificate });
 }
 
 async function check(file: string | null, json: boolean): Promise<void> {
@@ -125,7 +130,7 @@ async function check(file: string | null, json: boolean): Promise<void> {
 }
 
 async function models(file: string | null, request: ModelsRequest): Promise<void> {
-  const result = await read(file);
+  const result = await readForCommand(file);
   if (!result.ok) {
     for (const problem of result.problems) console.error(renderProblem(file, problem));
     process.exitCode = configExitCode;
@@ -142,7 +147,7 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
 }
 
 async function channels(file: string | null, request: ChannelsRequest): Promise<void> {
-  const result = await read(file);
+  const result = await readForCommand(file);
   if (!result.ok) {
     for (const problem of result.problems) console.error(renderProblem(file, problem));
     process.exitCode = configExitCode;
@@ -182,7 +187,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
 }
 
 async function store(file: string | null, request: StoreRequest): Promise<void> {
-  const result = await read(file);
+  const result = await readForCommand(file);
   if (!result.ok) {
     for (const problem of result.problems) console.error(renderProblem(file, problem));
     process.exitCode = configExitCode;

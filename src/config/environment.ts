@@ -59,6 +59,7 @@ export function settingsFromEnvironment({
   nowMs,
   localModels = () => [],
   readSecretFile = () => null,
+  checksCertificate = true,
 }: {
   readonly env: Environment;
   readonly nofile: number;
@@ -67,6 +68,7 @@ export function settingsFromEnvironment({
   readonly localModels?: (dataDir: string) => readonly LocalModel[];
   /** Reads a file with a key; none can be read by default. */
   readonly readSecretFile?: ReadSecretFile;
+  readonly checksCertificate?: boolean;
 }): EnvironmentSettings {
   const dataDir = defaultDataDir;
   const entries: Record<string, unknown>[] = [];
@@ -104,7 +106,14 @@ export function settingsFromEnvironment({
     },
   };
   const resolvePath = (path: string): string => resolve(path);
-  const normalised = normalise(document, { nofile, nowMs: nowMs ?? Date.now(), readSecretFile, resolvePath, localModels });
+  const normalised = normalise(document, {
+    nofile,
+    nowMs: nowMs ?? Date.now(),
+    readSecretFile,
+    resolvePath,
+    checksCertificate,
+    localModels,
+  });
   // There is no file with lines to name, so problems name the variable.
   const byVariable = (problem: Problem): Problem => ({ ...problem, path: variableAt(problem.path, found) });
   if (!normalised.ok) return { ok: false, problems: normalised.problems.map(byVariable), lookedFor: providerVariables };

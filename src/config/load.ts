@@ -20,6 +20,8 @@ export interface ConfigSource {
   readonly env: Environment;
   /** How many files the process may have open. */
   readonly nofile: number;
+  /** Whether the files of `tls` are read and checked; they are by default. */
+  readonly checksCertificate?: boolean;
   /** The wall clock; the current time unless a test sets it. */
   readonly nowMs?: number;
   /** The models that can run on this machine; none by default. */
@@ -32,7 +34,8 @@ export type Loaded = Normalised;
  * Reads a configuration file: parses the YAML, replaces variables, checks it against the schema and fills in defaults. It never throws,
  * whatever the text is, and yields to the event loop now and then, so that a reload does not delay calls.
  */
-export async function loadConfig({ path, text, env, nofile, nowMs, localModels = none }: ConfigSource): Promise<Loaded> {
+export async function loadConfig(source: ConfigSource): Promise<Loaded> {
+  const { path, text, env, nofile, nowMs, localModels = none, checksCertificate = true } = source;
   try {
     const document = await readDocument(text, env);
     if ("problems" in document) return { ok: false, problems: document.problems };
@@ -45,6 +48,7 @@ export async function loadConfig({ path, text, env, nofile, nowMs, localModels =
       nowMs: nowMs ?? Date.now(),
       readSecretFile: (name) => readSecretFile(resolvePath(name)),
       resolvePath,
+      checksCertificate,
       localModels,
     });
   } catch {

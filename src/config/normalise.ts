@@ -26,6 +26,8 @@ export interface NormaliseContext {
   readonly readSecretFile: ReadSecretFile;
   /** Makes a path of the configuration absolute. */
   readonly resolvePath: (path: string) => string;
+  /** Only who listens needs a certificate: a key can be revoked although it has expired. */
+  readonly checksCertificate: boolean;
   /** The models that can run on this machine. */
   readonly localModels: (dataDir: string) => readonly LocalModel[];
 }
@@ -64,7 +66,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     ...keys.flatMap((key) => key.findings),
     ...metricsProblems(file),
     ...webhookProblems(file),
-    ...tlsFindings(tls, context.nowMs),
+    ...tlsFindings(tls, context),
     ...configWarnings(file, value),
   ];
   const ofSeverity = (severity: Finding["severity"]): Problem[] =>
@@ -121,7 +123,7 @@ function tlsOf({ tls }: ConfigFile, resolvePath: (path: string) => string): TlsS
   };
 }
 
-function tlsFindings(tls: TlsSettings | null, nowMs: number): readonly Finding[] {
+function tlsFindings(tls: TlsSettings | null, { checksCertificate, nowMs }: NormaliseContext): readonly Finding[] {
   if (tls === null) return [];
   const asks = tls.clientCertificates !== "none";
   if (asks && tls.clientCaFile === null) {
@@ -132,7 +134,7 @@ function tlsFindings(tls: TlsSettings | null, nowMs: number): readonly Finding[]
     const fix = "set client_certificates to optional or required, or remove the line";
     return [problem(["tls", "client_ca_file"], "this has no effect while client_certificates is none", fix)];
   }
-  return readTlsFiles(tls, nowMs).findings;
+  return checksCertificate ? readTlsFiles(tls, nowMs).findings : [];
 }
 
 function placesOf(file: ConfigFile, name: string, lineOf: Document["lineOf"]): Places {

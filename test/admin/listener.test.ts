@@ -10,6 +10,7 @@ import { StorageError } from "../../src/gateway/storage.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { codeOf, startAdmin, type AdminWorld, type ErrorBody } from "../support/admin.ts";
 import { rawRequest } from "../support/client.ts";
+import { makeCertificates, type Certificates, type KeyPair } from "../support/tls.ts";
 
 const base = { access: "public", summary: "For a test.", answer: z.unknown() } as const;
 const troubles = ["unavailable", "full", "conflict", "missing", "invalid", "damaged"] as const;
@@ -47,6 +48,8 @@ const routes = [
 function raise(error: Error): never {
   throw error;
 }
+
+const certificates = await makeCertificates();
 
 let world: AdminWorld;
 
@@ -437,4 +440,31 @@ test("S40: listening beyond loopback needs an account or a token first", () => {
     expect(bindingProblem({ host, accounts: 1, tokenGiven: false })).toBeNull();
     expect(bindingProblem({ host, accounts: 0, tokenGiven: true })).toBeNull();
   }
+});
+
+describe.skipIf(certificates === null)("with a certificate", () => {
+  const { authority, valid, renewed, wrongName, selfSigned } = (certificates ?? {}) as Certificates;
+
+  async function statusFor(url: string, pair: Partial<KeyPair>): Promise<number | null> {
+    const answer = await fetch(`${url}/healthz`, { keepalive: false, tls: { ca: authority, ...pair } }).catch(() => null);
+    return answer?.status ?? null;
+  }
+
+  test("it speaks TLS, and clients show theirs where they must", async () => {
+    const required = { ...valid, clientCa: authority, isClientRequired: true };
+    const { url } = await startAdmin({ listen: { tls: required, secure: true } });
+    expect(url).toStartWith("https://");
+    const statuses = [await statusFor(url, {}), await statusFor(url, wrongName), await statusFor(url, selfSigned)];
+    expect(statuses).toEqual([null, 200, null]);
+    // A wrong certificate cannot be told from none here, so that optional ones are not asked for.
+    const { url: lenient } = await startAdmin({ listen: { tls: { ...required, isClientRequired: false }, secure: true } });
+    expect([await statusFor(lenient, {}), await statusFor(lenient, selfSigned)]).toEqual([200, 200]);
+  });
+
+  test("it takes another one, and its port stays", async () => {
+    const { url, listener } = await startAdmin({ listen: { tls: { ...selfSigned, clientCa: null, isClientRequired: false } } });
+    expect(await statusFor(url, {})).toBeNull();
+    listener.renew({ ...renewed, clientCa: null, isClientRequired: false });
+    expect(await statusFor(url, {})).toBe(200);
+  });
 });

@@ -104,6 +104,13 @@ describe.skipIf(certificates === null)("the files of tls", () => {
     expect(await findings(files(), more)).toEqual({ ok: false, found: [expect.stringContaining(reason)] });
   });
 
+  test("are not read by commands that do not listen: a key can be revoked although the certificate has expired", async () => {
+    expect(await findings(expired)).toMatchObject({ ok: false });
+    const text = JSON.stringify({ tls: { cert_file: "server.pem", key_file: "nowhere.key" } });
+    const source = { path: join(directory, "sluice.yaml"), text, env: {}, nofile: 1024, checksCertificate: false };
+    expect(await loadConfig(source)).toMatchObject({ ok: true });
+  });
+
   test("and a self-signed certificate will do", async () => {
     expect(await findings(selfSigned)).toMatchObject({ ok: true });
   });

@@ -146,7 +146,7 @@ describe.skipIf(certificates === null)("a listener with a certificate", () => {
       const options = ["-connect", `127.0.0.1:${edge.port}`, version, ...(version === "-tls1_1" ? ["-cipher", "DEFAULT@SECLEVEL=0"] : [])];
       const child = Bun.spawn(["openssl", "s_client", ...options], { stdin: new Blob([]), stdout: "pipe", stderr: "ignore" });
       const said = await new Response(child.stdout).text();
-      expect([version, /Cipher is \(NONE\)|New, \(NONE\)/.test(said)]).toEqual([version, version === "-tls1_1"]);
+      expect([version, /Cipher is [A-Z]/.test(said)]).toEqual([version, version !== "-tls1_1"]);
     }
   });
 
