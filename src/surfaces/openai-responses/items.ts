@@ -76,7 +76,7 @@ export class ItemReader {
       case "item_reference":
         return fields.fail(
           mistake(
-            `'${path}' refers to an item that this gateway does not have: it keeps the items of its own answers, and not for long. Send the item itself, as clients do with 'store' set to false. Several replicas share these items through Redis only.`,
+            `'${path}' refers to an item that this gateway does not have: it keeps the items of its own answers, and not for long. Send the item itself, as clients do with 'store' set to false. Several workers or replicas share these items through Redis only.`,
             "unsupported_parameter",
             path,
           ),
