@@ -6,6 +6,7 @@ import type { FencedBlock } from "../../scripts/site/fences.ts";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { blocksOf, pageText, withShown } from "../support/guides.ts";
+import { product } from "../support/product.ts";
 import { cursorRequests, cursorResponsesRequest, openWebUiRequests, type RecordedRequest } from "../support/recorded-clients.ts";
 
 /**
@@ -40,7 +41,7 @@ beforeAll(async () => {
   });
   Object.assign(shown, { url: gateway.url, adminUrl: gateway.adminUrl });
   mkdirSync(programs);
-  program("sluice", `exec sh ${join(root, "bin/sluice")} "$@"`);
+  program("sluice", `exec sh ${product} "$@"`);
   program("curl", `exec ${Bun.which("curl") ?? "false"} --fail -sS "$@"`);
   for (const name of ["npm", "claude", "codex", "gemini", "opencode", "docker"]) {
     program(name, `{ echo "called: $(basename "$0") $*"; env; } >> ${calls}`);
