@@ -38,8 +38,7 @@ export class Certificate {
   }
 
   get tls(): ServerTls {
-    const { cert, key, clientCa } = this.material;
-    return { cert, key, clientCa, isClientRequired: this.settings.clientCertificates === "required" };
+    return this.tlsOf(this.material);
   }
 
   get expiresMs(): number {
@@ -58,13 +57,13 @@ export class Certificate {
     this.fault = "";
     const { cert, key, clientCa } = this.material;
     if (material.cert === cert && material.key === key && material.clientCa === clientCa) return;
-    this.material = material;
     try {
-      onRenewed(this.tls);
+      onRenewed(this.tlsOf(material));
     } catch (error) {
-      log.error("certificate_rejected", { detail: `The certificate could not be used: ${String(error)}` });
+      log.error("certificate_rejected", { detail: `The certificate cannot be used: ${String(error)} The old certificate stays in use.` });
       return;
     }
+    this.material = material;
     log.info("certificate_renewed", { expires: new Date(material.expiresMs).toISOString() });
     this.warnOfExpiry();
   }
@@ -72,6 +71,10 @@ export class Certificate {
   stop(): void {
     clearInterval(this.timer);
     for (const watch of this.watches) watch.close();
+  }
+
+  private tlsOf({ cert, key, clientCa }: TlsMaterial): ServerTls {
+    return { cert, key, clientCa, isClientRequired: this.settings.clientCertificates === "required" };
   }
 
   private warnOfExpiry(): void {

@@ -27,8 +27,13 @@ export function readTlsFiles({ certFile, keyFile, clientCaFile }: TlsSettings, n
   if (typeof cert !== "string" || typeof key !== "string" || (clientCa !== null && typeof clientCa !== "string")) return bad(...unread);
   const certificate = certificateIn(cert);
   if (certificate === null) return bad(notACertificate(cert, certFile, "cert_file"));
-  if (clientCa !== null && certificatesIn(clientCa).length === 0)
-    return bad(notACertificate(clientCa, clientCaFile ?? "", "client_ca_file"));
+  // A file that is still being written may end within the chain.
+  if (certificatesIn(cert).length < markersIn(cert)) return bad(incomplete(certFile, "cert_file"));
+  if (clientCa !== null && clientCaFile !== null) {
+    const found = certificatesIn(clientCa).length;
+    if (found === 0) return bad(notACertificate(clientCa, clientCaFile, "client_ca_file"));
+    if (found < markersIn(clientCa)) return bad(incomplete(clientCaFile, "client_ca_file"));
+  }
   const privateKey = privateKeyIn(key);
   if (privateKey === null) return bad(notAKey(key, keyFile));
   if (!certificate.checkPrivateKey(privateKey)) {
@@ -85,6 +90,15 @@ function readPem(path: string, setting: string): string | Finding {
 function certificatesIn(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(/-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]+-----END (?:TRUSTED )?CERTIFICATE-----/g) ?? [];
   return blocks.flatMap((block) => certificateIn(block) ?? []);
+}
+
+/** How many certificates a text begins, whether or not they can be read. */
+function markersIn(pem: string): number {
+  return pem.match(/-----BEGIN (?:TRUSTED )?CERTIFICATE-----/g)?.length ?? 0;
+}
+
+function incomplete(path: string, setting: string): Finding {
+  return problem(["tls", setting], `${path} contains a certificate that cannot be read`, "write the file again, whole");
 }
 
 function certificateIn(pem: string): X509Certificate | null {

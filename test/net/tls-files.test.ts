@@ -81,6 +81,12 @@ describe.skipIf(certificates === null)("the files of tls", () => {
     ],
     ["an encrypted key", () => ({ cert: valid.cert, key: encryptedKey }), {}, "tls.key_file: server.key is encrypted"],
     ["an empty file", () => ({ cert: "", key: valid.key }), {}, "tls.cert_file: server.pem contains no certificate that can be read"],
+    [
+      "a chain that is cut off",
+      () => ({ ...valid, cert: valid.cert + authority.slice(0, 300) }),
+      {},
+      "tls.cert_file: server.pem contains a certificate that cannot be read",
+    ],
     ["an expired certificate", () => expired, {}, "expired on"],
     [
       "no issuer of client certificates",
