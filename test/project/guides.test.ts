@@ -7,7 +7,13 @@ import { startChaos, type Chaos } from "../support/chaos.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { blocksOf, pageText, withShown } from "../support/guides.ts";
 import { product } from "../support/product.ts";
-import { cursorRequests, cursorResponsesRequest, openWebUiRequests, type RecordedRequest } from "../support/recorded-clients.ts";
+import {
+  cursorAgentRequest,
+  cursorRequests,
+  cursorResponsesRequest,
+  openWebUiRequests,
+  type RecordedRequest,
+} from "../support/recorded-clients.ts";
 
 /**
  * Every block of the guides is run, in order, with the address and the key of one gateway in the place of those that the pages show. What a
@@ -219,9 +225,11 @@ test("the programs of docs/guides/clients.md are started with the address and th
   expect(calledWith("opencode", `SLUICE_KEY=${key}`)).toBe(true);
 });
 
-/** The path of the address that a page tells a client to use. */
+const clientsPage = pageText("docs/guides/clients.md").replaceAll(/\s+/g, " ");
+
+/** The path of the address that the page tells a client to use. */
 function basePath(pattern: RegExp): string {
-  const [, address = ""] = pattern.exec(pageText("docs/guides/clients.md")) ?? [];
+  const [, address = ""] = pattern.exec(clientsPage) ?? [];
   return new URL(address).pathname;
 }
 
@@ -253,10 +261,18 @@ describe("what a client sends that cannot run here is served at the address of i
     expect(text.length).toBeGreaterThan(0);
   });
 
+  test("Cursor's own tool of an agent is passed on as it is, as the page says", async () => {
+    const { status, text } = await send(cursorBase, cursorAgentRequest);
+    expect({ status, text }).toMatchObject({ status: 200 });
+    const received = JSON.parse(new TextDecoder().decode(upstream.ledger.chats.at(-1)!.body)) as Record<string, unknown>;
+    expect(received).toEqual({ ...cursorAgentRequest.body });
+    expect(clientsPage).toContain("It is passed on as it is to channels that speak chat completions");
+  });
+
   test("but a request of the Responses API on the path of chats is refused, as the page says", async () => {
     const { status, text } = await send(cursorBase, cursorResponsesRequest);
     expect(status).toBe(400);
     expect(JSON.parse(text)).toMatchObject({ error: { code: "missing_required_parameter", param: "messages" } });
-    expect(pageText("docs/guides/clients.md")).toContain("refused with 400 `missing_required_parameter`");
+    expect(clientsPage).toContain("is refused with 400 `missing_required_parameter`");
   });
 });

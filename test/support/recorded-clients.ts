@@ -1,6 +1,7 @@
 /**
  * What clients send that cannot run in a test: Cursor, whose servers make the requests, and Open WebUI, which is a container. Written after
- * https://forum.cursor.com/t/159298 and https://docs.litellm.ai/docs/tutorials/cursor_integration for the one, and after
+ * https://forum.cursor.com/t/159298, https://docs.litellm.ai/docs/tutorials/cursor_integration and
+ * https://github.com/archestra-ai/archestra/pull/7375 for the one, and after
  * backend/open_webui/routers (openai.py, audio.py) of https://github.com/open-webui/open-webui for the other.
  */
 export interface RecordedRequest {
@@ -56,6 +57,35 @@ export const cursorRequests: readonly RecordedRequest[] = [
     },
   },
 ];
+
+/** The tool with which an agent edits files, and a turn that only called one: both are passed on as they are. */
+export const cursorAgentRequest: RecordedRequest = {
+  name: "a step of an agent",
+  method: "POST",
+  path: "/chat/completions",
+  body: {
+    model,
+    messages: [
+      { role: "user", content: "Fix a.py" },
+      {
+        role: "assistant",
+        content: [],
+        tool_calls: [{ id: "call_1", type: "function", function: { name: "read_file", arguments: '{"path":"a.py"}' } }],
+      },
+      { role: "tool", tool_call_id: "call_1", content: "print(42)" },
+    ],
+    tools: [
+      readFile,
+      {
+        type: "custom",
+        name: "ApplyPatch",
+        description: "Edits files.",
+        format: { type: "grammar", syntax: "lark", definition: "start: /.+/" },
+      },
+    ],
+    ...stream,
+  },
+};
 
 /** For models whose names it takes for reasoning models: the body of another API on the path of chat completions. */
 export const cursorResponsesRequest: RecordedRequest = {
