@@ -72,8 +72,9 @@ completion and checks ([configuration-as-code.md](configuration-as-code.md)).
 
 **Variables.** \`\${NAME}\` in a value is replaced by that environment variable, \`\${NAME:-default}\` falls back when it is
 unset or empty, and \`$\${\` stands for a literal \`\${\`. A variable that is not set and has no default is an error,
-and so is \`$NAME\` without braces. Keep API keys in variables or files, not in the configuration. An empty file is an error;
-on a reload, the old configuration stays in use.
+and so is \`$NAME\` without braces. If only \`NAME_FILE\` is set, the value is the contents of the file that it names, such as a
+mounted secret (up to 64 KiB, without the line end); it is read at the start and at each reload. Keep API keys in variables or
+files, not in the configuration. An empty file is an error; on a reload, the old configuration stays in use.
 
 **Durations** are a number and a unit: \`300ms\`, \`5s\`, \`30m\`, \`1h\`. **Sizes** likewise: \`64MiB\`, \`25MB\`. \`off\` turns
 a setting off, where the table says so.

@@ -8,6 +8,7 @@ import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/
 import type { ChannelsRequest } from "./cli/channels/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
 import type { StoreRequest } from "./cli/command-registry.ts";
+import { askHealth } from "./cli/health.ts";
 import { isExecutable, ownProgram, withRuntimeSettings } from "./cli/process/executable.ts";
 import { holdHangup, type EarlyHangup } from "./cli/process/early-hangup.ts";
 import { listenProblem } from "./cli/process/listen-problem.ts";
@@ -48,6 +49,13 @@ switch (invocation.command) {
   case "check":
     await check(invocation.file ?? environmentFile(), invocation.json);
     break;
+  case "health": {
+    ignoreProxies();
+    const { text, exitCode } = await askHealth(invocation.address, fetch);
+    (exitCode === 0 ? console.log : console.error)(text);
+    process.exitCode = exitCode;
+    break;
+  }
   case "models":
     await models(invocation.config ?? environmentFile(), invocation.request);
     break;
@@ -199,7 +207,7 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
   ]);
   const own = processTerminal();
   const terminal = { ...own, say: (text: string) => own.say(asTyped(text, launch)) };
-  const context = commandContext(result.settings, file, process.env["SLUICE_MASTER_KEY"] || null, process.env, terminal);
+  const context = commandContext(result.settings, file, readMasterKey(), process.env, terminal);
   if (request.on === "backup") endOnSignals(context.terminal);
   process.exitCode = await runStoreCommand(request, context);
 }
@@ -219,11 +227,15 @@ function endOnSignals(terminal: Terminal): void {
   }
 }
 
+/** The runtime would use these proxies for every connection; here a proxy is a setting of a channel. */
+function ignoreProxies(): void {
+  for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
+}
+
 async function start(file: string | null, given: StartInvocation): Promise<void> {
   withRuntimeSettings(process.env);
   const early = holdHangup(process);
-  // The runtime would use these proxies for every connection; here a proxy is a setting of a channel.
-  for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
+  ignoreProxies();
   // A change during the start, which takes a while, must not be missed.
   const since = file === null ? null : stateOf(file);
   const result = await read(file);
@@ -256,7 +268,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     log,
     engineEnvironment: engineEnvironment(process.env),
     machine: machineFacts(process.env),
-    masterKey: process.env["SLUICE_MASTER_KEY"] || null,
+    masterKey: readMasterKey(),
     adminToken,
     version: manifest.version,
     workers: parent === null ? 1 : workers,
@@ -304,18 +316,28 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   if (file !== null) watchFile(file, () => void reload(), { since });
 }
 
-/** Reads the operator's own token for the admin API from the file that ADMIN_TOKEN_FILE names. */
-function readAdminToken(): string | null {
-  const file = process.env["ADMIN_TOKEN_FILE"] || null;
+/** The master key, if it is not in the data folder: the variable itself, or the file that the other one names. */
+function readMasterKey(): string | null {
+  return process.env["SLUICE_MASTER_KEY"] || readNamedFile("SLUICE_MASTER_KEY_FILE");
+}
+
+/** The text of the file that a variable names; null if it is not set. */
+function readNamedFile(variable: string): string | null {
+  const file = process.env[variable] || null;
   if (file === null) return null;
-  let token: string;
   try {
-    token = readFileSync(file, "utf8").trim();
+    return readFileSync(file, "utf8").trim();
   } catch (error) {
     const reason = (error as { code?: string }).code ?? "unknown reason";
-    console.error(`The file ${file}, which ADMIN_TOKEN_FILE names, cannot be read (${reason}).`);
+    console.error(`The file ${file}, which ${variable} names, cannot be read (${reason}).`);
     return process.exit(configExitCode);
   }
+}
+
+/** Reads the operator's own token for the admin API from the file that ADMIN_TOKEN_FILE names. */
+function readAdminToken(): string | null {
+  const token = readNamedFile("ADMIN_TOKEN_FILE");
+  if (token === null) return null;
   const problem = operatorTokenProblem(token);
   if (problem === null) return token;
   console.error(problem);

@@ -6,6 +6,7 @@ import { addConfig, type SchemaName } from "./config/arguments.ts";
 import { addImport, type ImportRequest } from "./import/arguments.ts";
 import { addChannels, type ChannelsRequest } from "./channels/arguments.ts";
 import type { StoreRequest } from "./command-registry.ts";
+import { healthAddress } from "./health.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
 import { addUsage } from "./usage/arguments.ts";
@@ -14,6 +15,7 @@ import { addUsage } from "./usage/arguments.ts";
 export type Invocation =
   | StartInvocation
   | { readonly command: "check"; readonly file: string | null; readonly json: boolean }
+  | { readonly command: "health"; readonly address: string }
   | { readonly command: "models"; readonly config: string | null; readonly request: ModelsRequest }
   | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest }
   | { readonly command: "import"; readonly request: ImportRequest }
@@ -89,6 +91,15 @@ export function parseArguments(args: readonly string[], version: string): Invoca
         file !== undefined && options.config !== undefined && file !== options.config
           ? usageError("error: two different files are given", "Name the file once, as in: sluice check sluice.yaml")
           : { command: "check", file: file ?? options.config ?? null, json: options.json ?? false };
+    });
+
+  program
+    .command("health")
+    .description("ask a running gateway whether it serves calls")
+    .argument("[address]", "where it listens for clients", healthAddress)
+    .addHelpText("after", healthExamples)
+    .action((address: string) => {
+      invocation = { command: "health", address };
     });
 
   const models = program
@@ -198,6 +209,14 @@ Examples:
   $ sluice check --config sluice.yaml --json
 
 The exit code is 0 if the configuration can be used, and 78 if it cannot.
+`;
+
+const healthExamples = `
+Examples:
+  $ sluice health
+  $ sluice health http://127.0.0.1:8080
+
+The exit code is 0 if it does, and 1 if it does not or is about to end.
 `;
 
 const modelsExamples = `

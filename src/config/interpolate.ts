@@ -31,7 +31,7 @@ export function interpolate(text: string, environment: Environment): string | In
     const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
     // As in a shell, the default also replaces an empty variable.
     if (split !== -1 && (value === undefined || value === "")) result += text.slice(at, open) + inner.slice(split + 2);
-    else if (value === undefined) return missing(name);
+    else if (value === undefined) return missing(name, environment);
     else result += text.slice(at, open) + value;
     at = close + 1;
   }
@@ -72,7 +72,13 @@ const badName: InterpolationError = {
   fix: "use letters, digits and underscores, as in ${NAME} or ${NAME:-default}, or write $${ for a literal ${",
 };
 
-function missing(name: string): InterpolationError {
+function missing(name: string, environment: Environment): InterpolationError {
+  if (Object.hasOwn(environment, `${name}_FILE`)) {
+    return {
+      reason: `the environment variable ${name} is not set, and the file that ${name}_FILE names cannot be read`,
+      fix: "check the path and its permissions",
+    };
+  }
   return {
     reason: `the environment variable ${name} is not set`,
     fix: `set ${name} before starting, or give a default: \${${name}:-…}`,

@@ -6,6 +6,7 @@ import { readDocument } from "./document.ts";
 import { isGroup } from "./kinds.ts";
 import type { Environment } from "./interpolate.ts";
 import { normalise, type Normalised } from "./normalise.ts";
+import { withSecretFiles } from "./secret-files.ts";
 
 export { renderProblem } from "./findings/problem.ts";
 export type { Problem } from "./findings/problem.ts";
@@ -37,7 +38,7 @@ export type Loaded = Normalised;
 export async function loadConfig(source: ConfigSource): Promise<Loaded> {
   const { path, text, env, nofile, nowMs, localModels = none, checksCertificate = true } = source;
   try {
-    const document = await readDocument(text, env);
+    const document = await readDocument(text, withSecretFiles(text, env, readSecretFile));
     if ("problems" in document) return { ok: false, problems: document.problems };
     if (isEmpty(document.value)) return { ok: false, problems: [emptyFile] };
     await yieldToEventLoop();

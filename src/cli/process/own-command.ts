@@ -22,4 +22,4 @@ export function asTyped(text: string, launch: Launch): string {
 }
 
 const commands =
-  /\bsluice (start|check|models|keys|usage|audit|accounts|prices|channels|import|backup|restore|master-key|help|\[options\]|--help)( -)?/g;
+  /\bsluice (start|check|health|models|keys|usage|audit|accounts|prices|channels|import|backup|restore|master-key|help|\[options\]|--help)( -)?/g;

@@ -21,17 +21,22 @@ describe("the command line", () => {
     ["check a.yaml", { command: "check", file: "a.yaml", json: false }],
     ["check --config a.yaml --json", { command: "check", file: "a.yaml", json: true }],
     ["check a.yaml --config a.yaml", { command: "check", file: "a.yaml", json: false }],
+    ["health", { command: "health", address: "http://127.0.0.1:4400" }],
+    ["health http://127.0.0.1:8080", { command: "health", address: "http://127.0.0.1:8080" }],
     ["--version", { command: "version", text: "1.2.3" }],
     ["-V", { command: "version", text: "1.2.3" }],
   ])("%s", (line, expected) => {
     expect(parse(line)).toEqual(expected);
   });
 
-  test.each(["", "--help", "-h", "help", "help start", "start --help", "check --help"])("help on «%s» shows an example", (line) => {
-    const invocation = parse(line);
-    expect(invocation.command).toBe("help");
-    expect(invocation.command === "help" ? invocation.text : "").toContain("$ sluice");
-  });
+  test.each(["", "--help", "-h", "help", "help start", "start --help", "check --help", "health --help"])(
+    "help on «%s» shows an example",
+    (line) => {
+      const invocation = parse(line);
+      expect(invocation.command).toBe("help");
+      expect(invocation.command === "help" ? invocation.text : "").toContain("$ sluice");
+    },
+  );
 
   test.each<[string, RegExp]>([
     ["strat", /unknown command 'strat'[\s\S]*Did you mean start/],

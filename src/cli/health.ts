@@ -1,0 +1,38 @@
+/** Whether a gateway answers, in words. */
+export interface HealthAnswer {
+  readonly text: string;
+  readonly exitCode: 0 | 1;
+}
+
+/** Where a gateway listens unless it is told otherwise. */
+export const healthAddress = "http://127.0.0.1:4400";
+
+/**
+ * Asks a running gateway whether it serves calls, for supervisors without an HTTP client of their own, such as the health check of a
+ * container. `/readyz` also fails while the process is about to end.
+ */
+export async function askHealth(address: string, fetchLike: typeof fetch, timeoutMs = 5_000): Promise<HealthAnswer> {
+  const url = readyUrl(address);
+  if (url === null) return { text: `${address} is not an address such as ${healthAddress}`, exitCode: 1 };
+  try {
+    const response = await fetchLike(url, {
+      signal: AbortSignal.timeout(timeoutMs),
+      redirect: "manual",
+      // Nothing secret is sent, and the certificate is for a name that this machine may not have.
+      tls: { rejectUnauthorized: false },
+    });
+    // The body is not read: whoever answers there may not be a gateway, and the status tells enough.
+    await response.body?.cancel();
+    const text = response.ok ? `${url.origin} is ready` : `${url.origin} is not ready: it answered with status ${response.status}`;
+    return { text, exitCode: response.ok ? 0 : 1 };
+  } catch (error) {
+    const reason =
+      error instanceof Error && error.name === "TimeoutError" ? `no answer within ${timeoutMs / 1000} s` : "it cannot be reached";
+    return { text: `${url.origin} is not ready: ${reason}`, exitCode: 1 };
+  }
+}
+
+function readyUrl(address: string): URL | null {
+  const url = URL.parse(address);
+  return url === null || !["http:", "https:"].includes(url.protocol) ? null : new URL("/readyz", url);
+}
