@@ -151,7 +151,12 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
   }
   // Imported here because no other command needs it.
   const { runModels } = await import("./cli/models/models.ts");
-  process.exitCode = await runModels(request, { dataDir: result.settings.dataDir, env: process.env, nearest });
+  process.exitCode = await runModels(request, {
+    dataDir: result.settings.dataDir,
+    env: process.env,
+    nearest,
+    asTyped: (text) => asTyped(text, launch),
+  });
 }
 
 async function channels(file: string | null, request: ChannelsRequest): Promise<void> {

@@ -554,7 +554,7 @@ describe("the command", () => {
     import { runModels } from ${JSON.stringify(join(root, "src/cli/models/models.ts"))};
     import { nearest } from ${JSON.stringify(join(root, "src/config/findings/nearest.ts"))};
     const { request, addons, dataDir, env } = JSON.parse(await Bun.stdin.text());
-    process.exitCode = await runModels(request, { dataDir, env, nearest, addons });
+    process.exitCode = await runModels(request, { dataDir, env, nearest, asTyped: (text) => text, addons });
   `;
 
   function run(

@@ -46,6 +46,11 @@ export function renderModels(models: readonly ShownModel[]): string {
       .trimEnd(),
   );
   const addable = models.find(({ state }) => state === "available" || state === "incomplete");
-  if (addable === undefined) return lines.join("\n");
-  return [...lines, "", `Add one with: sluice models add ${addable.id.replace(/^embedded\//, "")}`].join("\n");
+  const hints = [
+    ...(models.some(({ state }) => state === "missing") ? [missingHint] : []),
+    ...(addable === undefined ? [] : [`Add one with: sluice models add ${addable.id.replace(/^embedded\//, "")}`]),
+  ];
+  return hints.length === 0 ? lines.join("\n") : [...lines, "", ...hints].join("\n");
 }
+
+const missingHint = "Those that are missing are optional dependencies: install Sluice again with npm, without --omit=optional.";

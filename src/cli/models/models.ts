@@ -15,6 +15,8 @@ export interface ModelsContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The known name that is most similar to a mistyped one. */
   readonly nearest: (word: string, known: readonly string[]) => string | null;
+  /** Writes the commands in a text as they have to be typed. */
+  readonly asTyped: (text: string) => string;
   readonly addons?: readonly Addon[];
   readonly freeBytes?: NonNullable<AddOptions["freeBytes"]>;
 }
@@ -24,7 +26,7 @@ export async function runModels(request: ModelsRequest, context: ModelsContext):
   const table = context.addons ?? addons;
   if (request.act === "list") {
     const models = shownModels(table, context.dataDir);
-    console.log(request.json ? JSON.stringify(models, null, 2) : renderModels(models));
+    console.log(request.json ? JSON.stringify(models, null, 2) : context.asTyped(renderModels(models)));
     return 0;
   }
   const name = request.name.replace(/^embedded\//, "");
@@ -48,7 +50,7 @@ const failureExitCode = 1;
 /** The exit code that a shell reports for a program that SIGINT ended. */
 const interruptExitCode = 130;
 
-async function add(addon: Addon, { dataDir, env, freeBytes }: ModelsContext): Promise<number> {
+async function add(addon: Addon, { dataDir, env, asTyped, freeBytes }: ModelsContext): Promise<number> {
   const interrupt = new AbortController();
   const display = progressDisplay(process.stderr, () => performance.now());
   const onInterrupt = (): void => {
@@ -76,7 +78,7 @@ async function add(addon: Addon, { dataDir, env, freeBytes }: ModelsContext): Pr
       return 0;
     }
     if (interrupt.signal.aborted) {
-      console.error(`Stopped. The partial download is kept: to continue it, run sluice models add ${addon.name} again.`);
+      console.error(asTyped(`Stopped. The partial download is kept: to continue it, run sluice models add ${addon.name} again.`));
       return interruptExitCode;
     }
     console.error(`${modelId(addon)} was not added. ${added.message}`);
@@ -101,10 +103,10 @@ async function remove(addon: Addon, { dataDir }: ModelsContext): Promise<number>
   return failureExitCode;
 }
 
-function reportUnknown(name: string, table: readonly Addon[], { nearest }: ModelsContext): number {
+function reportUnknown(name: string, table: readonly Addon[], { nearest, asTyped }: ModelsContext): number {
   const known = table.map((addon) => addon.name);
   const suggestion = nearest(name, [...known, ...catalog.map(({ upstream }) => upstream)]);
   console.error(`There is no model ${JSON.stringify(name.slice(0, 100))}.${suggestion === null ? "" : ` Did you mean ${suggestion}?`}`);
-  console.error(`You can add ${known.join(", ")}. See sluice models list.`);
+  console.error(asTyped(`You can add ${known.join(", ")}. See sluice models list.`));
   return usageExitCode;
 }
