@@ -1,0 +1,52 @@
+{{- define "sluice.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "sluice.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "sluice.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "sluice.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "sluice.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "sluice.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sluice.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "sluice.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "sluice.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "sluice.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* The Secret whose keys become variables; empty if there is none. */}}
+{{- define "sluice.secretName" -}}
+{{- if .Values.secret.existingSecret }}
+{{- .Values.secret.existingSecret }}
+{{- else if .Values.secret.data }}
+{{- include "sluice.fullname" . }}
+{{- end }}
+{{- end }}
+
+{{/* The configuration file: yours, and what the chart knows better. */}}
+{{- define "sluice.config" -}}
+{{- $server := dict "linger" (printf "%ds" (int .Values.lingerSeconds)) "drain" (printf "%ds" (int .Values.drainSeconds)) }}
+{{- $own := dict "data_dir" "/data" "server" $server }}
+{{- if .Values.serviceMonitor.enabled }}
+{{- $own = set $own "metrics" (dict "data_port" true "token" "${METRICS_TOKEN}") }}
+{{- end }}
+{{- mergeOverwrite (deepCopy .Values.config) $own | toYaml }}
+{{- end }}

@@ -1,0 +1,331 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { z } from "zod";
+import { parseArguments } from "../../src/cli/arguments.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { localModels } from "../../src/engines/catalog.ts";
+import { servedRoutes } from "../../src/http/routes.ts";
+import { checked, toolNamed } from "../support/deploy-tools.ts";
+import { lastOf, stageNamed } from "../support/dockerfile.ts";
+import {
+  chart,
+  chartFolder,
+  defaultValues,
+  render,
+  templates,
+  valuesSchema,
+  withDefaults,
+  type KubernetesObject,
+  type Values,
+} from "../support/helm/chart.ts";
+import manifest from "../../package.json" with { type: "json" };
+
+/** Everything on, with several replicas. */
+const everything: Values = {
+  replicas: 3,
+  workers: 2,
+  config: { store: "${STORE_URL}", state: "${STATE_URL}", channels: [{ name: "main", provider: "openai", api_key: "${OPENAI_API_KEY}" }] },
+  secret: {
+    data: {
+      SLUICE_MASTER_KEY: "0123456789abcdef".repeat(4),
+      METRICS_TOKEN: "metrics-0123456789abcdef",
+      STORE_URL: "postgres://sluice:word@postgres:5432/sluice",
+      STATE_URL: "redis://redis:6379",
+      OPENAI_API_KEY: "sk-0123456789abcdef",
+    },
+  },
+  env: [{ name: "TZ", value: "Etc/UTC" }],
+  lingerSeconds: 10,
+  drainSeconds: 300,
+  ingress: { enabled: true, className: "nginx", hosts: ["ai.example.com"], tls: [{ secretName: "tls", hosts: ["ai.example.com"] }] },
+  autoscaling: { enabled: true },
+  serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
+  networkPolicy: { enabled: true, from: [{ podSelector: {} }] },
+  imagePullSecrets: [{ name: "registry" }],
+  priorityClassName: "high",
+  podLabels: { team: "ai" },
+  podAnnotations: { note: "x" },
+  nodeSelector: { "kubernetes.io/os": "linux" },
+  tolerations: [{ key: "dedicated", operator: "Exists" }],
+  affinity: { nodeAffinity: {} },
+};
+const cases: Readonly<Record<string, Values>> = {
+  default: {},
+  everything,
+  "a secret of your own": { ...everything, secret: { existingSecret: "mine", data: null }, autoscaling: { enabled: false } },
+  "nothing kept": { persistence: { enabled: false }, serviceAccount: { create: false }, topologySpread: null },
+};
+const refused: readonly (readonly [why: string, Values])[] = [
+  ["More than one replica needs config.store", { replicas: 2 }],
+  ["More than one replica needs config.store", { autoscaling: { enabled: true } }],
+  ["needs the same SLUICE_MASTER_KEY", { replicas: 2, config: { store: "${STORE_URL}" } }],
+  ["The ServiceMonitor needs METRICS_TOKEN", { serviceMonitor: { enabled: true } }],
+];
+
+describe("the chart", () => {
+  test("is of the gateway's version", () => {
+    expect([chart["appVersion"], chart["name"]]).toEqual([manifest.version, manifest.name]);
+  });
+
+  const schema = z.fromJSONSchema(valuesSchema);
+  test("takes its own values, and those of the tests", () => {
+    for (const own of Object.values(cases)) expect(schema.safeParse(withDefaults(own)).error).toBeUndefined();
+  });
+
+  test.each<[string, Values]>([
+    ["a value that it does not know", { replicaCount: 3 }],
+    ["one inside of a group", { image: { name: "x" } }],
+    ["a text for a number", { replicas: "3" }],
+    ["no processes", { workers: 0 }],
+    ["a data folder that it would not use", { config: { data_dir: "./data" } }],
+    ["a drain that it would not wait for", { config: { server: { drain: "1h" } } }],
+    ["a disk that several machines write", { persistence: { accessModes: ["ReadWriteMany"] } }],
+    ["a name that no variable can have", { secret: { data: { "api-key": "x" } } }],
+    ["a number as a variable", { secret: { data: { PORT: 1 } } }],
+  ])("refuses %s", (_, own) => {
+    expect(schema.safeParse(withDefaults(own)).success).toBe(false);
+  });
+
+  test("has every value that a template asks for, and asks for every value that it has", () => {
+    const asked = new Set(
+      Object.values(templates).flatMap((text) => [...text.matchAll(/\.Values\.([\w.]+)/g)].map(([, path = ""]) => path)),
+    );
+    // The gateway's own settings are not the chart's.
+    asked.delete("config.store");
+    const has = (path: string): boolean => {
+      let value: unknown = defaultValues;
+      for (const name of path.split(".")) {
+        if (typeof value !== "object" || value === null || !(name in value)) return false;
+        value = (value as Values)[name];
+      }
+      return true;
+    };
+    expect([...asked].filter((path) => !has(path))).toEqual([]);
+    const isUsed = (path: string): boolean =>
+      [...asked].some((one) => one === path || path.startsWith(`${one}.`) || one.startsWith(`${path}.`));
+    const leaves = Object.entries(defaultValues).flatMap(([name, value]) =>
+      typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
+        ? Object.keys(value).map((inner) => `${name}.${inner}`)
+        : [name],
+    );
+    expect(leaves.filter((path) => !isUsed(path))).toEqual([]);
+    const described = Object.keys(valuesSchema["properties"] as Values).filter((name) => name !== "global");
+    expect(described.toSorted()).toEqual(Object.keys(defaultValues).toSorted());
+  });
+});
+
+interface Container {
+  readonly args: readonly string[];
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly envFrom?: readonly { readonly secretRef: { readonly name: string } }[];
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly securityContext: Values;
+  readonly [probe: string]: unknown;
+}
+
+interface StatefulSet extends KubernetesObject {
+  readonly spec: {
+    readonly replicas?: number;
+    readonly serviceName: string;
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+    readonly volumeClaimTemplates?: readonly KubernetesObject[];
+    readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
+      readonly spec: {
+        readonly terminationGracePeriodSeconds: number;
+        readonly containers: readonly [Container];
+        readonly volumes: readonly { readonly name: string; readonly configMap?: { readonly name: string } }[];
+        readonly securityContext: Values;
+        readonly serviceAccountName: string;
+        readonly topologySpreadConstraints?: readonly { readonly labelSelector: { readonly matchLabels: Values } }[];
+      };
+    };
+  };
+}
+
+describe("the rendered chart", () => {
+  const names = Object.keys(cases);
+  const rendered = new Map(Object.entries(cases).map(([name, own]) => [name, render(own)]));
+
+  function objectsOf(name: string): readonly KubernetesObject[] {
+    const result = rendered.get(name);
+    if (result === undefined || "error" in result) throw new Error(result?.error ?? name);
+    return result.objects;
+  }
+  const kind = <T extends KubernetesObject>(name: string, wanted: string): T | undefined =>
+    objectsOf(name).find((object) => object.kind === wanted) as T | undefined;
+  const replicasOf = (name: string): StatefulSet => kind<StatefulSet>(name, "StatefulSet")!;
+
+  test("has what was asked for", () => {
+    const kinds = (name: string): readonly string[] =>
+      objectsOf(name)
+        .map((object) => object.kind)
+        .toSorted();
+    expect(kinds("default")).toEqual(["ConfigMap", "Service", "Service", "ServiceAccount", "StatefulSet"]);
+    expect(kinds("everything")).toEqual(
+      [
+        ...["ConfigMap", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy", "PodDisruptionBudget", "Secret"],
+        ...["Service", "Service", "ServiceAccount", "ServiceMonitor", "StatefulSet"],
+      ].toSorted(),
+    );
+    expect(kinds("a secret of your own")).not.toContain("Secret");
+    expect(kinds("nothing kept")).toEqual(["ConfigMap", "Service", "Service", "StatefulSet"]);
+  });
+
+  test.each(refused)("is refused in words where the replicas could not work together: %s", (why, own) => {
+    const result = render(own);
+    expect("error" in result ? result.error : "it was rendered").toContain(why);
+  });
+
+  test.each(names)("has selectors, names and ports that fit together: %s", (name) => {
+    const { spec } = replicasOf(name);
+    const { labels } = spec.template.metadata;
+    const own = objectsOf(name);
+    const selectors = [
+      spec.selector.matchLabels,
+      ...(spec.template.spec.topologySpreadConstraints ?? []).map(({ labelSelector }) => labelSelector.matchLabels),
+      ...own.filter((one) => one.kind === "Service").map((one) => (one["spec"] as { readonly selector: Values }).selector),
+      ...own
+        .filter((one) => ["PodDisruptionBudget", "NetworkPolicy"].includes(one.kind))
+        .map((one) => {
+          const { selector, podSelector } = one["spec"] as {
+            readonly selector?: { matchLabels: Values };
+            readonly podSelector?: { matchLabels: Values };
+          };
+          return (selector ?? podSelector)!.matchLabels;
+        }),
+    ];
+    for (const selector of selectors) expect(labels).toMatchObject(selector as Record<string, string>);
+    expect(own.filter((one) => one.kind === "Service").map((one) => one.metadata.name)).toContain(spec.serviceName);
+    const monitor = kind(name, "ServiceMonitor");
+    if (monitor !== undefined) {
+      const { selector } = monitor["spec"] as { readonly selector: { readonly matchLabels: Record<string, string> } };
+      const found = own.filter(
+        (one) =>
+          one.kind === "Service" && Object.entries(selector.matchLabels).every(([key, value]) => one.metadata.labels?.[key] === value),
+      );
+      expect(found.map((one) => one.metadata.name)).toEqual(["prod-sluice"]);
+    }
+    const [container] = spec.template.spec.containers;
+    const volumes = [...spec.template.spec.volumes, ...(spec.volumeClaimTemplates ?? []).map(({ metadata }) => metadata)];
+    expect(container.volumeMounts.map((mount) => mount.name).toSorted()).toEqual(volumes.map((volume) => volume.name).toSorted());
+    const account = kind(name, "ServiceAccount");
+    expect(spec.template.spec.serviceAccountName).toBe(account?.metadata.name ?? "default");
+  });
+
+  test.each(names)("starts the gateway with arguments, a configuration and probes that it knows: %s", async (name) => {
+    const { template } = replicasOf(name).spec;
+    const [container] = template.spec.containers;
+    const port = container.ports.find((one) => one.name === "http")?.containerPort;
+    expect(String(port)).toBe(lastOf(stageNamed("sluice"), "EXPOSE"));
+    expect(parseArguments(container.args, "")).toMatchObject({ command: "start", listen: `0.0.0.0:${port}` });
+    for (const [probe, path] of [
+      ["startupProbe", "/healthz"],
+      ["livenessProbe", "/healthz"],
+      ["readinessProbe", "/readyz"],
+    ] as const) {
+      expect(container[probe]).toMatchObject({ httpGet: { path, port: "http" } });
+      expect(servedRoutes).toContain(`GET ${path}`);
+    }
+    const variables = Object.fromEntries(container.env.map((one) => [one.name, one.value]));
+    const file = variables["SLUICE_CONFIG"] ?? "";
+    const config = kind(name, "ConfigMap");
+    expect(template.spec.volumes.find((one) => one.name === "config")?.configMap?.name).toBe(config!.metadata.name);
+    expect(container.volumeMounts).toContainEqual(expect.objectContaining({ name: "config", mountPath: "/etc/sluice" }));
+    const text = (config!["data"] as Record<string, string>)[file.slice("/etc/sluice/".length)]!;
+    const env = (everything["secret"] as { readonly data: Record<string, string> }).data;
+    const loaded = await loadConfig({ path: file, text, env, nofile: 65_536, localModels: await localModels() });
+    if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+    expect(container.volumeMounts).toContainEqual(expect.objectContaining({ name: "data", mountPath: loaded.settings.dataDir }));
+    const { lingerMs, drainMs } = loaded.settings.service;
+    expect(template.spec.terminationGracePeriodSeconds * 1000).toBe(lingerMs + drainMs + 10_000);
+    // Beyond loopback it would need a token; kubectl forwards to loopback.
+    expect(loaded.settings.admin?.host).toBe("127.0.0.1");
+    const monitored = kind(name, "ServiceMonitor") !== undefined;
+    expect([loaded.settings.metrics.dataPort, loaded.settings.metrics.token !== null]).toEqual([monitored, monitored]);
+  });
+
+  test("takes variables and the token of the metrics from one secret, its own or yours", () => {
+    for (const [name, secret] of [
+      ["everything", "prod-sluice"],
+      ["a secret of your own", "mine"],
+    ] as const) {
+      expect(replicasOf(name).spec.template.spec.containers[0].envFrom).toEqual([{ secretRef: { name: secret } }]);
+      expect(kind(name, "ServiceMonitor")?.["spec"]).toMatchObject({
+        endpoints: [
+          { port: "http", path: "/metrics", authorization: { type: "Bearer", credentials: { name: secret, key: "METRICS_TOKEN" } } },
+        ],
+      });
+    }
+    expect(kind("everything", "Secret")?.["stringData"]).toEqual((everything["secret"] as { readonly data: Record<string, string> }).data);
+    expect(JSON.stringify(kind("everything", "ConfigMap"))).not.toContain("0123456789abcdef");
+    expect(replicasOf("default").spec.template.spec.containers[0].envFrom).toBeUndefined();
+  });
+
+  test("scales the replicas by hand or by load, not by both", () => {
+    expect(replicasOf("default").spec.replicas).toBe(1);
+    expect(replicasOf("a secret of your own").spec.replicas).toBe(3);
+    expect(replicasOf("everything").spec.replicas).toBeUndefined();
+    expect(kind("everything", "HorizontalPodAutoscaler")?.["spec"]).toMatchObject({
+      scaleTargetRef: { kind: "StatefulSet", name: replicasOf("everything").metadata.name },
+    });
+  });
+
+  test.each(names)("meets the restricted standard of pods: %s", (name) => {
+    const { spec } = replicasOf(name).spec.template;
+    const [uid, gid] = lastOf(stageNamed("sluice"), "USER").split(":").map(Number);
+    expect(spec.securityContext).toMatchObject({
+      ...{ runAsNonRoot: true, runAsUser: uid, runAsGroup: gid, fsGroup: gid },
+      seccompProfile: { type: "RuntimeDefault" },
+    });
+    expect(spec.containers[0].securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    });
+  });
+
+  const validate = toolNamed("kubernetes-validate");
+  test.skipIf(validate === null).each(names)("is what the schemas of Kubernetes allow: %s", (name) => {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
+    // The schemas know what comes with Kubernetes itself.
+    const files = objectsOf(name)
+      .filter((object) => object.kind !== "ServiceMonitor")
+      .map((object, at) => {
+        const file = join(folder, `${at}-${object.kind}.yaml`);
+        // As JSON, which every version of YAML reads in the same way.
+        writeFileSync(file, JSON.stringify(object));
+        return file;
+      });
+    const result = checked([validate ?? "", "--strict", ...files]);
+    rmSync(folder, { recursive: true });
+    expect([result.code, result.said]).toEqual([0, expect.any(String)]);
+  });
+});
+
+const helm = toolNamed("helm");
+describe.skipIf(helm === null)("Helm", () => {
+  const valuesFile = (own: Values): { readonly file: string; readonly folder: string } => {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
+    writeFileSync(join(folder, "values.yaml"), stringify(own));
+    return { folder, file: join(folder, "values.yaml") };
+  };
+
+  test.each(Object.entries(cases))("finds nothing wrong with the chart: %s", (_, own) => {
+    const { folder, file } = valuesFile(own);
+    const linted = checked([helm ?? "", "lint", "--strict", chartFolder, "--values", file]);
+    const template = checked([helm ?? "", "template", "prod", chartFolder, "--namespace", "ai", "--values", file]);
+    const conform = toolNamed("kubeconform");
+    // It downloads its schemas, so it can say something only where there is a network.
+    const conforms = conform === null ? { code: 0, said: "" } : checked([conform, "-strict", "-ignore-missing-schemas"], template.said);
+    const isOffline = /download|dial tcp|no such host/.test(conforms.said);
+    rmSync(folder, { recursive: true });
+    expect([linted.code, linted.said]).toEqual([0, expect.any(String)]);
+    expect([template.code, template.said]).toEqual([0, expect.stringContaining("kind: StatefulSet")]);
+    if (!isOffline) expect([conforms.code, conforms.said]).toEqual([0, expect.any(String)]);
+  });
+});
