@@ -214,7 +214,8 @@ The exit code is 0 if the configuration can be used, and 78 if it cannot.
 const healthExamples = `
 Examples:
   $ sluice health
-  $ sluice health http://127.0.0.1:8080
+  $ sluice health https://127.0.0.1:8443
+  $ sluice health unix:/run/sluice/sluice.sock
 
 The exit code is 0 if it does, and 1 if it does not or is about to end.
 `;

@@ -126,7 +126,7 @@ describe("the compose file", () => {
   const file = join(folder, "compose.yaml");
   const compose = parse(readFileSync(file, "utf8"), { merge: true }) as ComposeFile;
   const services = Object.entries(compose.services);
-  const { gateway, postgres, redis, prometheus } = compose.services as Readonly<Record<string, ComposeService>>;
+  const { gateway, postgres, redis, prometheus } = compose.services;
 
   test("has a gateway, PostgreSQL, Redis and Prometheus, and none of them with a privilege or a root that can be written", () => {
     expect(services.map(([name]) => name)).toEqual(["gateway", "postgres", "redis", "prometheus"]);

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
 import { z } from "zod";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { loadConfig } from "../../src/config/load.ts";
@@ -56,6 +56,7 @@ const cases: Readonly<Record<string, Values>> = {
   default: {},
   everything,
   "a secret of your own": { ...everything, secret: { existingSecret: "mine", data: null }, autoscaling: { enabled: false } },
+  "with TLS": { ...everything, tls: { existingSecret: "certificate" } },
   "nothing kept": { persistence: { enabled: false }, serviceAccount: { create: false }, topologySpread: null },
 };
 const refused: readonly (readonly [why: string, Values])[] = [
@@ -156,9 +157,8 @@ describe("the rendered chart", () => {
     if (result === undefined || "error" in result) throw new Error(result?.error ?? name);
     return result.objects;
   }
-  const kind = <T extends KubernetesObject>(name: string, wanted: string): T | undefined =>
-    objectsOf(name).find((object) => object.kind === wanted) as T | undefined;
-  const replicasOf = (name: string): StatefulSet => kind<StatefulSet>(name, "StatefulSet")!;
+  const kind = (name: string, wanted: string): KubernetesObject | undefined => objectsOf(name).find((object) => object.kind === wanted);
+  const replicasOf = (name: string): StatefulSet => kind(name, "StatefulSet") as StatefulSet;
 
   test("has what was asked for", () => {
     const kinds = (name: string): readonly string[] =>
@@ -199,7 +199,7 @@ describe("the rendered chart", () => {
           return (selector ?? podSelector)!.matchLabels;
         }),
     ];
-    for (const selector of selectors) expect(labels).toMatchObject(selector as Record<string, string>);
+    for (const selector of selectors) expect(labels).toMatchObject(selector);
     expect(own.filter((one) => one.kind === "Service").map((one) => one.metadata.name)).toContain(spec.serviceName);
     const monitor = kind(name, "ServiceMonitor");
     if (monitor !== undefined) {
@@ -228,7 +228,7 @@ describe("the rendered chart", () => {
       ["livenessProbe", "/healthz"],
       ["readinessProbe", "/readyz"],
     ] as const) {
-      expect(container[probe]).toMatchObject({ httpGet: { path, port: "http" } });
+      expect(container[probe]).toMatchObject({ httpGet: { path, port: "http", scheme: name === "with TLS" ? "HTTPS" : "HTTP" } });
       expect(servedRoutes).toContain(`GET ${path}`);
     }
     const variables = Object.fromEntries(container.env.map((one) => [one.name, one.value]));
@@ -238,7 +238,13 @@ describe("the rendered chart", () => {
     expect(container.volumeMounts).toContainEqual(expect.objectContaining({ name: "config", mountPath: "/etc/sluice" }));
     const text = (config!["data"] as Record<string, string>)[file.slice("/etc/sluice/".length)]!;
     const env = (everything["secret"] as { readonly data: Record<string, string> }).data;
-    const loaded = await loadConfig({ path: file, text, env, nofile: 65_536, localModels: await localModels() });
+    // The certificate is not here.
+    const { tls, ...settings } = parse(text) as Values & { readonly tls?: Readonly<Record<string, unknown>> };
+    const mount = container.volumeMounts.find((one) => one.name === "tls")?.mountPath;
+    expect([tls?.["cert_file"], tls?.["key_file"]]).toEqual(
+      mount === undefined ? [undefined, undefined] : [`${mount}/tls.crt`, `${mount}/tls.key`],
+    );
+    const loaded = await loadConfig({ path: file, text: stringify(settings), env, nofile: 65_536, localModels: await localModels() });
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
     expect(container.volumeMounts).toContainEqual(expect.objectContaining({ name: "data", mountPath: loaded.settings.dataDir }));
     const { lingerMs, drainMs } = loaded.settings.service;

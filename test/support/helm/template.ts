@@ -161,6 +161,7 @@ const functions: ReadonlyMap<string, TemplateFunction> = new Map<string, Templat
   ["trimSuffix", ([end, text]) => (String(text).endsWith(String(end)) ? String(text).slice(0, -String(end).length) : text)],
   ["contains", ([part, text]) => String(text).includes(String(part))],
   ["replace", ([from, to, text]) => String(text).replaceAll(String(from), String(to))],
+  ["upper", ([text]) => printed(text).toUpperCase()],
   ["quote", ([value]) => JSON.stringify(printed(value))],
   ["int", ([value]) => Math.trunc(Number(value))],
   ["add", (values) => values.reduce<number>((sum, value) => sum + Number(value), 0)],
@@ -192,7 +193,9 @@ function isTrue(value: unknown): boolean {
 }
 
 function printed(value: unknown): string {
-  return value === undefined || value === null ? "" : String(value);
+  if (value === undefined || value === null) return "";
+  if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") return String(value);
+  throw new Error("a group or a list has no text of its own: use toYaml");
 }
 
 function fail(text: string): never {

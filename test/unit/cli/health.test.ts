@@ -2,13 +2,18 @@ import { expect, test } from "bun:test";
 import { askHealth } from "../../../src/cli/health.ts";
 
 /** A gateway that gives this answer, and where it was asked. */
-function gateway(answer: (signal: AbortSignal) => Promise<Response>): { readonly asked: string[]; readonly fetch: typeof fetch } {
+function gateway(answer: (signal: AbortSignal) => Promise<Response>): {
+  readonly asked: string[];
+  readonly fetch: Parameters<typeof askHealth>[1];
+} {
   const asked: string[] = [];
-  const fetchLike = (url: string | URL | Request, init?: RequestInit): Promise<Response> => {
-    asked.push(String(url));
-    return answer(init?.signal ?? new AbortController().signal);
+  return {
+    asked,
+    fetch: (url, { signal, unix = "" }) => {
+      asked.push(`${unix}${url}`);
+      return answer(signal ?? new AbortController().signal);
+    },
   };
-  return { asked, fetch: Object.assign(fetchLike, { preconnect: () => {} }) };
 }
 
 test.each([
@@ -19,6 +24,12 @@ test.each([
   const { asked, fetch } = gateway(async () => Response.json({ status: "ready" }));
   expect(await askHealth(address, fetch)).toEqual({ text: `${new URL(url).origin} is ready`, exitCode: 0 });
   expect(asked).toEqual([url]);
+});
+
+test("a gateway on a unix socket is asked there", async () => {
+  const { asked, fetch } = gateway(async () => Response.json({ status: "ready" }));
+  expect(await askHealth("unix:/run/sluice.sock", fetch)).toEqual({ text: "unix:/run/sluice.sock is ready", exitCode: 0 });
+  expect(asked).toEqual(["/run/sluice.sockhttp://localhost/readyz"]);
 });
 
 test.each([503, 404, 302, 500])("a gateway that answers with %d is not", async (status) => {
@@ -35,7 +46,7 @@ test("neither is one that cannot be reached, says nothing, or has no address; a 
     text: "http://127.0.0.1:4400 is not ready: it cannot be reached",
     exitCode: 1,
   });
-  const silent = gateway((signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))));
+  const silent = gateway((signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error))));
   expect(await askHealth("http://127.0.0.1:4400", silent.fetch, 5)).toEqual({
     text: "http://127.0.0.1:4400 is not ready: no answer within 0.005 s",
     exitCode: 1,

@@ -48,5 +48,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.serviceMonitor.enabled }}
 {{- $own = set $own "metrics" (dict "data_port" true "token" "${METRICS_TOKEN}") }}
 {{- end }}
+{{- if .Values.tls.existingSecret }}
+{{- $own = set $own "tls" (dict "cert_file" "/etc/sluice-tls/tls.crt" "key_file" "/etc/sluice-tls/tls.key" "admin" false) }}
+{{- end }}
 {{- mergeOverwrite (deepCopy .Values.config) $own | toYaml }}
+{{- end }}
+
+{{- define "sluice.scheme" -}}
+{{- if .Values.tls.existingSecret }}https{{ else }}http{{ end }}
 {{- end }}
