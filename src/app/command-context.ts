@@ -16,6 +16,7 @@ import { renderProblem } from "../config/findings/problem.ts";
 import type { Environment } from "../config/interpolate.ts";
 import { readSecretFile } from "../config/load.ts";
 import { readResourceFile } from "../config/resource-file/read.ts";
+import { withSecretFiles } from "../config/secret-files.ts";
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
 import { localModels } from "../engines/catalog.ts";
 import { openStore } from "./durable.ts";
@@ -51,7 +52,7 @@ export function commandContext(
     readResources: async (file) => {
       const text = await readFileText(file);
       if (typeof text !== "string") return { problems: [renderProblem(file, text)] };
-      const reading = await readResourceFile(text, env);
+      const reading = await readResourceFile(text, withSecretFiles(text, env, readSecretFile));
       return reading.ok ? { desired: reading.desired } : { problems: reading.problems.map((problem) => renderProblem(file, problem)) };
     },
   };
@@ -64,8 +65,9 @@ async function explainedRows(file: string | null, env: Environment): Promise<Ret
     return found.ok ? explainedSettings(found.document, env) : [];
   }
   const text = await readFileText(file);
-  const document = typeof text === "string" ? await readDocument(text, env) : { problems: [text] };
-  if (!("problems" in document)) return explainedSettings(document, env);
+  const variables = typeof text === "string" ? withSecretFiles(text, env, readSecretFile) : env;
+  const document = typeof text === "string" ? await readDocument(text, variables) : { problems: [text] };
+  if (!("problems" in document)) return explainedSettings(document, variables);
   throw new CommandError(document.problems.map((problem) => renderProblem(file, problem)).join("\n"), exitCodes.config);
 }
 

@@ -110,6 +110,21 @@ describe("sluice config", () => {
     expect(Object.keys(parse((await first.here(["config", "export", "--only", "prices"], { env })).out) as object)).toEqual(["prices"]);
   });
 
+  test("explain, diff and apply take a variable from the file that NAME_FILE names", async () => {
+    const cli = new CommandLine();
+    const { MAIN_KEY, ...others } = env;
+    writeFileSync(join(cli.folder, "main-key"), `${MAIN_KEY}\n`);
+    const mounted = { ...others, MAIN_KEY_FILE: join(cli.folder, "main-key") };
+    expect((await cli.here(["config", "apply", write(cli, resources)], { env: mounted })).code).toBe(0);
+    expect((await cli.here(["config", "diff", write(cli, resources)], { env })).code).toBe(0);
+    writeFileSync(
+      cli.config,
+      JSON.stringify({ data_dir: cli.dataDir, channels: [{ name: "own", provider: "openai", api_key: "${MAIN_KEY}" }] }),
+    );
+    const { out } = await cli.here(["config", "explain", "channels.own", "--no-defaults"], { env: mounted });
+    expect(out).toMatch(/channels\.own\.api_key +\*{4}wxyz .* MAIN_KEY$/m);
+  });
+
   test("explain shows where each value comes from, and which values of the store the file overrides", async () => {
     const cli = new CommandLine({ routing: { attempts: 2 } });
     expect((await cli.here(["config", "explain", "routing"])).out.split("\n")[1]).toMatch(/^routing\.attempts +2 +\S+sluice\.yaml:1$/);
