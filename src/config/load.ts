@@ -4,9 +4,8 @@ import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { LocalModel } from "../channels/channel.ts";
 import { readDocument } from "./document.ts";
 import { isGroup } from "./kinds.ts";
-import type { Environment } from "./interpolate.ts";
+import { withSecretFiles, type Environment } from "./interpolate.ts";
 import { normalise, type Normalised } from "./normalise.ts";
-import { withSecretFiles } from "./secret-files.ts";
 
 export { renderProblem } from "./findings/problem.ts";
 export type { Problem } from "./findings/problem.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { withSecretFiles } from "../../../src/config/secret-files.ts";
+import { withSecretFiles } from "../../../src/config/interpolate.ts";
 import { readDocument } from "../../../src/config/document.ts";
 
 const files = new Map([
