@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
+import { hostname } from "node:os";
 import { join } from "node:path";
 import { hashPassword } from "../admin/login/password.ts";
 import type { CommandContext, OpenStore } from "../cli/command-context.ts";
@@ -41,7 +42,8 @@ export function commandContext(
 ): CommandContext {
   return {
     terminal,
-    actor: { kind: "cli", name: userName() },
+    // Several machines may share a store.
+    actor: { kind: "cli", name: userName(), address: hostname() },
     wallMs: Date.now,
     configFile,
     maintenance: maintenance(settings, journalsOf(settings), givenMasterKey),

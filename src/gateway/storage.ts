@@ -44,7 +44,7 @@ export interface Actor {
   readonly kind: "cli" | "admin" | "gateway";
   /** The name of an account, a token or the operating system's user. */
   readonly name: string;
-  /** The IP address, if known. */
+  /** The IP address of the client, or the name of the machine that a command was given on. */
   readonly address?: string;
 }
 

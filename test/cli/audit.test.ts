@@ -1,5 +1,6 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { hostname } from "node:os";
 import { userName } from "../../src/cli/user-name.ts";
 import { CommandLine } from "../support/command-line.ts";
 import { ada } from "../support/storage-world.ts";
@@ -26,7 +27,7 @@ test("every change on the command line is in the audit log, newest first, with w
   const { code, out } = await cli.run(["audit", "--json"]);
   const entries = JSON.parse(out) as Entry[];
   expect([code, entries.map(({ action }) => action)]).toEqual([0, ["key.revoke", "price.set", "key.rotate", "key.change", "key.create"]]);
-  expect(entries.at(-1)).toMatchObject({ subject: id, actor: { kind: "cli", name: userName(), address: null } });
+  expect(entries.at(-1)).toMatchObject({ subject: id, actor: { kind: "cli", name: userName(), address: hostname() } });
   expect(Math.abs(Date.parse(entries[0]?.done_at ?? "") - Date.now())).toBeLessThan(60_000);
   expect(userName()).not.toBe("");
 

@@ -27,7 +27,8 @@ export async function explain(
   context: CommandContext,
 ): Promise<void> {
   const settings = await context.explained();
-  const rows = [...settings.rows.map(configRow), ...(store === null ? [] : await storeRows(store, paths))];
+  const stored = store === null ? [] : await storeRows(store, paths, () => context.terminal.say(manyKeys));
+  const rows = [...settings.rows.map(configRow), ...stored];
   const unknown = paths.find((path) => !rows.some((row) => isUnder(row, path)));
   if (unknown !== undefined) {
     const fix = "docs/configuration.md lists all settings; without a path, all of them are shown";
@@ -58,7 +59,7 @@ function configRow(row: ExplainedConfiguration["rows"][number]): OriginRow {
   return { path, numbered, value, origin, line, variables, otherwise, overridden: null };
 }
 
-async function storeRows(store: OpenStore, paths: readonly string[]): Promise<readonly OriginRow[]> {
+async function storeRows(store: OpenStore, paths: readonly string[], onManyKeys: () => void): Promise<readonly OriginRow[]> {
   const rows: OriginRow[] = [];
   for (const channel of await store.storage.channels.list()) {
     const place = store.channels.isInFile(channel.name) ? store.definedAt("channels", channel.name) : null;
@@ -74,6 +75,7 @@ async function storeRows(store: OpenStore, paths: readonly string[]): Promise<re
           (key) => key !== null,
         )
       : await store.storage.keys.list({ search: null, revoked: false, after: null, limit: keysMax });
+  if (wanted.length === 0 && keys.length === keysMax) onManyKeys();
   for (const key of keys) {
     const place = store.fileKeys().some(({ name }) => name === key.name) ? store.definedAt("keys", key.name) : null;
     const { name, ...members } = keyFields(key);
@@ -83,6 +85,7 @@ async function storeRows(store: OpenStore, paths: readonly string[]): Promise<re
 }
 
 const keysMax = 200;
+const manyKeys = `Of the keys in the store, the first ${keysMax} are shown: name one, as in keys.NAME, or use sluice keys list.`;
 
 function channelMembers({ entry, last4 }: StoredChannel): Readonly<Record<string, unknown>> {
   const headers = headersOf(entry);

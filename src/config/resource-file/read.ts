@@ -43,6 +43,16 @@ export type ResourceFileReading =
 
 /** Reads a file for `sluice config diff` and `apply`. It never throws, whatever the text is. */
 export async function readResourceFile(text: string, env: Environment): Promise<ResourceFileReading> {
+  try {
+    return await read(text, env);
+  } catch {
+    // What the parser threw may quote secrets, so it is not repeated.
+    const fix = "check the file for unusual characters and deep nesting";
+    return { ok: false, problems: [{ line: null, path: "", reason: "the file cannot be parsed", fix }] };
+  }
+}
+
+async function read(text: string, env: Environment): Promise<ResourceFileReading> {
   const document = await readDocument(text, env);
   if ("problems" in document) return { ok: false, problems: document.problems };
   const { value, lineOf } = document;
