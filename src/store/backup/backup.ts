@@ -50,10 +50,10 @@ export async function backupStore({
   if (existsSync(to)) throw new StorageError("conflict", `${resolve(to)} already exists. Give the name of a new file.`);
   const database = new ThreadDatabase(file);
   try {
-    // A store that this version cannot read is refused before all of it is copied.
-    await pending(database);
     const key = await encryptionKeyFor(protection, { dataDir, given }, database);
     await writeAtomically(resolve(to), async (part) => {
+      // A store that this version cannot read is refused before all of it is copied.
+      await pending(database);
       if (key === null) await checkedCopy(database, file, part, onProgress);
       else {
         await withTempFile(file, async (plain) => {
