@@ -56,6 +56,7 @@ export class Gateway implements AsyncDisposable {
   readonly logs: LogLine[] = [];
   /** All output, both streams in the order they came. */
   text = "";
+  readonly #accessLines: LogLine[] = [];
   readonly #child: Bun.Subprocess<"ignore", "pipe", "pipe">;
   readonly #ownsDirectory: boolean;
   readonly #drained: Promise<unknown>;
@@ -88,7 +89,7 @@ export class Gateway implements AsyncDisposable {
 
   /** One per call, as the product logs it. */
   accessLines(): readonly LogLine[] {
-    return this.logs.filter((line) => line["event"] === "call");
+    return [...this.#accessLines];
   }
 
   async waitForLog(holds: (line: LogLine) => boolean, withinMs = 10_000): Promise<LogLine> {
@@ -159,9 +160,15 @@ export class Gateway implements AsyncDisposable {
       this.text += piece;
       const lines = (unfinished + piece).split("\n");
       unfinished = lines.pop() ?? "";
-      this.logs.push(...lines.flatMap(logLine));
+      this.#log(lines);
     }
-    this.logs.push(...logLine(unfinished));
+    this.#log([unfinished]);
+  }
+
+  #log(lines: readonly string[]): void {
+    const logged = lines.flatMap(logLine);
+    this.logs.push(...logged);
+    this.#accessLines.push(...logged.filter((line) => line["event"] === "call"));
   }
 
   async #cleanUp(): Promise<void> {
