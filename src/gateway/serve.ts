@@ -298,17 +298,17 @@ class CallExecution implements HedgeTrigger {
   private written(whole: WholeAnswer, attempt: Attempt): Winner {
     const { surface, ask, facts } = this.call;
     if (whole.answer === undefined || surface === null || ask.operation !== "chat") return { attempt, outcome: whole, items: null };
-    const items = this.answerItems(surface, ask);
+    const items = this.answerItems();
     const context = answerContext(answeredRequest(surface, ask), facts, this.sealOf({ attempt }), items);
     return { attempt, outcome: { ...whole, body: surface.whole(whole.answer, context) }, items };
   }
 
   /** Where the items of the answer are kept that the client may refer to; null if none are. */
-  private answerItems(surface: AnswerFormat, ask: ChatRequest): AnswerItems | null {
-    const { key, snapshot } = this.call;
+  private answerItems(): AnswerItems | null {
+    const { key, snapshot, surface, ask } = this.call;
     const { items: memory } = this.gateway.ports;
     const { keepItemsMs } = snapshot.service;
-    if (memory === undefined || keepItemsMs === 0 || surface.mayKeep?.(ask) !== true) return null;
+    if (memory === undefined || keepItemsMs === 0 || ask.operation !== "chat" || surface?.mayKeep?.(ask) !== true) return null;
     return new AnswerItems(memory, key.id, keepItemsMs);
   }
 
@@ -338,8 +338,7 @@ class CallExecution implements HedgeTrigger {
   private relay(attempt: Attempt, stream: LiveStream, plan: Candidates): Relay {
     const { call } = this;
     const last = { attempt };
-    const { surface, ask } = call;
-    const items = surface === null || ask.operation !== "chat" ? null : this.answerItems(surface, ask);
+    const items = this.answerItems();
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs, items);
     const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), this.makeWriter(last, items));
     // The client may leave before anything reads the stream. Without this, the upstream connection would stay open.

@@ -10,7 +10,7 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "nod
 import { collected } from "../support/bytes-received.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
-import { startScripted, type Scripted } from "../support/scripted-upstream.ts";
+import { HeldStream, startScripted, type Scripted } from "../support/scripted-upstream.ts";
 import { makeCertificates, type Certificates, type KeyPair } from "../support/tls.ts";
 
 setDefaultTimeout(120_000);
@@ -22,36 +22,19 @@ const { authority, valid, renewed } = (certificates ?? {}) as Certificates;
 const directory = mkdtempSync(join(tmpdir(), "sluice-edge-"));
 
 const answer = { choices: [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }] };
-const chunk = (content: string, finish: string | null): string =>
-  `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
 const chat = JSON.stringify({ model: "m", messages: [{ role: "user", content: "hi ".repeat(200) }] });
 const authorised = { authorization: `Bearer ${key}`, "content-type": "application/json" };
 
 let upstream: Scripted;
 let gateway: Gateway;
-/** Ends the stream that the upstream has begun. */
-let finish: () => void = () => {};
-/** Streams that the gateway has left. */
-let cancelled = 0;
+const held = new HeldStream();
 
 beforeAll(async () => {
   if (certificates === null) return;
   upstream = await startScripted(({ path, body }) => {
     if (path.endsWith("/transcriptions")) return Response.json({ text: "heard" });
     if (body["stream"] !== true) return Response.json(answer);
-    const stream = new ReadableStream<string>({
-      start: (controller) => {
-        controller.enqueue(chunk("begun", null));
-        finish = () => {
-          controller.enqueue(`${chunk(" and ended", "stop")}data: [DONE]\n\n`);
-          controller.close();
-        };
-      },
-      cancel: () => {
-        cancelled += 1;
-      },
-    });
-    return new Response(stream, { headers: { "content-type": "text/event-stream" } });
+    return held.answer();
   });
   writeFileSync(join(directory, "token"), operator);
   put(valid);
@@ -151,7 +134,7 @@ describe.skipIf(certificates === null)("TLS", () => {
     for (let attempt = 0; attempt < 10; attempt++) expect(await serialAt(gateway.url)).toBe(after);
     expect(await serialAt(gateway.adminUrl)).toBe(after);
 
-    finish();
+    held.finish();
     for (let next = await reader.read(); !next.done; next = await reader.read()) text += Buffer.from(next.value).toString();
     expect(text).toContain("begun");
     expect(text).toContain("and ended");
@@ -161,7 +144,7 @@ describe.skipIf(certificates === null)("TLS", () => {
 });
 
 test.skipIf(certificates === null)("a client that leaves an encrypted stream cancels the upstream's", async () => {
-  const before = cancelled;
+  const before = held.cancelled;
   const leaving = new AbortController();
   const body = JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content: "hi" }] });
   const response = await send("/v1/chat/completions", { method: "POST", body, headers: authorised, signal: leaving.signal });
@@ -169,7 +152,7 @@ test.skipIf(certificates === null)("a client that leaves an encrypted stream can
   await reader.read();
   leaving.abort();
   await reader.closed.catch(() => {});
-  await eventually("the upstream is left", () => cancelled > before, 30_000);
+  await eventually("the upstream is left", () => held.cancelled > before, 30_000);
 });
 
 describe.skipIf(certificates === null)("a compressed request body", () => {

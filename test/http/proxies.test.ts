@@ -8,7 +8,7 @@ import { collected } from "../support/bytes-received.ts";
 import { eventually } from "../support/eventually.ts";
 import { configurationOf, frontProxies, lacking, startFrontProxy, type FrontProxy } from "../support/front-proxies.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
-import { startScripted, type Scripted } from "../support/scripted-upstream.ts";
+import { HeldStream, startScripted, type Scripted } from "../support/scripted-upstream.ts";
 import { makeCertificates, type Certificates } from "../support/tls.ts";
 
 setDefaultTimeout(120_000);
@@ -20,26 +20,13 @@ const isTried = (name: (typeof frontProxies)[number]): boolean => certificates !
 
 let upstream: Scripted;
 let gateway: Gateway;
-/** Ends the stream that the upstream has begun. */
-let finish: () => void = () => {};
-
-const chunk = (content: string, reason: string | null): string =>
-  `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: reason }] })}\n\n`;
+const held = new HeldStream();
 
 beforeAll(async () => {
   if (!frontProxies.some(isTried)) return;
   upstream = await startScripted(({ path, text }) => {
     if (path.endsWith("/transcriptions")) return Response.json({ text: `heard ${text.length}` });
-    const stream = new ReadableStream<string>({
-      start: (controller) => {
-        controller.enqueue(chunk("begun", null));
-        finish = () => {
-          controller.enqueue(`${chunk(" and ended", "stop")}data: [DONE]\n\n`);
-          controller.close();
-        };
-      },
-    });
-    return new Response(stream, { headers: { "content-type": "text/event-stream" } });
+    return held.answer();
   });
   gateway = await startGateway({
     config: {
@@ -86,7 +73,7 @@ describe.each(frontProxies.map((name) => [name, lacking(name)] as const))("%s%s"
       // The upstream ends the stream only after this has come.
       await eventually("the first token", () => text.includes("begun"), 30_000);
       expect(session.alpnProtocol).toBe("h2");
-      finish();
+      held.finish();
       await ended;
       expect(text).toContain("and ended");
       expect(text).toEndWith("data: [DONE]\n\n");

@@ -55,6 +55,34 @@ export class Scripted implements AsyncDisposable {
   }
 }
 
+/** A streamed chat that says "begun", and " and ended" when it is told to: until then it stays open. */
+export class HeldStream {
+  /** How many of them were left before their end. */
+  cancelled = 0;
+  /** Ends the last one. */
+  finish: () => void = () => {};
+
+  answer(): Response {
+    const stream = new ReadableStream<string>({
+      start: (controller) => {
+        controller.enqueue(chatChunk("begun", null));
+        this.finish = () => {
+          controller.enqueue(`${chatChunk(" and ended", "stop")}data: [DONE]\n\n`);
+          controller.close();
+        };
+      },
+      cancel: () => {
+        this.cancelled += 1;
+      },
+    });
+    return new Response(stream, { headers: { "content-type": "text/event-stream" } });
+  }
+}
+
+function chatChunk(content: string, reason: string | null): string {
+  return `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: reason }] })}\n\n`;
+}
+
 function objectIn(text: string): Readonly<Record<string, unknown>> {
   try {
     return JSON.parse(text) as Record<string, unknown>;

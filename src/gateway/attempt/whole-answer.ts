@@ -12,9 +12,16 @@ export function readWhole<T extends object = WholeAnswer>(
   bytesMax: number,
   progress: { bytesArrived(): void },
 ): T | Failure | Promise<T | Failure> {
-  const judge = (body: Uint8Array | Failure): T | Failure => (isFailure(body) ? afterHead(body) : read(body, reply));
   const body = reply.bytes(bytesMax, progress);
-  return body instanceof Promise ? body.then(judge) : judge(body);
+  return body instanceof Promise ? body.then((late) => judged(late, reply, read)) : judged(body, reply, read);
+}
+
+function judged<T extends object>(
+  body: Uint8Array | Failure,
+  reply: Reply,
+  read: (body: Uint8Array, head: UpstreamHead) => T | Failure,
+): T | Failure {
+  return isFailure(body) ? afterHead(body) : read(body, reply);
 }
 
 export function isSuccess({ status }: Reply): boolean {
