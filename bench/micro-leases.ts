@@ -53,7 +53,7 @@ async function measured(
         { id: `${key} tpm`, limit: limits.tokens, amount: 100 },
       ];
       const answer = rates.reserve(
-        new ListedReservationRequest(claims, slots ? { id: `${key} slots`, limit: 100, call: `${name}-${call}` } : null),
+        new ListedReservationRequest(claims, slots ? [{ id: `${key} slots`, limit: 100 }] : [], `${name}-${call}`),
       );
       const reservation = answer instanceof Promise ? await answer : answer;
       if (reservation.ok) reservation.settle([1, 90]);
@@ -78,7 +78,7 @@ async function measuredPaced(name: string, perSecond: number, perMinute: number)
   while (nowMs() - beganMs < 3_000) {
     for (const due = ((nowMs() - beganMs) * perSecond) / 1_000; calls < due; calls += 1) {
       const began = nowMs();
-      const reservation = leased.reserve(new ListedReservationRequest([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], null));
+      const reservation = leased.reserve(new ListedReservationRequest([{ id: `${name} rpm`, limit: perMinute, amount: 1 }], [], ""));
       busyMs += nowMs() - began;
       void Promise.resolve(reservation).then((settled) => settled.ok && settled.settle([1]));
     }

@@ -2,7 +2,7 @@
  * What the limits of one call cost, in nanoseconds: `sh bin/bun bench/micro-limits.ts`. Each line is the median of several
  * rounds of a call let in and settled; the figures of a shared machine vary, their ratios hardly do.
  */
-import type { Limiter } from "../src/gateway/admission/limiter.ts";
+import type { AskedCall, Limiter } from "../src/gateway/admission/limiter.ts";
 import type { BudgetStorage } from "../src/gateway/storage.ts";
 import type { Key } from "../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits } from "../src/limits/limits.ts";
@@ -21,6 +21,7 @@ function keyWith(id: string, limits: Partial<Limits>): Key {
     operations: null,
     channels: null,
     expiresMs: null,
+    group: null,
     splits: { audio: false, input: false },
     limits: { ...unlimited, ...limits },
   };
@@ -37,6 +38,13 @@ const richStore: BudgetStorage = {
 const estimate: Demand = { tokens: 900, audioSeconds: 0, characters: 0, nanos: 5_000 };
 const truth: Demand = { tokens: 640, audioSeconds: 0, characters: 0, nanos: 3_100 };
 
+const asked: AskedCall = {
+  receiptId: "call",
+  model: "some-model-large",
+  operation: "chat",
+  route: { model: "some-model-large", tiers: [], size: 0 },
+};
+
 let sink: unknown;
 
 function measure(name: string, turns: number, run: (turn: number) => unknown): void {
@@ -50,7 +58,7 @@ function measure(name: string, turns: number, run: (turn: number) => unknown): v
 }
 
 function pair(limiter: Limiter, key: Key): void {
-  const answer = limiter.admit(key, "some-model-large", estimate, "call");
+  const answer = limiter.admit(key, asked, estimate);
   if (answer instanceof Promise || answer.kind === "limit_exceeded") throw new Error("a call had to wait or was refused");
   answer.settle(truth);
 }
@@ -84,7 +92,7 @@ const ruled = keyWith("ruled", {
 });
 // A first call opens each budget: after it there is money here.
 for (const key of [budget, all, ruled]) {
-  const opened = await limiter.admit(key, "some-model-large", { ...estimate, nanos: 1e12 }, "call");
+  const opened = await limiter.admit(key, asked, { ...estimate, nanos: 1e12 });
   if (opened.kind === "grant") opened.settle(null);
 }
 
@@ -101,5 +109,5 @@ measure("admit + settle over 10,000 keys", 100_000, (turn) => pair(limiter, many
 
 const spent = keyWith("spent", { requests: 1 });
 pair(limiter, spent);
-measure("a refusal", 50_000, () => limiter.admit(spent, "m", estimate, "call"));
+measure("a refusal", 50_000, () => limiter.admit(spent, asked, estimate));
 void sink;

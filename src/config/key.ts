@@ -61,6 +61,7 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
         channels: entry.channels ?? null,
         expiresMs,
         limits: entry.limits === undefined ? unlimited : limitsOf(entry.limits),
+        group: null,
         splits: { audio: entry.long_audio === "split", input: entry.long_input === "split" },
       },
       token: entry.key,

@@ -157,10 +157,10 @@ export interface ReceiptQuery {
   readonly limit: number;
 }
 
-/** Holds: money that a process has set aside from a key's budget for its calls. */
+/** Holds: money that a process has set aside from a budget for its calls. */
 export interface BudgetStorage {
   /**
-   * Sets more money aside for a key: at least `need`, or nothing; at most `wish`. What was spent in the period is known from receipts.
+   * Sets more money aside for calls: at least `need`, or nothing; at most `wish`. What was spent in the period is known from receipts.
    * A hold outlives its process by `ttlMs`, so that the receipts that the process left behind can be counted first.
    */
   hold(request: BudgetHoldRequest): Promise<BudgetHoldResult>;
@@ -173,13 +173,16 @@ export interface BudgetStorage {
 }
 
 export interface BudgetHoldRequest {
-  /** What the budget belongs to: a key's id, or a key's id and a model pattern. */
+  /** The id of the budget. */
   readonly budget: string;
-  readonly keyId: string;
+  /** The id of the key or the group that it belongs to. */
+  readonly ownerId: string;
   /** The model pattern; null for all models. */
   readonly models: string | null;
   /** Patterns of rules with precedence: models that match them do not count here. */
   readonly exceptModels?: readonly string[];
+  /** A `BudgetSelector` as JSON, for a group or a selected budget; absent or null for what the sums of a key tell. */
+  readonly selector?: string | null;
   readonly limitNanos: number;
   /** The start of the budget period. */
   readonly sinceMs: number;

@@ -1,5 +1,6 @@
 import type { Limits } from "../limits/limits.ts";
 import type { Operation } from "../operations/operation.ts";
+import type { GroupChain } from "./group.ts";
 
 export interface Splits {
   readonly audio: boolean;
@@ -21,4 +22,8 @@ export interface Key {
   /** Recordings and texts that are too large for one request are split, served in parts and joined. */
   readonly splits: Splits;
   readonly limits: Limits;
+  /** The id of its group. */
+  readonly group: string | null;
+  /** Its group and those above it, looked up when the key is used. The limits then include their defaults. */
+  readonly chain?: GroupChain;
 }

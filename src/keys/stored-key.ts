@@ -21,7 +21,7 @@ export interface StoredToken {
 }
 
 /** What is given when a key is created; the gateway adds the rest. */
-export type NewKey = Omit<Key, "id"> & Pick<StoredKey, "owner" | "note">;
+export type NewKey = Omit<Key, "id" | "chain"> & Pick<StoredKey, "owner" | "note">;
 
 /** The defaults of a new key: it may do everything, and does not expire. */
 export const defaultKey: Omit<NewKey, "name"> = {
@@ -32,6 +32,7 @@ export const defaultKey: Omit<NewKey, "name"> = {
   channels: null,
   expiresMs: null,
   limits: unlimited,
+  group: null,
   splits: { audio: false, input: false },
 };
 

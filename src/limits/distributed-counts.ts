@@ -6,8 +6,8 @@ import type { WindowSpan } from "./sliding-counter.ts";
  * callers bring their own deadline and fallback.
  */
 export interface DistributedCounts {
-  /** All ids of one call belong to one key and begin with its id and a space. */
-  take(requests: readonly CountRequest[], slot: SlotLease | null): Promise<TakeResult>;
+  /** All limits of one call have the same root (`rootOfLimit`). */
+  take(requests: readonly CountRequest[], slots: readonly SlotLease[]): Promise<TakeResult>;
   /** Changes counts unconditionally: subtracts what was not used, adds what was used beyond what was taken. */
   correct(id: string, corrections: readonly CountCorrection[]): Promise<void>;
   /** Renews leases of concurrency slots, also those that the server does not know (any more). */
@@ -53,9 +53,9 @@ export interface CountCorrection {
 }
 
 export type TakeResult =
-  /** `slots`: how many of the requested concurrency slots were taken, in the order of the request. */
-  | { readonly ok: true; readonly granted: readonly CountGrant[]; readonly slots: number }
-  /** `short` is the first limit without room (the id of the slot lease, if it was that one); `waitMs`: the time until there may be room. */
+  /** `slots`: how many concurrency slots were taken of each limit, in the order of the request. */
+  | { readonly ok: true; readonly granted: readonly CountGrant[]; readonly slots: readonly number[] }
+  /** `short` is the first limit without room (the id of a slot lease, if it was that one); `waitMs`: the time until there may be room. */
   | { readonly ok: false; readonly short: string; readonly waitMs: number; readonly remaining: number };
 
 export interface CountGrant {
@@ -84,10 +84,4 @@ export interface DistributedAbsences {
   end(member: string): Promise<void>;
   /** The processes that cannot reach the counts now. */
   read(): Promise<readonly string[]>;
-}
-
-/** The id of the key that a limit belongs to. */
-export function keyIdOf(id: string): string {
-  const end = id.indexOf(" ");
-  return end < 0 ? id : id.slice(0, end);
 }

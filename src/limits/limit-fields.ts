@@ -1,4 +1,5 @@
-import type { Budget, BudgetPeriod, Limits, RateLimits } from "./limits.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { Budget, BudgetPeriod, Limits, RateLimits, SelectedBudget } from "./limits.ts";
 
 /** Limits as they are written in the configuration file, on the command line and in the admin API; money in billionths of a dollar. */
 export interface RateLimitFields {
@@ -11,7 +12,18 @@ export interface RateLimitFields {
   readonly budget_period?: BudgetPeriod | undefined;
 }
 
+/** A budget for some of the calls. What is not given does not matter. */
+export interface SelectedBudgetFields {
+  readonly name: string;
+  readonly models?: readonly string[] | undefined;
+  readonly operations?: readonly Operation[] | undefined;
+  readonly channels?: readonly string[] | undefined;
+  readonly budget_usd: number;
+  readonly budget_period?: BudgetPeriod | undefined;
+}
+
 export interface LimitFields extends RateLimitFields {
+  readonly budgets?: readonly SelectedBudgetFields[] | undefined;
   readonly unpriced?: "refuse" | "allow" | undefined;
   readonly per_model?: readonly (RateLimitFields & { readonly model: string })[] | undefined;
 }
@@ -28,6 +40,14 @@ export function limitsOf(fields: LimitFields): Limits {
   return {
     ...ratesOf(fields),
     budget: budgetOf(fields),
+    budgets: (fields.budgets ?? []).map(({ name, models, operations, channels, budget_usd, budget_period }) => ({
+      name,
+      models: models ?? null,
+      operations: operations ?? null,
+      channels: channels ?? null,
+      nanos: budget_usd,
+      period: budget_period ?? "total",
+    })),
     unpriced: fields.unpriced ?? "refuse",
     models: (fields.per_model ?? []).map((rule) => ({ ...ratesOf(rule), pattern: rule.model, budget: budgetOf(rule) })),
   };
@@ -37,9 +57,21 @@ export function limitFields(limits: Limits): LimitFields {
   return {
     ...rateLimitFields(limits, limits.budget),
     ...(limits.unpriced === "refuse" ? undefined : { unpriced: limits.unpriced }),
+    ...(limits.budgets.length === 0 ? undefined : { budgets: limits.budgets.map(selectedBudgetFields) }),
     ...(limits.models.length === 0
       ? undefined
       : { per_model: limits.models.map((rule) => ({ model: rule.pattern, ...rateLimitFields(rule, rule.budget) })) }),
+  };
+}
+
+function selectedBudgetFields({ name, models, operations, channels, nanos, period }: SelectedBudget): SelectedBudgetFields {
+  return {
+    name,
+    ...(models === null ? undefined : { models }),
+    ...(operations === null ? undefined : { operations }),
+    ...(channels === null ? undefined : { channels }),
+    budget_usd: nanos,
+    budget_period: period,
   };
 }
 

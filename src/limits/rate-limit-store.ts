@@ -21,9 +21,11 @@ export interface ReservationRequest {
   id(at: number): string;
   limit(at: number): number;
   amount(at: number): number;
-  /** The limit on concurrent calls of which the call needs a slot; null where there is none. */
-  readonly concurrency: { readonly id: string; readonly limit: number } | null;
-  /** Names the call, so that its slot can be freed if this process dies. */
+  /** The number of limits on concurrent calls. The call needs a slot of each. */
+  readonly slots: number;
+  slotId(at: number): string;
+  slotLimit(at: number): number;
+  /** Names the call, so that its slots can be freed if this process dies. */
   readonly call: string;
 }
 
@@ -34,11 +36,10 @@ export interface Claim {
   readonly amount: number;
 }
 
-/** A limit on concurrent calls, and the call that needs a slot of it. */
-export interface SlotClaim {
+/** A limit on concurrent calls. */
+export interface SlotLimit {
   readonly id: string;
   readonly limit: number;
-  readonly call: string;
 }
 
 export type ReservationResult = Reservation | ReservationRefused;
@@ -46,7 +47,7 @@ export type ReservationResult = Reservation | ReservationRefused;
 /** What was reserved for a call. It is settled exactly once. */
 export interface Reservation extends LimitStatuses {
   readonly ok: true;
-  /** Replaces the claimed amounts by the actual ones, in the order of the limits, and frees the concurrency slot. */
+  /** Replaces the claimed amounts by the actual ones, in the order of the limits, and frees the concurrency slots. */
   settle(amounts: readonly number[]): void;
 }
 
@@ -92,19 +93,20 @@ export class ReservationRefused extends RecordedLimitStatuses {
   }
 }
 
-/** A request made of a list of claims. */
+/** A request made of lists. */
 export class ListedReservationRequest implements ReservationRequest {
   constructor(
     private readonly list: readonly Claim[],
-    readonly concurrency: SlotClaim | null,
+    private readonly slotList: readonly SlotLimit[],
+    readonly call: string,
   ) {}
 
   get claims(): number {
     return this.list.length;
   }
 
-  get call(): string {
-    return this.concurrency?.call ?? "";
+  get slots(): number {
+    return this.slotList.length;
   }
 
   id(at: number): string {
@@ -118,12 +120,23 @@ export class ListedReservationRequest implements ReservationRequest {
   amount(at: number): number {
     return this.list[at]!.amount;
   }
+
+  slotId(at: number): string {
+    return this.slotList[at]!.id;
+  }
+
+  slotLimit(at: number): number {
+    return this.slotList[at]!.limit;
+  }
 }
 
 export function claimsOf(request: ReservationRequest): readonly Claim[] {
   return Array.from({ length: request.claims }, (_, at) => ({ id: request.id(at), limit: request.limit(at), amount: request.amount(at) }));
 }
 
-export function slotClaimOf({ concurrency, call }: ReservationRequest): SlotClaim | null {
-  return concurrency === null ? null : { id: concurrency.id, limit: concurrency.limit, call };
+export function slotsOf(request: ReservationRequest): readonly SlotLimit[] {
+  if (request.slots === 0) return noSlots;
+  return Array.from({ length: request.slots }, (_, at) => ({ id: request.slotId(at), limit: request.slotLimit(at) }));
 }
+
+const noSlots: readonly SlotLimit[] = [];

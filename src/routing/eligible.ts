@@ -1,6 +1,6 @@
 import { voiceFor } from "../channels/voice.ts";
-import { modelOperationsOf, transcriptionFormatsOf, voicesOf, type Candidate, type Channel, type Route } from "../channels/channel.ts";
-import { matchesPattern } from "../keys/allow.ts";
+import { modelOperationsOf, transcriptionFormatsOf, voicesOf, type Candidate, type Route } from "../channels/channel.ts";
+import { isNamedBy } from "../keys/budget-selector.ts";
 import type { Splits } from "../keys/key.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure, type Failure } from "../operations/failure.ts";
@@ -181,8 +181,4 @@ function refused(detail: string, status: number, code: string, param: string, { 
 /** The part of a route that a key may use if it is bound to channels by their names or tags; null if there is none. */
 export function boundTo(route: Route, channels: readonly string[] | null): Route | null {
   return channels === null ? route : filtered(route, ({ deployment }) => isNamedBy(deployment.channel, channels));
-}
-
-function isNamedBy({ name, tags }: Channel, patterns: readonly string[]): boolean {
-  return patterns.some((pattern) => matchesPattern(pattern, name) || tags.some((tag) => matchesPattern(pattern, tag)));
 }

@@ -1,12 +1,14 @@
 import { matchesPattern } from "../keys/allow.ts";
+import { groupTitle, type Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import { mayOverlap } from "../keys/rule-models.ts";
-import type { Budget, Demand, ModelLimits, RateLimits } from "../limits/limits.ts";
+import type { Budget, BudgetSelector, Demand, Limits, ModelLimits, RateLimits } from "../limits/limits.ts";
+import { limitOwner } from "../limits/limit-id.ts";
 import { wholeAmount } from "../limits/minute-window.ts";
 import type { Claim } from "../limits/rate-limit-store.ts";
 import type { BudgetLimit } from "./budgets/leased-budget.ts";
 
-/** One limit per minute that applies to a call of a key. */
+/** One limit per minute that applies to a call. */
 export interface RateLimit {
   /** Names it in the store: the same for every call that shares it. */
   readonly id: string;
@@ -17,6 +19,8 @@ export interface RateLimit {
   readonly limit: number;
   /** The models it applies to; null for all of them. */
   readonly pattern: string | null;
+  /** Whose limit it is, for messages: `this key`, or `the team web`. */
+  readonly of: string;
   /** A claim of the smallest amount: what every call claims where requests are counted. */
   readonly one: Claim;
 }
@@ -26,9 +30,10 @@ export interface ConcurrencyLimit {
   readonly id: string;
   readonly limit: number;
   readonly pattern: string | null;
+  readonly of: string;
 }
 
-/** All limits that apply to a call of a key, the key's own first. */
+/** All limits that apply to a call: the key's own first, then those of its groups, the nearest first. */
 export interface CallLimits {
   readonly rates: readonly RateLimit[];
   readonly concurrency: readonly ConcurrencyLimit[];
@@ -36,23 +41,97 @@ export interface CallLimits {
   readonly isEmpty: boolean;
 }
 
-/** The limits of a key, prepared once, because every call needs them. */
+/** The limits of a key and its groups, prepared once, because every call needs them. */
 export class KeyLimits {
+  readonly own: CallLimits;
+  private readonly levels: readonly LevelLimits[];
+  private readonly hasRules: boolean;
+  /** By the rules that match the model, one digit for each level. */
+  private readonly byRules = new Map<number, CallLimits>();
+
+  constructor(key: Key) {
+    this.levels = [new LevelLimits(keyOwner(key), key.limits), ...(key.chain?.groups ?? []).map(groupLimits)];
+    this.own = joined(this.levels.map(({ own }) => own));
+    this.hasRules = this.levels.some(({ rules }) => rules > 0);
+  }
+
+  /** The limits for a model: of each level its own, and those of its first rule that matches. */
+  for(model: string): CallLimits {
+    if (!this.hasRules) return this.own;
+    let digits = 0;
+    for (const level of this.levels) digits = digits * (level.rules + 1) + level.ruleFor(model) + 1;
+    let limits = this.byRules.get(digits);
+    if (limits === undefined) {
+      limits = joined(this.levels.map((level) => level.for(model)));
+      // Few of all combinations occur.
+      if (this.byRules.size >= combinationsMax) this.byRules.clear();
+      this.byRules.set(digits, limits);
+    }
+    return limits;
+  }
+}
+
+/** The limits of one level: of a key, or of a group. */
+class LevelLimits {
   readonly own: CallLimits;
   private readonly byRule: (CallLimits | undefined)[] = [];
 
-  constructor(private readonly key: Key) {
-    const { id, limits } = key;
-    this.own = callLimits(id, limits, limits.budget, null, []);
+  constructor(
+    private readonly owner: LimitOwner,
+    private readonly limits: Limits,
+  ) {
+    this.own = callLimits(owner, limits, limits, null, []);
   }
 
-  /** The limits for a model: the key's own, and those of the first rule that matches it. */
-  for(model: string): CallLimits {
-    const { models } = this.key.limits;
-    const at = models.findIndex(({ pattern }) => matchesPattern(pattern, model));
-    if (at === -1) return this.own;
-    return (this.byRule[at] ??= joined(this.own, ruleLimits(this.key.id, models, at)));
+  get rules(): number {
+    return this.limits.models.length;
   }
+
+  /** The index of the first rule that matches; -1 if none does. */
+  ruleFor(model: string): number {
+    const { models } = this.limits;
+    for (let at = 0; at < models.length; at += 1) if (matchesPattern(models[at]!.pattern, model)) return at;
+    return -1;
+  }
+
+  for(model: string): CallLimits {
+    const at = this.ruleFor(model);
+    return at === -1 ? this.own : (this.byRule[at] ??= joined([this.own, this.ruleLimits(at)]));
+  }
+
+  private ruleLimits(at: number): CallLimits {
+    const { models } = this.limits;
+    const rule = models[at]!;
+    const earlier = models.slice(0, at).map(({ pattern }) => pattern);
+    const exceptModels = earlier.filter((pattern) => mayOverlap(pattern, rule.pattern));
+    return callLimits(this.owner, this.limits, rule, rule.pattern, exceptModels);
+  }
+}
+
+/** Shared by all keys of a group: there may be many. */
+const ofGroups = new WeakMap<Group, LevelLimits>();
+
+function groupLimits(group: Group, _: number, groups: readonly Group[]): LevelLimits {
+  let limits = ofGroups.get(group);
+  if (limits === undefined) ofGroups.set(group, (limits = new LevelLimits(groupOwner(group, groups.at(-1) ?? group), group.limits)));
+  return limits;
+}
+
+/** Whose limits they are. */
+interface LimitOwner {
+  /** How the ids of its limits begin. */
+  readonly prefix: string;
+  readonly id: string;
+  readonly isGroup: boolean;
+  readonly of: string;
+}
+
+function keyOwner({ id, chain }: Key): LimitOwner {
+  return { prefix: limitOwner(id, chain?.rootId ?? null), id, isGroup: false, of: "this key" };
+}
+
+function groupOwner(group: Group, root: Group): LimitOwner {
+  return { prefix: limitOwner(group.id, root.id), id: group.id, isGroup: true, of: `the ${groupTitle(group)}` };
 }
 
 /** The amount a call counts for on a limit; what is not a number counts as `otherwise`. */
@@ -69,56 +148,70 @@ export function amountOn({ what }: RateLimit, demand: Demand, otherwise: number)
   }
 }
 
-function ruleLimits(keyId: string, rules: readonly ModelLimits[], at: number): CallLimits {
-  const rule = rules[at]!;
-  const earlier = rules.slice(0, at).map(({ pattern }) => pattern);
-  const exceptModels = earlier.filter((pattern) => mayOverlap(pattern, rule.pattern));
-  return callLimits(keyId, rule, rule.budget, rule.pattern, exceptModels);
-}
-
+/** The limits of a level, or those of one of its rules for models. */
 function callLimits(
-  keyId: string,
-  rates: RateLimits,
-  budget: Budget | null,
+  owner: LimitOwner,
+  { unpriced, budgets: selected }: Limits,
+  rule: RateLimits & Pick<ModelLimits, "budget">,
   pattern: string | null,
   exceptModels: readonly string[],
 ): CallLimits {
+  const { prefix, of } = owner;
   const suffix = pattern === null ? "" : ` ${pattern}`;
   const rateLimit = (what: RateLimit["what"], figure: number | null, unit = 1): readonly RateLimit[] => {
     if (figure === null) return [];
-    const id = `${keyId} ${what}${suffix}`;
+    const id = `${prefix} ${what}${suffix}`;
     const limit = Math.floor(figure * unit);
-    return [{ id, what, figure, limit, pattern, one: { id, limit, amount: 1 } }];
+    return [{ id, what, figure, limit, pattern, of, one: { id, limit, amount: 1 } }];
   };
+  const budgetLimit = (name: string, { nanos, period }: Budget, selector: BudgetSelector | null): BudgetLimit => ({
+    budget: `${owner.id}${name}`,
+    ownerId: owner.id,
+    models: pattern,
+    exceptModels,
+    selector,
+    selectorText: selector === null && !owner.isGroup ? null : JSON.stringify(selector ?? everything),
+    limitNanos: Math.floor(nanos),
+    period,
+    unpriced,
+    of: selector === null ? of : `${of} for ${name.slice(2)}`,
+  });
   return limitsOf(
     [
-      ...rateLimit("requests", rates.requests),
-      ...rateLimit("tokens", rates.tokens),
-      ...rateLimit("audio", rates.audioSeconds, msPerSecond),
-      ...rateLimit("characters", rates.characters),
+      ...rateLimit("requests", rule.requests),
+      ...rateLimit("tokens", rule.tokens),
+      ...rateLimit("audio", rule.audioSeconds, msPerSecond),
+      ...rateLimit("characters", rule.characters),
     ],
-    rates.concurrency === null ? [] : [{ id: `${keyId} concurrency${suffix}`, limit: rates.concurrency, pattern }],
-    budget === null
-      ? []
-      : [
-          {
-            budget: `${keyId}${suffix}`,
-            keyId,
-            models: pattern,
-            exceptModels,
-            limitNanos: Math.floor(budget.nanos),
-            period: budget.period,
-          },
-        ],
+    rule.concurrency === null ? [] : [{ id: `${prefix} concurrency${suffix}`, limit: rule.concurrency, pattern, of }],
+    [
+      ...(rule.budget === null ? [] : [budgetLimit(suffix, rule.budget, null)]),
+      ...(pattern === null ? selected.map((budget) => budgetLimit(` #${budget.name}`, budget, selectorOf(budget))) : []),
+    ],
   );
 }
 
-function joined(own: CallLimits, more: CallLimits): CallLimits {
-  return limitsOf([...own.rates, ...more.rates], [...own.concurrency, ...more.concurrency], [...own.budgets, ...more.budgets]);
+function selectorOf({ models, operations, channels }: BudgetSelector): BudgetSelector {
+  return { models, operations, channels };
+}
+
+function joined(all: readonly CallLimits[]): CallLimits {
+  const [first, ...others] = all.filter(({ isEmpty }) => !isEmpty);
+  if (first === undefined) return nothing;
+  if (others.length === 0) return first;
+  const some = [first, ...others];
+  return limitsOf(
+    some.flatMap(({ rates }) => rates),
+    some.flatMap(({ concurrency }) => concurrency),
+    some.flatMap(({ budgets }) => budgets),
+  );
 }
 
 function limitsOf(rates: readonly RateLimit[], concurrency: readonly ConcurrencyLimit[], budgets: readonly BudgetLimit[]): CallLimits {
   return { rates, concurrency, budgets, isEmpty: rates.length + concurrency.length + budgets.length === 0 };
 }
 
+const nothing = limitsOf([], [], []);
+const everything: BudgetSelector = { models: null, operations: null, channels: null };
 const msPerSecond = 1_000;
+const combinationsMax = 1_000;

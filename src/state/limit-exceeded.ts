@@ -8,12 +8,12 @@ import type { BudgetLimit, BudgetRefused } from "./budgets/leased-budget.ts";
 import type { ConcurrencyLimit, RateLimit } from "./key-limits.ts";
 
 /**
- * The errors for clients whose key has reached a limit. The words billing, quota and credit do not appear where a wait helps,
+ * The errors for clients whose key or group has reached a limit, which they name. The words billing, quota and credit do not appear where a wait helps,
  * because some client frameworks never retry an error that contains them.
  */
 export function rateLimitExceeded(rateLimit: RateLimit, waitMs: number, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   if (!Number.isFinite(waitMs)) return neverFits(rateLimit, rateLimitStatus);
-  const message = `This key is limited to ${figureOf(rateLimit)}, which leaves no room for this request now. Try again in ${spoken(waitMs)}.`;
+  const message = `${capitalised(rateLimit.of)} is limited to ${figureOf(rateLimit)}, which leaves no room for this request now. Try again in ${spoken(waitMs)}.`;
   return limited(
     rateLimit.id,
     { ...rateFacts, message, retryAfterMs: Math.max(1, Math.min(Math.ceil(waitMs), minuteMs)) },
@@ -25,15 +25,18 @@ export function rateLimitExceeded(rateLimit: RateLimit, waitMs: number, rateLimi
 export function neverFits(rateLimit: RateLimit, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const message =
     rateLimit.what === "requests"
-      ? `This key is limited to ${figureOf(rateLimit)}: it may not be used for this.`
-      : `This request needs more than all of what this key is limited to, ${figureOf(rateLimit)}, so it can never pass. ` +
+      ? `${capitalised(rateLimit.of)} is limited to ${figureOf(rateLimit)}: it may not be used for this.`
+      : `This request needs more than all of what ${rateLimit.of} is limited to, ${figureOf(rateLimit)}, so it can never pass. ` +
         `Make it smaller, or ask the operator to raise the limit.`;
   return limited(rateLimit.id, { ...rateFacts, message }, rateLimitStatus);
 }
 
-export function concurrencyLimitExceeded({ id, limit, pattern }: ConcurrencyLimit, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
+export function concurrencyLimitExceeded(
+  { id, limit, pattern, of }: ConcurrencyLimit,
+  rateLimitStatus: RateLimitStatus | null,
+): LimitExceeded {
   const calls = limit === 1 ? "1 call" : `${limit} calls`;
-  const message = `This key is limited to ${calls} at the same time${forModels(pattern)}, and that many are running. Try again in a moment.`;
+  const message = `${capitalised(of)} is limited to ${calls} at the same time${forModels(pattern)}, and that many are running. Try again in a moment.`;
   return limited(
     id,
     { status: 429, type: "rate_limit_error", code: "concurrency_limit", message, retryAfterMs: roomRetryMs },
@@ -48,7 +51,7 @@ export function budgetExceeded(
   wallMs: number,
   rateLimitStatus: RateLimitStatus | null,
 ): LimitExceeded {
-  const name = `The budget of this key${forModels(budget.models)}, $${dollarsOf(budget.limitNanos)}${periodWords[budget.period]},`;
+  const name = `The budget of ${budget.of}${forModels(budget.models)}, $${dollarsOf(budget.limitNanos)}${periodWords[budget.period]},`;
   return limited(
     `budget ${budget.budget}`,
     {
@@ -61,10 +64,10 @@ export function budgetExceeded(
   );
 }
 
-export function priceUnknown(model: string, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
+export function priceUnknown(model: string, { of }: Pick<BudgetLimit, "of">, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const message =
-    `This key has a budget, and the price of the model ${JSON.stringify(model)} is not known. ` +
-    `Set one with \`sluice prices set\`, or allow models without a price for this key.`;
+    `${capitalised(of)} has a budget, and the price of the model ${JSON.stringify(model)} is not known. ` +
+    `Set one with \`sluice prices set\`, or allow models without a price for ${of}.`;
   return limited(
     `no price of ${model}`,
     { status: 403, type: "permission_error", code: "price_unknown", param: "model", message },
@@ -108,6 +111,10 @@ function whatNext({ limitNanos, period }: BudgetLimit, nanos: number, wallMs: nu
 function figureOf({ what, figure, pattern }: RateLimit): string {
   const unit = figure === 1 ? unitWords[what].replace(/s\b/, "") : unitWords[what];
   return `${figure} ${unit} per minute${forModels(pattern)}`;
+}
+
+function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function forModels(pattern: string | null): string {

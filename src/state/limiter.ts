@@ -1,5 +1,6 @@
-import type { ConcurrencySlot, Grant, LimitExceeded, Limiter, RateLimitStatus } from "../gateway/admission/limiter.ts";
+import type { AskedCall, ConcurrencySlot, Grant, LimitExceeded, Limiter, RateLimitStatus } from "../gateway/admission/limiter.ts";
 import type { Key } from "../keys/key.ts";
+import { channelNamed, isNamedBy, namesAny, selectsCall } from "../keys/budget-selector.ts";
 import type { Demand } from "../limits/limits.ts";
 import {
   ListedReservationRequest,
@@ -31,12 +32,13 @@ export interface LimiterParts {
 }
 
 /**
- * Enforces all limits of a call's key: rates and concurrency first, because they are cheap and rarely need a request to the
- * shared store, then budgets. Where one refuses, what the others granted is given back. Each step continues synchronously when
- * its answer is not a promise, so that a call whose limits are known in this process costs no turn of the event loop.
+ * Enforces all limits of a call, those of its key and of the key's groups: rates and concurrency first, because they are cheap and
+ * rarely need a request to the shared store, then budgets. Where one refuses, what the others granted is given back. Each step
+ * continues synchronously when its answer is not a promise, so that a call whose limits are known in this process costs no turn of
+ * the event loop.
  */
 export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
-  // A key that changes is a new object, so an entry here never becomes stale.
+  // A key that changes is a new object, and so is one whose groups change, so an entry here never becomes stale.
   const known = new WeakMap<Key, KeyLimits>();
 
   function limitsOf(key: Key): KeyLimits {
@@ -45,11 +47,14 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     return limits;
   }
 
-  function admit(key: Key, model: string, demand: Demand, call: string): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    const limits = limitsOf(key).for(model);
+  function admit(key: Key, asked: AskedCall, demand: Demand): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
+    const limits = limitsOf(key).for(asked.model);
     if (limits.isEmpty) return unlimitedGrant;
-    if (limits.budgets.length > 0 && demand.nanos === null && key.limits.unpriced === "refuse") return priceUnknown(model, null);
-    const claims = new CallClaims(limits, demand, call);
+    if (demand.nanos === null) {
+      const budget = limits.budgets.find((one) => one.unpriced === "refuse" && appliesTo(one, asked));
+      if (budget !== undefined) return priceUnknown(asked.model, budget, null);
+    }
+    const claims = new CallClaims(limits, demand, asked);
     const impossible = claims.impossible();
     if (impossible !== null) return impossible;
     const grant = new CallGrant(claims);
@@ -58,23 +63,9 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     return result instanceof Promise ? result.then((late) => afterRates(grant, late), storeLost) : afterRates(grant, result);
   }
 
-  /** A request has one concurrency slot: the key's own. Where the model has a limit as well, its slot is a second request. */
   function afterRates(grant: CallGrant, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
     grant.noteStatuses(result);
     if (!result.ok) return grant.exceeded(result);
-    grant.add(result);
-    const limit = grant.limits.concurrency[1];
-    if (limit === undefined) return reserveBudgets(grant, 0);
-    const second = rates.reserve(new ListedReservationRequest([], { id: limit.id, limit: limit.limit, call: grant.call }));
-    if (!(second instanceof Promise)) return afterModelSlot(grant, second);
-    return second.then(
-      (late) => afterModelSlot(grant, late),
-      () => grant.withdraw(storeLost()),
-    );
-  }
-
-  function afterModelSlot(grant: CallGrant, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
-    if (!result.ok) return grant.withdraw(grant.exceeded(result));
     grant.add(result);
     return reserveBudgets(grant, 0);
   }
@@ -84,6 +75,7 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     const { budgets: all } = grant.limits;
     for (let at = from; at < all.length; at += 1) {
       const budget = all[at]!;
+      if (!appliesTo(budget, grant.asked)) continue;
       const result = budgets.reserve(budget, grant.nanos);
       if (result instanceof Promise) {
         return result.then((late) => grant.addBudget(budget, late, wallMs) ?? reserveBudgets(grant, at + 1));
@@ -95,10 +87,10 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
   }
 
   function reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
-    const [limit] = limitsOf(key).own.concurrency;
-    if (limit === undefined) return unlimitedSlot;
-    const result = rates.reserve(new ListedReservationRequest([], { id: limit.id, limit: limit.limit, call }));
-    return result instanceof Promise ? result.then((late) => slotOf(limit, late), storeLost) : slotOf(limit, result);
+    const { concurrency } = limitsOf(key).own;
+    if (concurrency.length === 0) return unlimitedSlot;
+    const result = rates.reserve(new ListedReservationRequest([], concurrency, call));
+    return result instanceof Promise ? result.then((late) => slotOf(concurrency, late), storeLost) : slotOf(concurrency, result);
   }
 
   function precheck(key: Key): LimitExceeded | null {
@@ -120,19 +112,31 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
   return { precheck, reserveSlot, admit };
 }
 
-function slotOf(limit: ConcurrencyLimit, result: ReservationResult): ConcurrencySlot | LimitExceeded {
-  return result.ok ? { kind: "slot", release: () => result.settle([]) } : concurrencyLimitExceeded(limit, null);
+function slotOf(limits: readonly ConcurrencyLimit[], result: ReservationResult): ConcurrencySlot | LimitExceeded {
+  if (result.ok) return { kind: "slot", release: () => result.settle([]) };
+  const limit = limits.find(({ id }) => id === result.shortId);
+  return limit === undefined ? storeLost() : concurrencyLimitExceeded(limit, null);
+}
+
+/** Whether a call counts on a budget, as far as that is known before it is made: it may be served by several channels. */
+function appliesTo({ selector }: BudgetLimit, { model, operation, route }: AskedCall): boolean {
+  if (selector === null) return true;
+  return selectsCall(selector, model, operation) && (selector.channels === null || namesAny(selector.channels, route));
 }
 
 const unlimitedSlot: ConcurrencySlot = { kind: "slot", release: () => {} };
 
-/** What a call claims of its key's limits per minute, and the key's own concurrency slot. The slot of the model is reserved after it. */
+/** What a call claims of limits per minute, and the concurrency slots that it needs. */
 class CallClaims implements ReservationRequest {
   constructor(
     readonly limits: CallLimits,
     readonly demand: Demand,
-    readonly call: string,
+    readonly asked: AskedCall,
   ) {}
+
+  get call(): string {
+    return this.asked.receiptId;
+  }
 
   get claims(): number {
     return this.limits.rates.length;
@@ -150,12 +154,20 @@ class CallClaims implements ReservationRequest {
     return amountOn(this.limits.rates[at]!, this.demand, 0);
   }
 
-  get concurrency(): ConcurrencyLimit | null {
-    return this.limits.concurrency[0] ?? null;
+  get slots(): number {
+    return this.limits.concurrency.length;
+  }
+
+  slotId(at: number): string {
+    return this.limits.concurrency[at]!.id;
+  }
+
+  slotLimit(at: number): number {
+    return this.limits.concurrency[at]!.limit;
   }
 
   get needsRates(): boolean {
-    return this.claims > 0 || this.limits.concurrency.length > 0;
+    return this.claims > 0 || this.slots > 0;
   }
 
   /** A claim larger than its limit, which would not fit after any wait. */
@@ -171,12 +183,11 @@ class CallClaims implements ReservationRequest {
 class CallGrant implements Grant {
   readonly kind = "grant";
   rateLimitStatus: RateLimitStatus | null = null;
-  /** The rates and the key's own slot, and the slot of the model's limit. */
-  private first: Reservation | null = null;
-  private second: Reservation | null = null;
-  /** The first budget, and the others where there are more. */
-  private budget: BudgetReservation | null = null;
-  private otherBudgets: BudgetReservation[] | null = null;
+  private rates: Reservation | null = null;
+  /** The budgets that apply to the call, and what was reserved of each. Most calls have one or none. */
+  private budget: BudgetLimit | null = null;
+  private reserved: BudgetReservation | null = null;
+  private others: { readonly budget: BudgetLimit; readonly reserved: BudgetReservation }[] | null = null;
 
   constructor(private readonly claims: CallClaims) {}
 
@@ -184,8 +195,8 @@ class CallGrant implements Grant {
     return this.claims.limits;
   }
 
-  get call(): string {
-    return this.claims.call;
+  get asked(): AskedCall {
+    return this.claims.asked;
   }
 
   get nanos(): number {
@@ -193,23 +204,28 @@ class CallGrant implements Grant {
   }
 
   add(reservation: Reservation): void {
-    if (this.first === null) this.first = reservation;
-    else this.second = reservation;
+    this.rates = reservation;
   }
 
-  settle(actual: Demand | null): void {
+  settle(actual: Demand | null, channel: string | null = null): void {
     const { claims } = this;
     const { rates } = claims.limits;
     amounts.length = 0;
     for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, claims.amount(at)));
-    this.first?.settle(amounts);
-    this.second?.settle([]);
+    this.rates?.settle(amounts);
     const nanos = actual === null ? null : actual.nanos;
-    this.budget?.settle(nanos);
-    if (this.otherBudgets !== null) for (const budget of this.otherBudgets) budget.settle(nanos);
+    if (this.budget !== null) this.reserved?.settle(this.costTo(this.budget, nanos, channel));
+    if (this.others !== null) for (const { budget, reserved } of this.others) reserved.settle(this.costTo(budget, nanos, channel));
   }
 
-  /** Of the key's own limit and the one for the model, the tighter is reported. */
+  /** What the call costs a budget: nothing, where the budget is for other channels than the one that served the call. */
+  private costTo({ selector }: BudgetLimit, nanos: number | null, channel: string | null): number | null {
+    if (selector === null || selector.channels === null) return nanos;
+    const serving = channelNamed(this.asked.route, channel);
+    return serving !== null && isNamedBy(serving, selector.channels) ? nanos : null;
+  }
+
+  /** Of all limits of a kind, the tightest is reported. */
   noteStatuses(statuses: LimitStatuses): void {
     const { rates } = this.limits;
     const requests = tightest("requests", rates, statuses);
@@ -237,8 +253,8 @@ class CallGrant implements Grant {
 
   addBudget(budget: BudgetLimit, result: BudgetReservation | BudgetRefused, wallMs: () => number): LimitExceeded | null {
     if (result.ok) {
-      if (this.budget === null) this.budget = result;
-      else (this.otherBudgets ??= []).push(result);
+      if (this.budget === null) [this.budget, this.reserved] = [budget, result];
+      else (this.others ??= []).push({ budget, reserved: result });
       return null;
     }
     if (result.why === "unavailable") {

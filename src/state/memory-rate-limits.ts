@@ -41,11 +41,14 @@ export class MemoryRateLimits implements RateLimitStore {
 
   reserve(request: ReservationRequest): ReservationResult {
     const nowMs = this.nowMs();
-    const slots = request.concurrency === null ? null : this.entry(request.concurrency.id, nowMs);
-    if (request.concurrency !== null && slots !== null && slots.taken >= request.concurrency.limit) {
-      return new ReservationRefused(request.concurrency.id, slotWaitMs, this.statuses(request, nowMs));
+    const reservation = new MemoryReservation(request, nowMs);
+    for (let at = 0; at < request.slots; at += 1) {
+      const slots = this.entry(request.slotId(at), nowMs);
+      if (slots.taken >= request.slotLimit(at)) {
+        return new ReservationRefused(request.slotId(at), slotWaitMs, this.statuses(request, nowMs));
+      }
+      reservation.addSlot(slots);
     }
-    const reservation = new MemoryReservation(request, slots, nowMs);
     for (let at = 0; at < request.claims; at += 1) {
       const { window } = this.entry(request.id(at), nowMs);
       const amount = wholeAmount(request.amount(at), 0);
@@ -159,12 +162,19 @@ class MemoryReservation implements Reservation {
   private first: MinuteWindow | null = null;
   private second: MinuteWindow | null = null;
   private others: MinuteWindow[] | null = null;
+  private firstSlots: LimitEntry | null = null;
+  private otherSlots: LimitEntry[] | null = null;
 
   constructor(
     private readonly request: ReservationRequest,
-    private readonly slots: LimitEntry | null,
     private readonly nowMs: number,
   ) {}
+
+  /** Adds the next limit on concurrent calls. */
+  addSlot(slots: LimitEntry): void {
+    if (this.firstSlots === null) this.firstSlots = slots;
+    else (this.otherSlots ??= []).push(slots);
+  }
 
   /** Adds the window of the next limit. */
   add(window: MinuteWindow): void {
@@ -176,7 +186,7 @@ class MemoryReservation implements Reservation {
   take(): void {
     const { request } = this;
     for (let at = 0; at < request.claims; at += 1) this.slot = take(this.window(at), wholeAmount(request.amount(at), 0), this.nowMs);
-    if (this.slots !== null) this.slots.taken += 1;
+    this.countSlots(1);
   }
 
   remaining(at: number): number {
@@ -191,13 +201,18 @@ class MemoryReservation implements Reservation {
     if (!this.open) throw new Error("a reservation of rate limits was settled twice");
     this.open = false;
     const { request } = this;
-    if (this.slots !== null) this.slots.taken -= 1;
+    this.countSlots(-1);
     for (let at = 0; at < request.claims; at += 1) {
       const claimed = wholeAmount(request.amount(at), 0);
       const actual = wholeAmount(amounts[at] ?? claimed, claimed);
       if (actual === claimed) continue;
       adjust(this.window(at), this.slot, actual - claimed);
     }
+  }
+
+  private countSlots(by: number): void {
+    if (this.firstSlots !== null) this.firstSlots.taken += by;
+    if (this.otherSlots !== null) for (const slots of this.otherSlots) slots.taken += by;
   }
 
   private window(at: number): MinuteWindow {

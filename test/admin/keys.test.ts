@@ -42,6 +42,7 @@ const fileKey: Key = {
   channels: null,
   expiresMs: null,
   splits: { audio: false, input: true },
+  group: null,
   limits: { ...unlimited, requests: 5 },
 };
 
@@ -376,6 +377,7 @@ describe("limits", () => {
   test("that are shown can be sent back, and mean the same", () => {
     const any = fc.record({
       ...rates,
+      budgets: fc.constant([]),
       unpriced: fc.constantFrom("refuse" as const, "allow" as const),
       models: fc.array(fc.record({ pattern: fc.constantFrom("large*", "small"), ...rates }), { maxLength: 3 }),
     });

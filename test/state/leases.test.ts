@@ -233,7 +233,7 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
           for (const settle of open) settle();
           await Promise.all(pair.map(async ({ rates }) => rates.stop()));
           const [{ counts }] = pair;
-          const taken = await counts.take([{ id: `${key} tpm`, limit, need: 0, wish: 0, sharers: 1 }], null);
+          const taken = await counts.take([{ id: `${key} tpm`, limit, need: 0, wish: 0, sharers: 1 }], []);
           expect(taken).toMatchObject({ ok: true, granted: [{ remaining: limit - truth }] });
         },
       ),
@@ -531,7 +531,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     expect(alone).toBe(24);
     proxy.restore();
     await eventually("the other sees it", async () => {
-      const taken = await well.counts.take([{ id: `${key} rpm`, limit: 48, need: 0, wish: 0, sharers: 1 }], null);
+      const taken = await well.counts.take([{ id: `${key} rpm`, limit: 48, need: 0, wish: 0, sharers: 1 }], []);
       return taken.ok && taken.granted[0]!.remaining === 24;
     });
     held.settle([]);
@@ -573,7 +573,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     proxy.thaw();
     await eventually("it is well", async () => (await admitted(rates, [requests(newKey(), 40)])) && guard.health() === "ok");
     await eventually("just what was used is counted", async () => {
-      const taken = await counts.take([{ id: `${key} rpm`, limit, need: 0, wish: 0, sharers: 1 }], null);
+      const taken = await counts.take([{ id: `${key} rpm`, limit, need: 0, wish: 0, sharers: 1 }], []);
       return taken.ok && taken.granted[0]!.remaining === limit - 43;
     });
   });
@@ -627,7 +627,7 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a store that is lost${noRe
     for (let call = 0; call < 150; call += 1) if (await admitted(processes[0]!.rates, claims)) through += 1;
     await eventually("both have told", async () => {
       through += await offer(1);
-      const taken = await processes[0]!.counts.take([{ id: `${key} rpm`, limit: 1_000, need: 0, wish: 0, sharers: 1 }], null);
+      const taken = await processes[0]!.counts.take([{ id: `${key} rpm`, limit: 1_000, need: 0, wish: 0, sharers: 1 }], []);
       return taken.ok && taken.granted[0]!.remaining <= 1_000 - 160;
     });
     through += await offer(150);

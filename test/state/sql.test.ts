@@ -79,11 +79,11 @@ for (const engine of engines) {
 
     test("leave nothing behind that is old", async () => {
       const counts = new SqlCounts(await database(), { wallMs: () => Date.now(), span: span(2), sweepMs: 50 });
-      await counts.take([{ id: "swept rpm", limit: 10, need: 1, wish: 1, sharers: 1 }], null);
-      await counts.take([], { id: "swept slots", limit: 1, call: "dead", ttlMs: 1 });
+      await counts.take([{ id: "swept rpm", limit: 10, need: 1, wish: 1, sharers: 1 }], []);
+      await counts.take([], [{ id: "swept slots", limit: 1, call: "dead", ttlMs: 1 }]);
       await Bun.sleep(300);
       await eventually("the old rows are gone", async () => {
-        await counts.take([{ id: "sweeper rpm", limit: 1_000, need: 1, wish: 1, sharers: 1 }], null);
+        await counts.take([{ id: "sweeper rpm", limit: 1_000, need: 1, wish: 1, sharers: 1 }], []);
         const left = await (await database()).all(sql`select id from shared_counts where id in (${"swept"}, ${"swept rpm"})`);
         const slots = await (await database()).all(sql`select id from shared_holds where id = ${"swept slots"}`);
         return left.length === 0 && slots.length === 0;

@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { StorageError, type BudgetHoldRequest, type BudgetStorage } from "../../src/gateway/storage.ts";
 import { matchesPattern } from "../../src/keys/allow.ts";
-import type { BudgetLimit } from "../../src/state/budgets/leased-budget.ts";
 import { BudgetLedger } from "../../src/state/budgets/budget-ledger.ts";
 import { settleHolds } from "../../src/store/tables/budget-table.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -11,13 +10,14 @@ import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { storageWorld, errorKind } from "../support/storage-world.ts";
+import { budgetOfKey } from "../support/limits.ts";
 
 const dayMs = 86_400_000;
 const today = 20_000 * dayMs;
 const longMs = 600_000;
 const ask: BudgetHoldRequest = {
   budget: "key",
-  keyId: "key",
+  ownerId: "key",
   models: null,
   limitNanos: 100,
   sinceMs: today,
@@ -66,7 +66,7 @@ for (const engine of engines) {
       // More was spent than was held: nothing is left, and nothing becomes negative.
       await spend(world.database, "p1", [{ keyId: "key", model: "m", nanos: 500, atMs: today }]);
       expect(await budgets.hold(ask)).toMatchObject({ ok: false, spentNanos: 530, heldNanos: 40 });
-      expect(await budgets.hold({ ...ask, budget: "other", keyId: "other" })).toMatchObject({ ok: true, nanos: 10 });
+      expect(await budgets.hold({ ...ask, budget: "other", ownerId: "other" })).toMatchObject({ ok: true, nanos: 10 });
     });
 
     test("reject invalid amounts", async () => {
@@ -228,7 +228,7 @@ for (const engine of engines) {
       const times = { nowMs: () => clock.nowMs, wallMs: () => clock.nowMs, after: clock.after, drainedMs: () => 0 };
       const cutOff = new BudgetLedger({ storage: far, holder: "cut-off", ...times });
       const other = new BudgetLedger({ storage: budgets, holder: "other", ...times });
-      const line: BudgetLimit = { budget: "key", keyId: "key", models: null, exceptModels: [], limitNanos: 1_000, period: "total" };
+      const line = budgetOfKey("key", 1_000, "total");
       /** Spends as long as it is let, one at a time; nothing of it reaches the store as a receipt. */
       const spendAll = async (ledger: BudgetLedger): Promise<readonly [spent: number, why: string]> => {
         for (let spent = 0; ; spent += 10) {
@@ -267,7 +267,7 @@ for (const engine of engines) {
       await budgets.hold({ ...ask, wish: 50, budget: "key big", models: "big-*" });
       await budgets.hold({ ...ask, wish: 50, budget: "key small", models: "small" });
       await budgets.hold({ ...ask, wish: 50, holder: "p2" });
-      await budgets.hold({ ...ask, wish: 50, budget: "other", keyId: "other" });
+      await budgets.hold({ ...ask, wish: 50, budget: "other", ownerId: "other" });
       await settleHolds(world.database, "p1", [
         { keyId: "key", model: "big-1", nanos: 5 },
         { keyId: "key", model: "BIG-1", nanos: 7 },
@@ -367,7 +367,7 @@ for (const engine of engines) {
       const stores = [world.storage, (await world.another()).storage];
       for (const keyId of ["k1", "k2", "k3"]) {
         const asks = Array.from({ length: 24 }, (_, at) =>
-          stores[at % 2]!.budgets.hold({ ...ask, budget: keyId, keyId, holder: `p${at % 7}`, need: 10, wish: 10 }),
+          stores[at % 2]!.budgets.hold({ ...ask, budget: keyId, ownerId: keyId, holder: `p${at % 7}`, need: 10, wish: 10 }),
         );
         const answers = await Promise.all(asks);
         expect(answers.filter(({ ok }) => ok).length).toBe(10);

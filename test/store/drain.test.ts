@@ -403,7 +403,7 @@ describe.each(engines)("the thread on $name", (engine) => {
     ends.push(async () => database.close());
     const budgets = new BudgetTable(database, { wallMs: () => Date.now() });
     const startedMs = Date.now();
-    const ask = { budget: "key-1", keyId: "key-1", models: null, limitNanos: 10_000_000, sinceMs: 0, holder: "holder-1" };
+    const ask = { budget: "key-1", ownerId: "key-1", models: null, limitNanos: 10_000_000, sinceMs: 0, holder: "holder-1" };
     await budgets.hold({ ...ask, need: 1, wish: 1_000_000, ttlMs: 60_000 });
     const drain = draining(journal, options);
     const receipts = Array.from({ length: 300 }, () => sampleReceipt({ startedMs }));
@@ -426,7 +426,7 @@ describe.each(engines)("the thread on $name", (engine) => {
     const database = await openDatabase(options);
     ends.push(async () => database.close());
     const budgets = new BudgetTable(database, { wallMs: () => Date.now() });
-    const ask = { budget: "key-1", keyId: "key-1", models: null, exceptModels: [], limitNanos: 1_000_000, sinceMs: 0, ttlMs: 600_000 };
+    const ask = { budget: "key-1", ownerId: "key-1", models: null, exceptModels: [], limitNanos: 1_000_000, sinceMs: 0, ttlMs: 600_000 };
     await budgets.hold({ ...ask, holder: "holder-1", need: 1, wish: 1_000_000 });
     const dead = journalIn(folder);
     await dead.close(sampleReceipt({ startedMs: Date.now() }));

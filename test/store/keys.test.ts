@@ -33,6 +33,7 @@ for (const engine of engines) {
           tokens: 200_000,
           concurrency: 0,
           budget: { nanos: 50_000_000_000, period: "month" },
+          budgets: [{ name: "audio", models: null, operations: ["speech"], channels: ["eu*"], nanos: 5, period: "day" }],
           models: [{ ...unlimitedRates, pattern: "big-*", audioSeconds: 1.5, budget: { nanos: 1, period: "total" } }],
           unpriced: "allow",
         },

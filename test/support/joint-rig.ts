@@ -1,10 +1,10 @@
 import type { DistributedCounts } from "../../src/limits/distributed-counts.ts";
-import type { Claim, SlotClaim, ReservationResult } from "../../src/limits/rate-limit-store.ts";
+import type { Claim, ReservationResult } from "../../src/limits/rate-limit-store.ts";
 import type { WindowSpan } from "../../src/limits/sliding-counter.ts";
 import { LeasedRateLimits, type StoreLossRule } from "../../src/state/leases/leased-rate-limits.ts";
 import { MemoryRateLimits } from "../../src/state/memory-rate-limits.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
-import { reserve } from "./reserve.ts";
+import { reserve, type SlotClaim } from "./reserve.ts";
 
 export interface LimitRigOptions {
   readonly counts: DistributedCounts;

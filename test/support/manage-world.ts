@@ -21,6 +21,7 @@ export const fileKey: Key = {
   channels: null,
   expiresMs: null,
   splits: { audio: false, input: false },
+  group: null,
   limits: unlimited,
 };
 export const fileToken = "file-token-0123456789abcdefghijklmnop";

@@ -11,5 +11,6 @@ export const newKey: NewKey = {
   channels: null,
   expiresMs: null,
   splits: { audio: false, input: false },
+  group: null,
   limits: unlimited,
 };

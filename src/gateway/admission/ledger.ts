@@ -1,5 +1,5 @@
 import type { Route } from "../../channels/channel.ts";
-import type { Demand } from "../../limits/limits.ts";
+import { hasBudgets, type Demand } from "../../limits/limits.ts";
 import type { Key } from "../../keys/key.ts";
 import { type CallRequest, promptTokensOf } from "../../operations/call-request.ts";
 import { failure } from "../../operations/failure.ts";
@@ -9,7 +9,7 @@ import { highestCost, expectedDemand, actualDemand } from "../../usage/demand.ts
 import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
-import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
+import type { Admission, AskedCall, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
 import type { CallRecord, Persisted, ReceiptBook } from "../settlement/record.ts";
@@ -66,8 +66,19 @@ export class Ledger {
     if (metered && this.ports.receipts.full) return journalFull;
     const startedMs = this.ports.wallMs();
     const demand = this.demand(ask, route, startedMs, metered);
-    const granting = this.ports.limiter.admit(key, ask.model, demand, receiptId);
-    const asked: AskedAdmission = { receiptId, facts, key, ask, route, startedMs, metered, demand };
+    const asked: AskedAdmission = {
+      receiptId,
+      model: ask.model,
+      operation: ask.operation,
+      route,
+      facts,
+      key,
+      ask,
+      startedMs,
+      metered,
+      demand,
+    };
+    const granting = this.ports.limiter.admit(key, asked, demand);
     return granting instanceof Promise ? granting.then((grant) => this.open(asked, grant)) : this.open(asked, granting);
   }
 
@@ -118,7 +129,7 @@ export class Ledger {
     observe?.(record, receipt);
     const { delivered } = receipt;
     if (operationSpecs[record.operation].unit === "tokens") this.outputs.learn(receipt.model, delivered.completionTokens);
-    admission.grant.settle(record.attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos));
+    admission.grant.settle(record.attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos), receipt.channel);
     return this.persistedWhen(receipts.close(receipt));
   };
 
@@ -152,8 +163,8 @@ export class Ledger {
     const { channel, model } = missing.deployment;
     const provider = channel.provider === null ? "" : ` --provider ${channel.provider}`;
     const message =
-      `This key has a budget, and the price of the model ${JSON.stringify(route.model)} is not known: channel ${channel.name} calls it ` +
-      `${JSON.stringify(model)}. Set its price with \`sluice prices set ${model}${provider}\`, or allow models without a price for this key.`;
+      `${limitExceeded.failure.publicMessage} Channel ${channel.name} calls it ${JSON.stringify(model)}: ` +
+      `\`sluice prices set ${model}${provider}\`.`;
     return { ...limitExceeded, failure: { ...limitExceeded.failure, publicMessage: message } };
   }
 
@@ -178,12 +189,10 @@ export class Ledger {
 }
 
 /** A call, and what its limits were asked for. */
-interface AskedAdmission {
-  readonly receiptId: string;
+interface AskedAdmission extends AskedCall {
   readonly facts: Readonly<CallFacts>;
   readonly key: Key;
   readonly ask: CallRequest;
-  readonly route: Route;
   readonly startedMs: number;
   readonly metered: boolean;
   readonly demand: Demand;
@@ -194,10 +203,10 @@ function countedOf({ state, delivered, attempts }: Receipt): Figures {
   return state === "complete" ? delivered : sumOf(attempts);
 }
 
-/** Whether the key has a budget. */
-export function hasBudget({ limits }: Key): boolean {
-  if (limits.budget !== null) return true;
-  for (const { budget } of limits.models) if (budget !== null) return true;
+/** Whether the key or one of its groups has a budget. */
+export function hasBudget({ limits, chain }: Key): boolean {
+  if (hasBudgets(limits)) return true;
+  if (chain !== undefined) for (const group of chain.groups) if (hasBudgets(group.limits)) return true;
   return false;
 }
 

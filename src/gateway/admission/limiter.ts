@@ -1,19 +1,28 @@
+import type { Route } from "../../channels/channel.ts";
 import type { ReceiptOpening } from "../../usage/receipt.ts";
 import type { Demand } from "../../limits/limits.ts";
 import type { Key } from "../../keys/key.ts";
 import type { Failure } from "../../operations/failure.ts";
+import type { Operation } from "../../operations/operation.ts";
 
-/** Enforces the limits of keys. If a limit is shared with other processes, an answer may take a moment, but never without bound. */
+/** Enforces the limits of keys and their groups. If a limit is shared with other processes, an answer may take a moment, but never without bound. */
 export interface Limiter {
   /** Rejects a key that has no room for any call, before the body is read. Reserves nothing. */
   precheck(key: Key): LimitExceeded | null;
-  /** A concurrency slot for a call whose request is still being read. It is released in the turn in which the call is admitted. */
+  /** The concurrency slots of a call whose request is still being read. They are released in the turn in which the call is admitted. */
   reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded>;
-  /**
-   * Reserves what a call is expected to need, all of it or nothing. `call` names it, so that its slot can be freed if this process
-   * dies.
-   */
-  admit(key: Key, model: string, demand: Demand, call: string): Grant | LimitExceeded | Promise<Grant | LimitExceeded>;
+  /** Reserves what a call is expected to need, all of it or nothing. */
+  admit(key: Key, asked: AskedCall, demand: Demand): Grant | LimitExceeded | Promise<Grant | LimitExceeded>;
+}
+
+/** What limits look at of a call before it is made. */
+export interface AskedCall {
+  /** Names the call, so that its slots can be freed if this process dies. */
+  readonly receiptId: string;
+  readonly model: string;
+  readonly operation: Operation;
+  /** The channels that may serve it. */
+  readonly route: Route;
 }
 
 export interface ConcurrencySlot {
@@ -26,8 +35,8 @@ export interface Grant {
   readonly kind: "grant";
   /** For the `x-ratelimit-…` headers; null if the key has no such limits. */
   readonly rateLimitStatus: RateLimitStatus | null;
-  /** Replaces the estimate by the real use and frees the slot. `null`: the call did not reach an upstream. */
-  settle(truth: Demand | null): void;
+  /** Replaces the estimate by the real use and frees the slots. `null`: the call did not reach an upstream. `channel` served it. */
+  settle(truth: Demand | null, channel?: string | null): void;
 }
 
 /** A limit that has no room. */

@@ -1,5 +1,5 @@
 import type { BudgetHoldResult, BudgetHoldRequest, HeldMoney, HoldRenewal } from "../../gateway/storage.ts";
-import type { BudgetPeriod } from "../../limits/limits.ts";
+import type { BudgetPeriod, BudgetSelector, Limits } from "../../limits/limits.ts";
 import { periodEndMs, periodStartMs } from "../../limits/period.ts";
 import {
   addGranted,
@@ -19,14 +19,23 @@ import {
   type BudgetLease,
 } from "../../limits/budget-lease.ts";
 
-/** A budget of a key, as its limits define it. */
+/** A budget of a key or a group, as its limits define it. */
 export interface BudgetLimit {
-  /** Its id: a key's id, or a key's id and a pattern of models. */
+  /** Its id: the owner's id, followed by a pattern of models or the name of a budget with a selector. */
   readonly budget: string;
-  readonly keyId: string;
+  /** The id of the key or the group. */
+  readonly ownerId: string;
   readonly models: string | null;
-  /** Patterns of the key's earlier rules. Models that match them do not count here. */
+  /** Patterns of the owner's earlier rules. Models that match them do not count here. */
   readonly exceptModels: readonly string[];
+  /** The calls that it is for; null for all of them. */
+  readonly selector: BudgetSelector | null;
+  /** The same for the store, as JSON; null for what the sums of a key tell. */
+  readonly selectorText: string | null;
+  /** Whether calls whose price is not known may be made. */
+  readonly unpriced: Limits["unpriced"];
+  /** Whose budget it is, for messages: `this key`, or `the team web`. */
+  readonly of: string;
   readonly limitNanos: number;
   readonly period: BudgetPeriod;
 }
@@ -212,10 +221,10 @@ export class LeasedBudget {
     // A clock that is set back a little at the start of a period does not bring the old one back.
     const inPeriod = wallMs >= this.sinceMs - setBackMs && wallMs < this.endMs;
     if (!inPeriod || limit.period !== before.period) this.beginPeriod(wallMs);
-    const hasOtherModels = !sameTexts(limit.exceptModels, before.exceptModels);
+    const hasOtherModels = limit.selectorText !== before.selectorText || !sameTexts(limit.exceptModels, before.exceptModels);
     if (limit.limitNanos === before.limitNanos && !hasOtherModels) return;
     this.refusal = null;
-    // What these models have spent is not known yet.
+    // What these calls have spent is not known yet.
     if (hasOtherModels) this.spentNanos = null;
     if (hasOtherModels || limit.limitNanos < before.limitNanos) {
       returnFree(this.lease);
@@ -323,7 +332,7 @@ export class LeasedBudget {
   /** Made when the request is sent, because by then more calls may wait, or a new period may have begun. */
   private leaseRequest(request: LeaseRequest): Omit<BudgetHoldRequest, "holder" | "ttlMs"> {
     this.update(this.limit);
-    const { budget, keyId, models, exceptModels, limitNanos } = this.limit;
+    const { budget, ownerId, models, exceptModels, selectorText: selector, limitNanos } = this.limit;
     const [first] = this.waiting;
     // Two processes that are short must not each keep a part that would be enough for one.
     if (this.shortSinceMs !== null) returnFree(this.lease);
@@ -343,7 +352,8 @@ export class LeasedBudget {
     // Other processes are asked to return money once for each call.
     const recall = request.forCalls && this.shortSinceMs === null;
     const { wish, sharers } = request;
-    return { budget, keyId, models, exceptModels, limitNanos, sinceMs: this.sinceMs, need, wish, waiting, sharers, recall, back };
+    const what = { budget, ownerId, models, exceptModels, selector, limitNanos };
+    return { ...what, sinceMs: this.sinceMs, need, wish, waiting, sharers, recall, back };
   }
 
   private afterAnswer(request: LeaseRequest, answer: BudgetHoldResult): void {

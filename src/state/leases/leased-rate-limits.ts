@@ -1,6 +1,5 @@
 import { wholeAmount } from "../../limits/minute-window.ts";
 import {
-  keyIdOf,
   minute,
   slotWaitMs,
   type CountGrant,
@@ -14,14 +13,14 @@ import {
   ListedReservationRequest,
   RecordedLimitStatuses,
   ReservationRefused,
-  slotClaimOf,
+  slotsOf,
   type Claim,
   type LimitStatus,
   type RateLimitStore,
   type Reservation,
   type ReservationRequest,
   type ReservationResult,
-  type SlotClaim,
+  type SlotLimit,
 } from "../../limits/rate-limit-store.ts";
 import { timerWithLagGrace } from "../lag-grace.ts";
 import { noteReturned, leaseLeft, isExact, isRefused, newRateLease, partWithoutStore, leaseWish, type RateLease } from "./rate-lease.ts";
@@ -68,8 +67,10 @@ export class LeasedRateLimits implements RateLimitStore {
   private readonly leases = new Map<string, RateLease>();
   /** The leases that have not ended, in the order in which they end. */
   private readonly activeLeases = new Set<RateLease>();
-  /** Calls that wait for the store, by key, in order. */
+  /** Calls that wait for a lease or a slot that is being requested, by limit, in order. */
   private readonly queues = new Map<string, WaitingReservation[]>();
+  /** What all of these need of each limit: amounts, or slots. */
+  private readonly queued = new Map<string, number>();
   /** Calls that wait for a slot, by limit: none was free, or the store did not answer. They ask again in a moment. */
   private readonly parked = new Map<string, ParkedReservations>();
   /** The limits for which a slot is being requested. Other calls wait for the answer instead of asking too. */
@@ -104,23 +105,23 @@ export class LeasedRateLimits implements RateLimitStore {
   reserve(request: ReservationRequest): ReservationResult | Promise<ReservationResult> {
     const nowMs = this.nowMs();
     const claims = claimsOf(request);
-    const slotClaim = slotClaimOf(request);
-    const first = claims[0]?.id ?? slotClaim?.id;
-    if (first === undefined) return this.options.local.reserve(request);
-    const refusal = this.refusal(claims, slotClaim, nowMs);
+    const slots = slotsOf(request);
+    if (claims.length + slots.length === 0) return this.options.local.reserve(request);
+    const refusal = this.refusal(claims, slots, nowMs);
     if (refusal !== null) return refusal;
-    const key = keyIdOf(first);
-    const isParked = slotClaim !== null && this.parked.size > 0 && this.parked.has(slotClaim.id);
-    if (!isParked && (this.queues.size === 0 || !this.queues.has(key))) {
-      const reservation = this.reserveFromLeases(claims, slotClaim, nowMs);
+    const parkedFor = this.parked.size === 0 ? undefined : slots.find(({ id }) => this.parked.has(id));
+    const queuedFor = this.queues.size === 0 ? undefined : [...claims, ...slots].find(({ id }) => this.queues.has(id));
+    if (parkedFor === undefined && queuedFor === undefined) {
+      const reservation = this.reserveFromLeases(claims, slots, nowMs);
       if (reservation !== null) return reservation;
     }
-    if (!this.options.guard.open && this.mayDoWithoutStore({ slotClaim, sinceMs: nowMs }, nowMs))
-      return this.reserveWithoutStore(claims, slotClaim);
+    if (!this.options.guard.open && this.mayDoWithoutStore({ slots, sinceMs: nowMs }, nowMs))
+      return this.reserveWithoutStore(claims, slots);
     const { promise, resolve } = Promise.withResolvers<ReservationResult>();
-    const waiter: WaitingReservation = { key, claims, slotClaim, resolve, sinceMs: nowMs };
-    if (isParked) this.park(waiter, slotClaim);
-    else this.enqueue([waiter], key);
+    const waiter: WaitingReservation = { claims, slots, resolve, sinceMs: nowMs };
+    if (parkedFor !== undefined) this.park(waiter, parkedFor.id);
+    else if (queuedFor !== undefined) this.enqueue(waiter, queuedFor.id);
+    else this.proceed(waiter);
     return promise;
   }
 
@@ -171,9 +172,9 @@ export class LeasedRateLimits implements RateLimitStore {
   async stop(): Promise<void> {
     this.stopped = true;
     this.cancelTimer?.();
-    for (const { waiters, cancel } of this.parked.values()) {
+    for (const [id, { waiters, cancel }] of this.parked) {
       cancel();
-      for (const { claims, slotClaim, resolve } of waiters) resolve(this.refused(claims, slotClaim?.id ?? "", lostWaitMs, this.nowMs()));
+      for (const { claims, resolve } of waiters) resolve(this.refused(claims, id, lostWaitMs, this.nowMs()));
     }
     this.parked.clear();
     for (const lease of this.activeLeases) this.returnLease(lease);
@@ -186,7 +187,7 @@ export class LeasedRateLimits implements RateLimitStore {
     claims: readonly Claim[],
     sources: readonly ClaimSources[],
     localReservation: Settleable,
-    slotLease: SlotLease | null,
+    slotLeases: readonly SlotLease[],
     amounts: readonly number[],
   ): void {
     const nowMs = this.nowMs();
@@ -197,7 +198,7 @@ export class LeasedRateLimits implements RateLimitStore {
       else if (actual > claimed) this.countExcess(claim.id, actual - claimed, nowMs);
     }
     localReservation.settle(amounts);
-    if (slotLease !== null) {
+    for (const slotLease of slotLeases) {
       this.slotLeases.callEnded(slotLease);
       const lease = this.leases.get(slotLease.id);
       if (lease !== undefined) lease.refusedUntilMs = Number.NEGATIVE_INFINITY;
@@ -206,7 +207,7 @@ export class LeasedRateLimits implements RateLimitStore {
     this.tick();
   }
 
-  private refusal(claims: readonly Claim[], slotClaim: SlotClaim | null, nowMs: number): ReservationResult | null {
+  private refusal(claims: readonly Claim[], slots: readonly SlotLimit[], nowMs: number): ReservationResult | null {
     for (const { id, limit, amount } of claims) {
       const lease = this.leases.get(id);
       if (amount > limit) return this.refused(claims, id, Infinity, nowMs);
@@ -218,9 +219,10 @@ export class LeasedRateLimits implements RateLimitStore {
         return this.refused(claims, id, waitMs, nowMs);
       }
     }
-    if (slotClaim === null) return null;
-    const isFull = isRefused(this.leases.get(slotClaim.id), 1, nowMs) && !this.hasIdle(slotClaim);
-    if (isFull || this.slotsTaken(slotClaim.id) >= slotClaim.limit) return this.refused(claims, slotClaim.id, slotWaitMs, nowMs);
+    for (const slot of slots) {
+      const isFull = isRefused(this.leases.get(slot.id), 1, nowMs) && !this.hasIdle(slot);
+      if (isFull || this.slotsTaken(slot.id) >= slot.limit) return this.refused(claims, slot.id, slotWaitMs, nowMs);
+    }
     return null;
   }
 
@@ -231,7 +233,7 @@ export class LeasedRateLimits implements RateLimitStore {
     return { id, amount, limit: Math.min(limit, Math.max(amount, cap)) };
   }
 
-  private hasIdle({ id, limit }: SlotClaim): boolean {
+  private hasIdle({ id, limit }: SlotLimit): boolean {
     return this.slotLeases.hasIdle(id, this.sharedLimit(limit, 1));
   }
 
@@ -244,10 +246,9 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Reserves from what this process holds: leases, and idle slots. */
-  private reserveFromLeases(claims: readonly Claim[], slotClaim: SlotClaim | null, nowMs: number): ReservationResult | null {
+  private reserveFromLeases(claims: readonly Claim[], slots: readonly SlotLimit[], nowMs: number): ReservationResult | null {
     for (const { id, amount } of claims) if (wholeAmount(amount, 0) > leaseLeft(this.leases.get(id), nowMs)) return null;
-    const slotLease = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, this.sharedLimit(slotClaim.limit, 1));
-    if (slotClaim !== null && slotLease === null) return null;
+    for (const slot of slots) if (!this.hasIdle(slot)) return null;
     const sources = claims.map(({ id, amount }): ClaimSources => {
       const lease = this.leases.get(id);
       if (lease === undefined) return nothing;
@@ -255,22 +256,44 @@ export class LeasedRateLimits implements RateLimitStore {
       lease.left -= wanted;
       return { fromLease: wanted, leaseSlot: lease.slot, fromStore: 0, storeSlot: 0, unreported: 0 };
     });
-    return this.admitted(claims, sources, slotLease, nowMs);
+    return this.admitted(
+      claims,
+      sources,
+      slots.flatMap((slot) => this.takeIdle(slot) ?? []),
+      nowMs,
+    );
   }
 
-  private enqueue(waiters: WaitingReservation[], key: string): void {
-    const queue = this.queues.get(key);
+  private takeIdle({ id, limit }: SlotLimit): SlotLease | null {
+    return this.slotLeases.takeIdle(id, this.sharedLimit(limit, 1));
+  }
+
+  /** Lets a call wait until a request for this limit is answered. */
+  private enqueue(waiter: WaitingReservation, id: string): void {
+    this.countQueued(waiter, 1);
+    const queue = this.queues.get(id);
     if (queue !== undefined) {
-      queue.push(...waiters);
+      queue.push(waiter);
       return;
     }
-    this.queues.set(key, waiters);
-    this.advance(key, waiters);
-    if (waiters.length > 0) this.watchQueue(key, waiters);
+    const started = [waiter];
+    this.queues.set(id, started);
+    this.watchQueue(id, started);
+  }
+
+  private countQueued({ claims, slots }: WaitingReservation, by: 1 | -1): void {
+    for (const { id, amount } of claims) this.addQueued(id, by * wholeAmount(amount, 0));
+    for (const { id } of slots) this.addQueued(id, by);
+  }
+
+  private addQueued(id: string, by: number): void {
+    const sum = (this.queued.get(id) ?? 0) + by;
+    if (sum > 0) this.queued.set(id, sum);
+    else this.queued.delete(id);
   }
 
   /** Makes a call wait for a slot without blocking calls that need no slot of this limit. It asks again in a moment. */
-  private park(waiter: WaitingReservation, { id }: SlotClaim): void {
+  private park(waiter: WaitingReservation, id: string): void {
     const parked = this.parked.get(id);
     if (parked !== undefined) parked.waiters.push(waiter);
     else this.parked.set(id, { waiters: [waiter], cancel: this.options.after(this.tickMs * parkedTicks, () => this.unpark(id)) });
@@ -281,12 +304,12 @@ export class LeasedRateLimits implements RateLimitStore {
     if (parked === undefined) return;
     parked.cancel();
     this.parked.delete(id);
-    this.enqueue(parked.waiters, parked.waiters[0]!.key);
+    for (const waiter of parked.waiters) this.proceed(waiter);
   }
 
   /** Whether a call may be admitted without the store. One that needs a slot may not, until the store is certainly lost. */
-  private mayDoWithoutStore({ slotClaim, sinceMs }: Pick<WaitingReservation, "slotClaim" | "sinceMs">, nowMs: number): boolean {
-    if (slotClaim === null || this.options.processes() <= 1 || this.hasIdle(slotClaim)) return true;
+  private mayDoWithoutStore({ slots, sinceMs }: Pick<WaitingReservation, "slots" | "sinceMs">, nowMs: number): boolean {
+    if (this.options.processes() <= 1 || slots.every((slot) => this.hasIdle(slot))) return true;
     return this.isSurelyLost(nowMs) || nowMs - sinceMs >= slotWaitMaxMs;
   }
 
@@ -295,53 +318,70 @@ export class LeasedRateLimits implements RateLimitStore {
     return lostSinceMs !== null && nowMs - lostSinceMs >= this.leaseMs * lostAfterLeases;
   }
 
-  /** Serves a queue from its head, until a call must wait for a lease that is being requested. */
-  private advance(key: string, queue: WaitingReservation[]): void {
-    for (let waiter = queue[0]; waiter !== undefined; waiter = queue[0]) {
-      const nowMs = this.nowMs();
-      const { claims, slotClaim } = waiter;
-      const { open } = this.options.guard;
-      const answer =
-        this.refusal(claims, slotClaim, nowMs) ??
-        this.reserveFromLeases(claims, slotClaim, nowMs) ??
-        (open || !this.mayDoWithoutStore(waiter, nowMs) ? null : this.reserveWithoutStore(claims, slotClaim));
-      const mustPark = answer === null && slotClaim !== null && (!open || this.parked.has(slotClaim.id));
-      if (answer === null && !mustPark) {
-        const isAsked = slotClaim !== null && this.requestedSlots.has(slotClaim.id) && !this.hasIdle(slotClaim);
-        if (isAsked || claims.some(({ id, amount }) => this.isBeingLeased(id, amount, nowMs))) return;
-      }
-      queue.shift();
-      if (answer !== null) waiter.resolve(answer);
-      else if (mustPark) this.park(waiter, slotClaim);
-      else void this.askStore(waiter, key, queue, nowMs);
+  /** Answers a call, or asks the store for what it needs; unless that is being requested already, then the call waits for the answer. */
+  private proceed(waiter: WaitingReservation): void {
+    const nowMs = this.nowMs();
+    const { claims, slots } = waiter;
+    const { open } = this.options.guard;
+    const answer =
+      this.refusal(claims, slots, nowMs) ??
+      this.reserveFromLeases(claims, slots, nowMs) ??
+      (open || !this.mayDoWithoutStore(waiter, nowMs) ? null : this.reserveWithoutStore(claims, slots));
+    if (answer !== null) {
+      waiter.resolve(answer);
+      return;
     }
-    this.queues.delete(key);
+    const parkedFor = open ? slots.find(({ id }) => this.parked.has(id)) : slots.find((slot) => !this.hasIdle(slot));
+    if (parkedFor !== undefined) {
+      this.park(waiter, parkedFor.id);
+      return;
+    }
+    const requested = slots.find((slot) => this.requestedSlots.has(slot.id) && !this.hasIdle(slot));
+    const awaited = requested ?? claims.find(({ id, amount }) => this.isBeingLeased(id, amount, nowMs));
+    if (awaited !== undefined) this.enqueue(waiter, awaited.id);
+    else void this.askStore(waiter, nowMs);
+  }
+
+  /** The requests for these limits are answered: the calls that waited go on, in order. */
+  private advance(ids: readonly string[], without: "store" | null): void {
+    for (const id of ids) {
+      const queue = this.queues.get(id);
+      if (queue === undefined) continue;
+      this.queues.delete(id);
+      for (const waiter of queue) {
+        this.countQueued(waiter, -1);
+        if (without === null) this.proceed(waiter);
+        else this.stopWaiting(waiter);
+      }
+    }
   }
 
   /** No call waits in a queue for longer than a healthy store takes to answer. */
-  private watchQueue(key: string, queue: WaitingReservation[]): void {
+  private watchQueue(id: string, queue: WaitingReservation[]): void {
     const { guard, after } = this.options;
     const { nowMs } = this;
     const leftMs = guard.stalledMs - (nowMs() - queue[0]!.sinceMs);
     timerWithLagGrace({ nowMs, after }, Math.max(1, leftMs), () => {
-      if (this.queues.get(key) !== queue) return;
-      this.stopWaiting(key, queue, ({ sinceMs }) => nowMs() - sinceMs >= guard.stalledMs);
-      if (this.queues.get(key) === queue) this.watchQueue(key, queue);
+      if (this.queues.get(id) !== queue) return;
+      for (let waiter = queue[0]; waiter !== undefined && nowMs() - waiter.sinceMs >= guard.stalledMs; waiter = queue[0]) {
+        queue.shift();
+        this.countQueued(waiter, -1);
+        this.stopWaiting(waiter);
+      }
+      if (queue.length === 0) this.queues.delete(id);
+      else this.watchQueue(id, queue);
     });
   }
 
-  /** Lets calls at the head of a queue go on without the store. */
-  private stopWaiting(key: string, queue: WaitingReservation[], isDone: (waiter: WaitingReservation) => boolean): void {
-    for (let waiter = queue[0]; waiter !== undefined && isDone(waiter); waiter = queue[0]) {
-      const { claims, slotClaim } = waiter;
-      const nowMs = this.nowMs();
-      queue.shift();
-      const answer = this.refusal(claims, slotClaim, nowMs) ?? this.reserveFromLeases(claims, slotClaim, nowMs);
-      if (answer !== null) waiter.resolve(answer);
-      else if (slotClaim !== null && !this.mayDoWithoutStore(waiter, nowMs)) this.park(waiter, slotClaim);
-      else waiter.resolve(this.reserveWithoutStore(claims, slotClaim));
-    }
-    if (queue.length === 0) this.queues.delete(key);
+  /** Lets a call that has waited go on without the store. */
+  private stopWaiting(waiter: WaitingReservation): void {
+    const { claims, slots } = waiter;
+    const nowMs = this.nowMs();
+    const answer = this.refusal(claims, slots, nowMs) ?? this.reserveFromLeases(claims, slots, nowMs);
+    const missing = slots.find((slot) => !this.hasIdle(slot));
+    if (answer !== null) waiter.resolve(answer);
+    else if (missing !== undefined && !this.mayDoWithoutStore(waiter, nowMs)) this.park(waiter, missing.id);
+    else waiter.resolve(this.reserveWithoutStore(claims, slots));
   }
 
   private isBeingLeased(id: string, amount: number, nowMs: number): boolean {
@@ -349,47 +389,55 @@ export class LeasedRateLimits implements RateLimitStore {
     return lease !== undefined && lease.requesting && amount > leaseLeft(lease, nowMs);
   }
 
-  private async askStore(waiter: WaitingReservation, key: string, queue: readonly WaitingReservation[], askedMs: number): Promise<void> {
-    const { claims, slotClaim } = waiter;
-    const draws = claims.map((claim) => this.drawFromLease(claim, queue, askedMs));
+  private async askStore(waiter: WaitingReservation, askedMs: number): Promise<void> {
+    const { claims, slots } = waiter;
+    const draws = claims.map((claim) => this.drawFromLease(claim, askedMs));
     const requests = draws.flatMap(({ request }) => request ?? []);
     const requested = draws.flatMap(({ lease, request }, at) => (request === null || isExact(claims[at]!.limit) ? [] : [lease]));
     for (const lease of requested) lease.requesting = true;
-    const sharedLimit = slotClaim === null ? 0 : this.sharedLimit(slotClaim.limit, 1);
-    const idleSlot = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, sharedLimit);
-    const slotLease =
-      slotClaim === null || idleSlot !== null ? null : this.slotLeases.request(slotClaim.id, sharedLimit, slotsQueued(queue, slotClaim.id));
-    if (slotLease !== null) this.requestedSlots.add(slotLease.id);
+    const idleSlots: SlotLease[] = [];
+    const slotLeases: SlotLease[] = [];
+    for (const slot of slots) {
+      const idle = this.takeIdle(slot);
+      if (idle !== null) idleSlots.push(idle);
+      else slotLeases.push(this.slotLeases.request(slot.id, this.sharedLimit(slot.limit, 1), this.slotsQueued(slot.id)));
+    }
+    for (const { id } of slotLeases) this.requestedSlots.add(id);
     let taken: TakeResult | null = null;
     try {
       taken = await this.options.guard.run(
-        () => this.options.counts.take(requests, slotLease),
-        (late) => this.undo(late, slotLease),
+        () => this.options.counts.take(requests, slotLeases),
+        (late) => this.undo(late, slotLeases),
       );
     } catch {
       // The guard counts the failure.
     }
     for (const lease of requested) lease.requesting = false;
-    if (slotLease !== null) this.requestedSlots.delete(slotLease.id);
-    const answer = this.afterAnswer(waiter, draws, taken, slotLease, idleSlot, askedMs);
-    if (answer !== null) waiter.resolve(answer);
-    else if (slotClaim !== null) this.park(waiter, slotClaim);
-    const others = this.queues.get(key);
-    if (others === undefined) return;
-    // These calls have waited for the same answer. Asking again would cost them another deadline.
-    if (taken === null) this.stopWaiting(key, others, () => true);
-    else this.advance(key, others);
+    for (const { id } of slotLeases) this.requestedSlots.delete(id);
+    const answer = this.afterAnswer(waiter, draws, taken, slotLeases, idleSlots, askedMs);
+    if (answer === null) this.park(waiter, missingSlot(taken, slotLeases));
+    else waiter.resolve(answer);
+    // These calls have waited for the same answer. Where there is none, asking again would cost them another deadline.
+    this.advance(
+      [...requests, ...slotLeases].map(({ id }) => id),
+      taken === null ? "store" : null,
+    );
+  }
+
+  /** How many slots of a limit the waiting calls need. */
+  private slotsQueued(id: string): number {
+    return Math.min(countedMax, this.queued.get(id) ?? 0);
   }
 
   /** Takes what the lease has, and returns what must be requested besides. */
-  private drawFromLease({ id, limit, amount }: Claim, queue: readonly WaitingReservation[], nowMs: number): LeaseDraw {
+  private drawFromLease({ id, limit, amount }: Claim, nowMs: number): LeaseDraw {
     const lease = this.lease(id, limit);
     const wanted = wholeAmount(amount, 0);
     const fromLease = Math.min(wanted, leaseLeft(lease, nowMs));
     lease.left -= fromLease;
     const need = wanted - fromLease;
     if (need === 0) return { lease, fromLease, leaseSlot: lease.slot, request: null };
-    const wish = isExact(limit) ? need : leaseWish(lease, limit, need + amountQueued(queue, id), this.leaseMs, nowMs);
+    const wish = isExact(limit) ? need : leaseWish(lease, limit, need + (this.queued.get(id) ?? 0), this.leaseMs, nowMs);
     lease.askedMs = nowMs;
     lease.spent = 0;
     // What was admitted without the store counts at once, although it is not reported yet.
@@ -398,17 +446,17 @@ export class LeasedRateLimits implements RateLimitStore {
     return { lease, fromLease, leaseSlot: lease.slot, request };
   }
 
-  /** Null: the call has to wait for a slot. `idleSlot` is one that this process held. */
+  /** Null: the call has to wait for a slot. `idleSlots` are those that this process held. */
   private afterAnswer(
     waiter: WaitingReservation,
     draws: readonly LeaseDraw[],
     taken: TakeResult | null,
-    slotLease: SlotLease | null,
-    idleSlot: SlotLease | null,
+    slotLeases: readonly SlotLease[],
+    idleSlots: readonly SlotLease[],
     askedMs: number,
   ): ReservationResult | null {
     const nowMs = this.nowMs();
-    const { claims, slotClaim } = waiter;
+    const { claims, slots } = waiter;
     if (taken !== null && taken.ok) {
       let next = 0;
       const sources = draws.map(({ lease, fromLease, leaseSlot, request }): ClaimSources => {
@@ -420,13 +468,15 @@ export class LeasedRateLimits implements RateLimitStore {
         this.leaseArrives(lease, granted, request.need, askedMs);
         return { fromLease, leaseSlot, fromStore: request.need, storeSlot: granted.slot, unreported: 0 };
       });
-      if (slotLease !== null) this.fullSinceMs.delete(slotLease.id);
-      return this.admitted(claims, sources, slotLease === null ? idleSlot : this.slotLeases.granted(slotLease, taken.slots), nowMs);
+      for (const { id } of slotLeases) this.fullSinceMs.delete(id);
+      const granted = slotLeases.map((slotLease, at) => this.slotLeases.granted(slotLease, taken.slots[at] ?? 1));
+      return this.admitted(claims, sources, [...idleSlots, ...granted], nowMs);
     }
     for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs);
-    if (idleSlot !== null) this.slotLeases.callEnded(idleSlot);
-    if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(claims, slotClaim) : null;
-    if (slotLease !== null && taken.short === slotLease.id && !this.isFull(slotLease, nowMs)) return null;
+    for (const idleSlot of idleSlots) this.slotLeases.callEnded(idleSlot);
+    if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(claims, slots) : null;
+    const fullSlot = slotLeases.find(({ id }) => id === taken.short);
+    if (fullSlot !== undefined && !this.isFull(fullSlot, nowMs)) return null;
     const short = draws.find(({ request }) => request?.id === taken.short);
     if (short !== undefined) {
       const { lease } = short;
@@ -472,7 +522,7 @@ export class LeasedRateLimits implements RateLimitStore {
   private admitted(
     claims: readonly Claim[],
     sources: readonly ClaimSources[],
-    slotLease: SlotLease | null,
+    slotLeases: readonly SlotLease[],
     nowMs: number,
   ): ReservationResult {
     for (const { id, amount } of claims) {
@@ -480,47 +530,29 @@ export class LeasedRateLimits implements RateLimitStore {
       if (lease !== undefined) lease.spent += wholeAmount(amount, 0);
     }
     const unlimited = claims.map(({ id, amount }) => ({ id, amount, limit: Infinity }));
-    const localReservation = this.options.local.reserve(
-      new ListedReservationRequest(unlimited, slotLease === null ? null : { id: slotLease.id, call: slotLease.call, limit: Infinity }),
-    );
+    const unlimitedSlots = slotLeases.map(({ id }) => ({ id, limit: Infinity }));
+    const localReservation = this.options.local.reserve(new ListedReservationRequest(unlimited, unlimitedSlots, ""));
     if (!localReservation.ok) throw new Error("a call without limits was refused");
-    if (slotLease !== null) this.tick();
+    if (slotLeases.length > 0) this.tick();
     const statuses = claims.map(({ id, limit }) => this.statusOf(id, limit, nowMs));
-    return new LeasedReservation(this, claims, sources, localReservation, slotLease, statuses);
+    return new LeasedReservation(this, claims, sources, localReservation, slotLeases, statuses);
   }
 
   /** Reserves without the store. What was admitted is reported later. */
-  private reserveWithoutStore(claims: readonly Claim[], slotClaim: SlotClaim | null): ReservationResult {
+  private reserveWithoutStore(claims: readonly Claim[], slots: readonly SlotLimit[]): ReservationResult {
     const rule = this.options.onStoreLoss ?? "split";
     const nowMs = this.nowMs();
-    if (rule === "closed") return this.refused(claims, claims[0]?.id ?? slotClaim?.id ?? "", lostWaitMs, nowMs);
-    const idleSlot = slotClaim === null ? null : this.slotLeases.takeIdle(slotClaim.id, this.sharedLimit(slotClaim.limit, 1));
-    const unreportedSlot = idleSlot === null ? slotClaim : null;
+    if (rule === "closed") return this.refused(claims, claims[0]?.id ?? slots[0]?.id ?? "", lostWaitMs, nowMs);
     const tooMuch =
-      claims.find((claim) => this.exceedsUnreported(claim, rule, nowMs))?.id ?? this.fullOfUnreported(unreportedSlot, rule, nowMs);
-    const reservation =
-      tooMuch !== undefined
-        ? this.refused(claims, tooMuch, lostWaitMs, nowMs)
-        : this.reserveLocally(claims, slotClaim, idleSlot, rule, nowMs);
-    if (!reservation.ok && idleSlot !== null) this.slotLeases.callEnded(idleSlot);
-    return reservation;
-  }
-
-  private reserveLocally(
-    claims: readonly Claim[],
-    slotClaim: SlotClaim | null,
-    idleSlot: SlotLease | null,
-    rule: StoreLossRule,
-    nowMs: number,
-  ): ReservationResult {
-    const localSlot =
-      slotClaim === null
-        ? null
-        : idleSlot !== null
-          ? { ...slotClaim, limit: Infinity }
-          : { ...slotClaim, limit: this.localClaim({ ...slotClaim, amount: 1 }, rule, nowMs).limit };
+      claims.find((claim) => this.exceedsUnreported(claim, rule, nowMs)) ??
+      slots.find((slot) => !this.hasIdle(slot) && this.isFullOfUnreported(slot, rule, nowMs));
+    if (tooMuch !== undefined) return this.refused(claims, tooMuch.id, lostWaitMs, nowMs);
     const localClaims = claims.map((claim) => this.localClaim(claim, rule, nowMs));
-    const reservation = this.options.local.reserve(new ListedReservationRequest(localClaims, localSlot));
+    const localSlots = slots.map((slot) => ({
+      id: slot.id,
+      limit: this.hasIdle(slot) ? Infinity : this.localClaim({ ...slot, amount: 1 }, rule, nowMs).limit,
+    }));
+    const reservation = this.options.local.reserve(new ListedReservationRequest(localClaims, localSlots, ""));
     if (!reservation.ok) return reservation;
     const statuses = claims.map(({ limit }, at) => ({ limit, remaining: reservation.remaining(at), resetMs: reservation.resetMs(at) }));
     const sources = claims.map(({ id, amount }): ClaimSources => {
@@ -528,11 +560,16 @@ export class LeasedRateLimits implements RateLimitStore {
       this.corrections.addUnreported(id, unreported);
       return { ...nothing, unreported };
     });
-    const slotLease = slotClaim === null ? null : (idleSlot ?? this.slotLeases.unreportedSlot(slotClaim.id, slotClaim.limit));
+    const unreportedIds: string[] = [];
+    const slotLeases = slots.map((slot) => {
+      const idle = this.takeIdle(slot);
+      if (idle !== null) return idle;
+      unreportedIds.push(slot.id);
+      this.unreportedSlots.set(slot.id, (this.unreportedSlots.get(slot.id) ?? 0) + 1);
+      return this.slotLeases.unreportedSlot(slot.id, slot.limit);
+    });
     this.tick();
-    if (slotLease === null || idleSlot !== null) return new LeasedReservation(this, claims, sources, reservation, slotLease, statuses);
-    this.unreportedSlots.set(slotLease.id, (this.unreportedSlots.get(slotLease.id) ?? 0) + 1);
-    return new LeasedReservation(this, claims, sources, this.withUnreportedSlot(slotLease.id, reservation), slotLease, statuses);
+    return new LeasedReservation(this, claims, sources, this.withUnreportedSlots(unreportedIds, reservation), slotLeases, statuses);
   }
 
   private localClaim({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): Claim {
@@ -549,10 +586,10 @@ export class LeasedRateLimits implements RateLimitStore {
     return unreported > 0 && unreported + wholeAmount(amount, 0) > limit * this.unreportedPart(nowMs);
   }
 
-  private fullOfUnreported(slotClaim: SlotClaim | null, rule: StoreLossRule, nowMs: number): string | undefined {
-    if (slotClaim === null || rule === "open") return undefined;
-    const taken = this.unreportedSlots.get(slotClaim.id) ?? 0;
-    return taken > 0 && taken + 1 > slotClaim.limit * this.unreportedPart(nowMs) ? slotClaim.id : undefined;
+  private isFullOfUnreported({ id, limit }: SlotLimit, rule: StoreLossRule, nowMs: number): boolean {
+    if (rule === "open") return false;
+    const taken = this.unreportedSlots.get(id) ?? 0;
+    return taken > 0 && taken + 1 > limit * this.unreportedPart(nowMs);
   }
 
   /** A short loss of the store should cost little accuracy, so the share is small until the store is certainly lost. */
@@ -563,12 +600,15 @@ export class LeasedRateLimits implements RateLimitStore {
     return Math.min(unreportedShare, unreportedShareAtFirst / others);
   }
 
-  private withUnreportedSlot(id: string, reservation: Settleable): Settleable {
+  private withUnreportedSlots(ids: readonly string[], reservation: Settleable): Settleable {
+    if (ids.length === 0) return reservation;
     const settle = (amounts: readonly number[]): void => {
       reservation.settle(amounts);
-      const left = (this.unreportedSlots.get(id) ?? 1) - 1;
-      if (left > 0) this.unreportedSlots.set(id, left);
-      else this.unreportedSlots.delete(id);
+      for (const id of ids) {
+        const left = (this.unreportedSlots.get(id) ?? 1) - 1;
+        if (left > 0) this.unreportedSlots.set(id, left);
+        else this.unreportedSlots.delete(id);
+      }
     };
     return { settle };
   }
@@ -589,10 +629,10 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Undoes what the store granted after the call had gone on without it. */
-  private undo(late: TakeResult, slotLease: SlotLease | null): void {
+  private undo(late: TakeResult, slotLeases: readonly SlotLease[]): void {
     if (!late.ok) return;
     for (const { id, amount, slot } of late.granted) this.corrections.add(id, slot, -amount);
-    if (slotLease !== null) this.slotLeases.late(slotLease);
+    for (const slotLease of slotLeases) this.slotLeases.late(slotLease);
     this.tick();
   }
 
@@ -690,9 +730,8 @@ export class LeasedRateLimits implements RateLimitStore {
 }
 
 interface WaitingReservation {
-  readonly key: string;
   readonly claims: readonly Claim[];
-  readonly slotClaim: SlotClaim | null;
+  readonly slots: readonly SlotLimit[];
   readonly resolve: (reservation: ReservationResult) => void;
   readonly sinceMs: number;
 }
@@ -730,7 +769,7 @@ class LeasedReservation extends RecordedLimitStatuses {
     private readonly claims: readonly Claim[],
     private readonly sources: readonly ClaimSources[],
     private readonly localReservation: Settleable,
-    private readonly slotLease: SlotLease | null,
+    private readonly slotLeases: readonly SlotLease[],
     statuses: readonly LimitStatus[],
   ) {
     super(statuses);
@@ -739,7 +778,7 @@ class LeasedReservation extends RecordedLimitStatuses {
   settle(amounts: readonly number[]): void {
     if (!this.open) throw new Error("what a call took of its limits was settled twice");
     this.open = false;
-    this.rates.settled(this.claims, this.sources, this.localReservation, this.slotLease, amounts);
+    this.rates.settled(this.claims, this.sources, this.localReservation, this.slotLeases, amounts);
   }
 }
 
@@ -750,21 +789,13 @@ function noteNoRoom(lease: RateLease, need: number, waitMs: number, nowMs: numbe
   lease.roomMs = nowMs + waitMs;
 }
 
-/** What the waiting calls need of a limit. Only the first ones are counted. */
-function amountQueued(queue: readonly WaitingReservation[], id: string): number {
-  let sum = 0;
-  for (const { claims } of queue.slice(0, countedMax)) for (const claim of claims) if (claim.id === id) sum += wholeAmount(claim.amount, 0);
-  return sum;
-}
-
-/** How many of the waiting calls need a slot of a limit. */
-function slotsQueued(queue: readonly WaitingReservation[], id: string): number {
-  let count = 0;
-  for (const { slotClaim } of queue.slice(0, countedMax)) if (slotClaim?.id === id) count += 1;
-  return count;
+/** The slot that the store had no room for; the first, if the store did not answer. */
+function missingSlot(taken: TakeResult | null, slotLeases: readonly SlotLease[]): string {
+  return taken !== null && !taken.ok ? taken.short : (slotLeases[0]?.id ?? "");
 }
 
 const nothing: ClaimSources = { fromLease: 0, leaseSlot: 0, fromStore: 0, storeSlot: 0, unreported: 0 };
+/** The most slots that are requested at once for waiting calls. */
 const countedMax = 100;
 /** A refusal is remembered for this long, so that clients which retry at once do not load the store. */
 const refusalMs = 50;

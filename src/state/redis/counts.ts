@@ -1,5 +1,4 @@
 import {
-  keyIdOf,
   minute,
   slotWaitMs,
   type CountCorrection,
@@ -8,6 +7,7 @@ import {
   type TakeResult,
   type CountRequest,
 } from "../../limits/distributed-counts.ts";
+import { rootOfLimit } from "../../limits/limit-id.ts";
 import type { WindowSpan } from "../../limits/sliding-counter.ts";
 import { runOnTypedKeys, type TypedKey } from "./typed-keys.ts";
 import type { LinkSend, RedisLink } from "./link.ts";
@@ -20,8 +20,8 @@ export interface RedisCountsOptions {
 }
 
 /**
- * Counts in Redis or Valkey. Every Redis key contains the id of the gateway key in braces (a hash tag), so that all counts of one
- * call are on one node of a cluster.
+ * Counts in Redis or Valkey. Every Redis key contains the root of its limit in braces (a hash tag), so that all counts of one call,
+ * those of its groups included, are on one node of a cluster.
  */
 export class RedisCounts implements DistributedCounts {
   private readonly prefix: string;
@@ -40,14 +40,13 @@ export class RedisCounts implements DistributedCounts {
     link.greeting = (send) => this.greet(send);
   }
 
-  async take(requests: readonly CountRequest[], lease: SlotLease | null): Promise<TakeResult> {
+  async take(requests: readonly CountRequest[], leases: readonly SlotLease[]): Promise<TakeResult> {
     const { slotMs, slots } = this.span;
     const values: (string | number)[] = [slotMs, slots, requests.length];
     for (const { limit, need, wish, sharers } of requests) values.push(limit, need, wish, sharers);
-    if (lease !== null) values.push(lease.limit, lease.ttlMs, lease.call, ...(lease.more ?? []));
-    const names = requests.map(({ id }) => this.countKey(id));
-    if (lease !== null) names.push(this.slotsKey(lease.id));
-    return takenOf(await runOnTypedKeys(this.link, takeScript, names, values), requests, lease);
+    for (const { limit, ttlMs, call, more = [] } of leases) values.push(limit, ttlMs, 1 + more.length, call, ...more);
+    const names = [...requests.map(({ id }) => this.countKey(id)), ...leases.map(({ id }) => this.slotsKey(id))];
+    return takenOf(await runOnTypedKeys(this.link, takeScript, names, values), requests, leases);
   }
 
   async correct(id: string, corrections: readonly CountCorrection[]): Promise<void> {
@@ -108,22 +107,23 @@ export class RedisCounts implements DistributedCounts {
 
   private name(what: string, id: string): string {
     // A brace inside the id would end the hash tag early.
-    return `${this.prefix}{${keyIdOf(id).replaceAll(/[{}]/g, "_")}}:${what}:${id}`;
+    return `${this.prefix}{${rootOfLimit(id).replaceAll(/[{}]/g, "_")}}:${what}:${id}`;
   }
 }
 
-function takenOf(reply: unknown, requests: readonly CountRequest[], lease: SlotLease | null): TakeResult {
+function takenOf(reply: unknown, requests: readonly CountRequest[], leases: readonly SlotLease[]): TakeResult {
   if (!Array.isArray(reply)) throw unexpected(reply);
-  const [verdict, second, third, ...rest] = reply.map(whole);
-  if (verdict === 1 && second !== undefined && third !== undefined && rest.length === 2 * requests.length) {
+  const [verdict, second, ...rest] = reply.map(whole);
+  if (verdict === 1 && second !== undefined && rest.length === 2 * requests.length + leases.length) {
     const granted = requests.map(({ id }, at) => ({ id, amount: rest[2 * at]!, slot: second, remaining: rest[2 * at + 1]! }));
-    return { ok: true, granted, slots: third };
+    return { ok: true, granted, slots: rest.slice(2 * requests.length) };
   }
-  const [waitMs, remaining] = [third, ...rest];
+  const [waitMs, remaining] = rest;
   if (verdict !== 0 || second === undefined || waitMs === undefined || remaining === undefined) throw unexpected(reply);
   const request = requests[second - 1];
   if (request !== undefined) return { ok: false, short: request.id, waitMs, remaining };
-  if (lease === null) throw unexpected(reply);
+  const lease = leases[second - 1 - requests.length];
+  if (lease === undefined) throw unexpected(reply);
   return { ok: false, short: lease.id, waitMs: slotWaitMs, remaining };
 }
 

@@ -11,16 +11,16 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
 /**
- * Keys: one for each request, then the one of the slot lease, if any. Values: slotMs, slots, the number of requests; limit, need,
- * wish and sharers of each; limit and life of the slot lease, and the names of its concurrency slots. Returns 1, the current time
- * slot, the number of concurrency slots taken, and amount and rest of each request; or 0, the index of the key without room, the
- * wait, and the rest. Leases that have ended are removed only where there is no room, and the time to live is renewed only now and
- * then, because every command counts.
+ * Keys: one for each request, then one for each slot lease. Values: slotMs, slots, the number of requests; limit, need, wish and
+ * sharers of each; then of each slot lease its limit, its life, the number of concurrency slots and their names. Returns 1, the
+ * current time slot, amount and rest of each request, and the number of concurrency slots taken of each lease; or 0, the index of
+ * the key without room, the wait, and the rest. Nothing is written before everything is known to have room. Leases that have ended
+ * are removed only where there is no room, and the time to live is renewed only now and then, because every command counts.
  */
 export const takeScript = script(`${clock}
 local slotMs, slots, wants = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local slot = math.floor(now / slotMs)
-local answer = {1, slot, 0}
+local answer = {1, slot}
 local amounts = {}
 for w = 1, wants do
   local at = 4 * w
@@ -57,25 +57,29 @@ for w = 1, wants do
   answer[#answer + 1] = amount
   answer[#answer + 1] = rest - amount
 end
-if #KEYS > wants then
-  local at = 4 * wants + 4
-  local key, limit, life = KEYS[wants + 1], tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local asked = #ARGV - at - 1
+local at = 4 * wants + 4
+local leases = {}
+for k = wants + 1, #KEYS do
+  local key, limit, life, asked = KEYS[k], tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local taken = redis.call('ZCARD', key)
   if taken + asked > limit and redis.call('ZREMRANGEBYSCORE', key, '-inf', now) > 0 then
     taken = redis.call('ZCARD', key)
   end
-  if taken >= limit and not redis.call('ZSCORE', key, ARGV[at + 2]) then
-    return {0, wants + 1, 0, 0}
+  if taken >= limit and not redis.call('ZSCORE', key, ARGV[at + 3]) then
+    return {0, k, 0, 0}
   end
   local names = {}
   for place = 1, math.max(1, math.min(asked, limit - taken)) do
     names[#names + 1] = now + life
-    names[#names + 1] = ARGV[at + 1 + place]
+    names[#names + 1] = ARGV[at + 2 + place]
   end
-  redis.call('ZADD', key, unpack(names))
-  if taken == 0 or now % 16 == 0 then redis.call('PEXPIRE', key, 20 * life) end
-  answer[3] = #names / 2
+  leases[#leases + 1] = {key, names, life, taken}
+  answer[#answer + 1] = #names / 2
+  at = at + 3 + asked
+end
+for _, lease in ipairs(leases) do
+  redis.call('ZADD', lease[1], unpack(lease[2]))
+  if lease[4] == 0 or now % 16 == 0 then redis.call('PEXPIRE', lease[1], 20 * lease[3]) end
 end
 for w = 1, wants do
   redis.call('HINCRBY', KEYS[w], slot, amounts[w])

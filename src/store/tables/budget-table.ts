@@ -23,11 +23,11 @@ export class BudgetTable implements BudgetStorage {
 
   async hold(request: BudgetHoldRequest): Promise<BudgetHoldResult> {
     checkRequest(request);
-    const { budget, keyId, models, exceptModels = [], sinceMs, holder, ttlMs, back = 0 } = request;
+    const { budget, ownerId, models, exceptModels = [], sinceMs, holder, ttlMs, back = 0 } = request;
     return this.database.transaction(async (transaction) => {
-      // Locks the budgets of this key, so that two processes cannot be granted the same money.
+      // Locks the budgets of this key or group, so that two processes cannot be granted the same money.
       await transaction.run(sql`
-        insert into budget_locks (key_id, turns) values (${keyId}, 1)
+        insert into budget_locks (key_id, turns) values (${ownerId}, 1)
         on conflict (key_id) do update set turns = budget_locks.turns + 1`);
       const now = this.#now(transaction);
       await transaction.run(sql`
@@ -43,7 +43,7 @@ export class BudgetTable implements BudgetStorage {
       const nanos = grantedNanos(request, leftNanos);
       await transaction.run(sql`
         insert into budget_holds (budget, key_id, models, except_models, holder, since_ms, nanos, expires_ms)
-        values (${budget}, ${keyId}, ${models}, ${JSON.stringify(exceptModels)}, ${holder}, ${sinceMs}, ${nanos}, ${now} + ${ttlMs})
+        values (${budget}, ${ownerId}, ${models}, ${JSON.stringify(exceptModels)}, ${holder}, ${sinceMs}, ${nanos}, ${now} + ${ttlMs})
         on conflict (budget, holder) do update set nanos = budget_holds.nanos + excluded.nanos, expires_ms = excluded.expires_ms,
           models = excluded.models, except_models = excluded.except_models`);
       return { ok: true, nanos, spentNanos, leftNanos: leftNanos - nanos };
@@ -195,7 +195,7 @@ const dayMs = 86_400_000;
 /** What was spent in the period, and what all processes hold for it. */
 async function spentAndHeld(
   database: Database,
-  { budget, keyId, models, exceptModels = [], sinceMs }: BudgetHoldRequest,
+  { budget, ownerId, models, exceptModels = [], sinceMs }: BudgetHoldRequest,
 ): Promise<{ readonly spentNanos: number; readonly heldNanos: number }> {
   const sums = sinceMs % dayMs === 0 ? sql`usage_days` : sql`usage_hours`;
   const fit = models === null ? { condition: sql`1 = 1`, exact: true } : modelCondition(models);
@@ -205,7 +205,7 @@ async function spentAndHeld(
     from budget_holds where budget = ${budget} and since_ms = ${sinceMs}
     union all
     select 'spent' as kind, ${byModel ? sql`model` : sql`''`} as model, cast(coalesce(sum(nanos), 0) as bigint) as nanos
-    from ${sums} where key_id = ${keyId} and at_ms >= ${sinceMs} and ${fit.condition}
+    from ${sums} where key_id = ${ownerId} and at_ms >= ${sinceMs} and ${fit.condition}
     ${byModel ? sql`group by model` : sql``}`);
   const counted = rows.filter(({ kind, model }) => kind === "held" || !byModel || belongsTo(models, exceptModels, model));
   const total = (wanted: string): number => counted.reduce((sum, { kind, nanos }) => (kind === wanted ? sum + nanos : sum), 0);

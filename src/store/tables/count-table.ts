@@ -1,5 +1,4 @@
 import {
-  keyIdOf,
   minute,
   slotWaitMs,
   type CountCorrection,
@@ -9,6 +8,7 @@ import {
   type TakeResult,
   type CountRequest,
 } from "../../limits/distributed-counts.ts";
+import { ownerOfLimit } from "../../limits/limit-id.ts";
 import type { WindowSpan } from "../../limits/sliding-counter.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql, batches } from "../sql.ts";
@@ -21,7 +21,10 @@ export interface SqlCountsOptions {
   readonly sweepMs?: number;
 }
 
-/** Shared rate limit counts in the database, for installations without Redis. Changes to the counts of a key are serialized by a row lock. */
+/**
+ * Shared rate limit counts in the database, for installations without Redis. Changes to the counts of a key or a group are
+ * serialized by a row lock. A call that needs several locks takes them in the order of their names, so that calls cannot deadlock.
+ */
 export class SqlCounts implements DistributedCounts {
   private readonly span: WindowSpan;
   private readonly sweepMs: number;
@@ -35,12 +38,12 @@ export class SqlCounts implements DistributedCounts {
     this.sweepMs = options.sweepMs ?? 60_000;
   }
 
-  async take(requests: readonly CountRequest[], lease: SlotLease | null): Promise<TakeResult> {
-    const first = requests[0]?.id ?? lease?.id;
-    if (first === undefined) return { ok: true, granted: [], slots: 0 };
+  async take(requests: readonly CountRequest[], leases: readonly SlotLease[]): Promise<TakeResult> {
+    if (requests.length + leases.length === 0) return { ok: true, granted: [], slots: [] };
+    const owners = new Set([...requests, ...leases].map(({ id }) => ownerOfLimit(id)));
     const { nowMs, taken } = await this.database.transaction(async (transaction) => {
-      const nowMs = await this.lockKey(transaction, keyIdOf(first));
-      return { nowMs, taken: await this.takeAt(transaction, nowMs, requests, lease) };
+      const nowMs = await this.lock(transaction, [...owners].toSorted());
+      return { nowMs, taken: await this.takeAt(transaction, nowMs, requests, leases) };
     });
     await this.sweepIfTime(nowMs);
     return taken;
@@ -48,7 +51,7 @@ export class SqlCounts implements DistributedCounts {
 
   async correct(id: string, corrections: readonly CountCorrection[]): Promise<void> {
     await this.database.transaction(async (transaction) => {
-      const newest = this.slotAt(await this.lockKey(transaction, keyIdOf(id)));
+      const newest = this.slotAt(await this.lock(transaction, [ownerOfLimit(id)]));
       for (const { slot, ago = 0, by } of corrections) {
         const at = slot ?? newest - ago;
         if (!this.isIn(at, newest)) continue;
@@ -98,7 +101,7 @@ export class SqlCounts implements DistributedCounts {
     transaction: Database,
     nowMs: number,
     requests: readonly CountRequest[],
-    lease: SlotLease | null,
+    leases: readonly SlotLease[],
   ): Promise<TakeResult> {
     const newest = this.slotAt(nowMs);
     const counted = await this.counted(transaction, requests, newest);
@@ -110,16 +113,19 @@ export class SqlCounts implements DistributedCounts {
       const amount = Math.max(need, Math.min(wish, Math.floor(rest / sharers)));
       granted.push({ id, amount, slot: newest, remaining: rest - amount });
     }
-    const taken = lease === null ? 0 : await takeSlots(transaction, lease, nowMs);
-    if (lease !== null && taken === 0) {
-      return { ok: false, short: lease.id, waitMs: slotWaitMs, remaining: 0 };
+    const slots: (readonly string[])[] = [];
+    for (const lease of leases) {
+      const names = await freeSlots(transaction, lease, nowMs);
+      if (names.length === 0) return { ok: false, short: lease.id, waitMs: slotWaitMs, remaining: 0 };
+      slots.push(names);
     }
+    for (const [at, lease] of leases.entries()) await takeSlots(transaction, lease, slots[at]!, nowMs);
     for (const { id, amount } of granted) {
       await transaction.run(sql`
         insert into shared_counts (id, slot, used) values (${id}, ${newest}, ${amount})
         on conflict (id, slot) do update set used = shared_counts.used + excluded.used`);
     }
-    return { ok: true, granted, slots: taken };
+    return { ok: true, granted, slots: slots.map((names) => names.length) };
   }
 
   private async counted(
@@ -150,13 +156,16 @@ export class SqlCounts implements DistributedCounts {
     return slots * slotMs;
   }
 
-  /** Locks the counts of this key until the end of the transaction, and returns the time at which the lock was taken. */
-  private async lockKey(transaction: Database, key: string): Promise<number> {
+  /** Locks the counts of these owners, in their order, until the end of the transaction. Returns the time at which all were locked. */
+  private async lock(transaction: Database, owners: readonly string[]): Promise<number> {
     const now = this.now();
-    const [row] = await transaction.all<{ now_ms: number }>(sql`
-      insert into shared_counts (id, slot, used) values (${key}, ${lockSlot}, ${now})
+    const rows = await transaction.all<{ now_ms: number }>(sql`
+      insert into shared_counts (id, slot, used) values ${joinSql(
+        owners.map((owner) => sql`(${owner}, ${lockSlot}, ${now})`),
+        sql`, `,
+      )}
       on conflict (id, slot) do update set used = ${now} returning ${now} as now_ms`);
-    return row!.now_ms;
+    return Math.max(...rows.map(({ now_ms }) => now_ms));
   }
 
   private async sweepIfTime(nowMs: number): Promise<void> {
@@ -187,19 +196,20 @@ export class SqlCounts implements DistributedCounts {
   }
 }
 
-/** Returns how many of the concurrency slots were taken. */
-async function takeSlots(transaction: Database, { id, limit, call, ttlMs, more = [] }: SlotLease, nowMs: number): Promise<number> {
+/** The names of the requested concurrency slots for which there is room. */
+async function freeSlots(transaction: Database, { id, limit, call, more = [] }: SlotLease, nowMs: number): Promise<readonly string[]> {
   await transaction.run(sql`delete from shared_holds where id = ${id} and expires_ms <= ${nowMs}`);
   const [row] = await transaction.all<{ others: number }>(sql`
     select count(*) as others from shared_holds where id = ${id} and call <> ${call}`);
-  const names = [call, ...more].slice(0, Math.max(0, limit - (row?.others ?? 0)));
+  return [call, ...more].slice(0, Math.max(0, limit - (row?.others ?? 0)));
+}
+
+async function takeSlots(transaction: Database, { id, call, ttlMs }: SlotLease, names: readonly string[], nowMs: number): Promise<void> {
   for (const rows of batches(names, (name) => sql`(${id}, ${name}, ${nowMs + ttlMs})`)) {
     // Batches repeat their first row, and `on conflict do update` may not change a row twice.
     await transaction.run(sql`insert into shared_holds (id, call, expires_ms) values ${rows} on conflict (id, call) do nothing`);
   }
-  if (names.length > 0)
-    await transaction.run(sql`update shared_holds set expires_ms = ${nowMs + ttlMs} where id = ${id} and call = ${call}`);
-  return names.length;
+  await transaction.run(sql`update shared_holds set expires_ms = ${nowMs + ttlMs} where id = ${id} and call = ${call}`);
 }
 
 /** The current time in milliseconds, on a clock that all processes of a database share. */
@@ -214,6 +224,6 @@ interface CountRow {
   readonly used: number;
 }
 
-/** Not a time slot: the row that is locked for a key. */
+/** Not a time slot: the row that is locked for a key or a group. */
 const lockSlot = -1;
 const rowsMax = 100;

@@ -68,6 +68,7 @@ export function keyFrom(rows: readonly [KeyRow, ...KeyRow[]]): StoredKey | { rea
     expiresMs: row.expires_ms,
     splits,
     limits,
+    group: null,
     owner: row.owner,
     note: row.note,
     createdMs: row.created_ms,

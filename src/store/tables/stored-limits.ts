@@ -1,5 +1,6 @@
-import type { Budget, BudgetPeriod, Limits, ModelLimits, RateLimits } from "../../limits/limits.ts";
+import type { Budget, BudgetPeriod, BudgetSelector, Limits, ModelLimits, RateLimits, SelectedBudget } from "../../limits/limits.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
+import { scopesFrom } from "./stored-scopes.ts";
 
 /**
  * Validates limits that were read from a row or are about to be written; null if they are invalid. There are no defaults: a limit
@@ -9,10 +10,33 @@ export function limitsFrom(value: unknown): Limits | null {
   if (!isJsonObject(value)) return null;
   const rates = ratesFrom(value);
   const budget = budgetFrom(value["budget"]);
+  const budgets = budgetsFrom(value["budgets"]);
   const models = modelsFrom(value["models"]);
   const unpriced = value["unpriced"];
-  if (rates === null || budget === undefined || models === null || (unpriced !== "refuse" && unpriced !== "allow")) return null;
-  return { ...rates, budget, models, unpriced };
+  if (rates === null || budget === undefined || budgets === null || models === null || (unpriced !== "refuse" && unpriced !== "allow"))
+    return null;
+  return { ...rates, budget, budgets, models, unpriced };
+}
+
+/** Rows that an earlier version wrote have none. */
+function budgetsFrom(value: unknown): readonly SelectedBudget[] | null {
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) return null;
+  const budgets = value.map(selectedBudgetFrom);
+  return budgets.every((budget) => budget !== null) ? budgets : null;
+}
+
+function selectedBudgetFrom(value: unknown): SelectedBudget | null {
+  if (!isJsonObject(value)) return null;
+  const { name } = value;
+  const budget = budgetFrom(value);
+  const selector = selectorFrom(value);
+  return typeof name !== "string" || budget == null || selector === null ? null : { name, ...selector, ...budget };
+}
+
+/** Null if a part is missing or unknown to this version: it must not be read as "everything". */
+export function selectorFrom(value: unknown): BudgetSelector | null {
+  return scopesFrom(value);
 }
 
 function modelsFrom(value: unknown): readonly ModelLimits[] | null {

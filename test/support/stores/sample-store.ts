@@ -57,7 +57,7 @@ export function* idsOf(last: string): Generator<string> {
 
 export const budgetRequest: BudgetHoldRequest = {
   budget: "budgeted",
-  keyId: "budgeted",
+  ownerId: "budgeted",
   models: null,
   limitNanos: budgetNanos,
   sinceMs: 0,
@@ -105,12 +105,10 @@ export async function fillSample(opened: OpenedSample, folder: string): Promise<
   await new SqlHints(database, clock).publish({ scope: "channel main", cause: "rate_limited", forMs: 60_000 });
   const counts = new SqlCounts(database, clock);
   await counts.heartbeat(sampleHolder, 60_000);
-  await counts.take([{ id: "budgeted rpm", limit: 100, need: 1, wish: 10, sharers: 2 }], {
-    id: "budgeted concurrency",
-    limit: 5,
-    call: "call-1",
-    ttlMs: 30_000,
-  });
+  await counts.take(
+    [{ id: "budgeted rpm", limit: 100, need: 1, wish: 10, sharers: 2 }],
+    [{ id: "budgeted concurrency", limit: 5, call: "call-1", ttlMs: 30_000 }],
+  );
 }
 
 /** Moves a segment into the store as the process that writes it does (`live`), or as one that found it (`dead`). */

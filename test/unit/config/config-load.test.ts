@@ -102,6 +102,7 @@ describe("the example file", () => {
           channels: null,
           expiresMs: Date.parse("2027-01-01T00:00:00Z"),
           splits: { audio: false, input: false },
+          group: null,
           limits: {
             requests: 600,
             tokens: 200_000,
@@ -109,6 +110,7 @@ describe("the example file", () => {
             characters: null,
             concurrency: 32,
             budget: { nanos: 50_000_000_000, period: "month" },
+            budgets: [],
             models: [],
             unpriced: "refuse",
           },

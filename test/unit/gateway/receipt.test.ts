@@ -275,6 +275,7 @@ describe("the books", () => {
     channels: null,
     expiresMs: null,
     splits: { audio: false, input: false },
+    group: null,
     limits: unlimited,
   } as const;
 

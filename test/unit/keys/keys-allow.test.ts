@@ -12,6 +12,7 @@ const key: Key = {
   channels: null,
   expiresMs: null,
   splits: { audio: false, input: false },
+  group: null,
   limits: unlimited,
 };
 

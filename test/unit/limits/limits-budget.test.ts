@@ -12,6 +12,7 @@ import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src
 import { BudgetLedger, type LedgerOptions } from "../../../src/state/budgets/budget-ledger.ts";
 import { DrainedMark } from "../../../src/state/budgets/drained-mark.ts";
 import { numRuns } from "../../support/properties.ts";
+import { budgetOfKey } from "../../support/limits.ts";
 
 /** A clock that only moves when it is told to, with its timers. */
 class Clock {
@@ -152,7 +153,7 @@ class Vault implements BudgetStorage {
 }
 
 function line(limitNanos: number, more: Partial<BudgetLimit> = {}): BudgetLimit {
-  return { budget: "k1", keyId: "k1", models: null, exceptModels: [], limitNanos, period: "total", ...more };
+  return { ...budgetOfKey("k1", limitNanos, "total"), ...more };
 }
 
 function world(options: Partial<LedgerOptions> = {}): { clock: Clock; vault: Vault; ledger: BudgetLedger } {

@@ -11,6 +11,7 @@ import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src
 import { makeLimiter } from "../../../src/state/limiter.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
 import { reserve } from "../../support/reserve.ts";
+import { asks } from "../../support/limits.ts";
 
 function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number } {
   const clock = { nowMs: startMs, read: () => clock.nowMs };
@@ -127,6 +128,7 @@ function keyWith(limits: Partial<Limits>): Key {
     channels: null,
     expiresMs: null,
     splits: { audio: false, input: false },
+    group: null,
     limits: { ...unlimited, ...limits },
   };
 }
@@ -184,7 +186,7 @@ async function shown({
 describe("a key's limits", () => {
   test("let a key without any through, at no cost", () => {
     const { limiter, rates } = world();
-    const passed = grant(limiter.admit(keyWith({}), "m", demand({ tokens: 1e9, nanos: null }), "c"));
+    const passed = grant(limiter.admit(keyWith({}), asks("m", "c"), demand({ tokens: 1e9, nanos: null })));
     expect(passed.rateLimitStatus).toBeNull();
     passed.settle(demand());
     expect(rates.size).toBe(0);
@@ -193,12 +195,12 @@ describe("a key's limits", () => {
   test("refuse the request that is one too many, and name the limit and the wait", async () => {
     const { limiter, clock } = world();
     const key = keyWith({ requests: 2 });
-    grant(limiter.admit(key, "m", demand(), "c")).settle(demand());
+    grant(limiter.admit(key, asks("m", "c"), demand())).settle(demand());
     clock.nowMs += 5_000;
     expect(limiter.precheck(key)).toBeNull();
     const rateLimitStatus = { requestsLimit: 2, requestsRemaining: 0, requestsResetMs: 60_500, tokensLimit: null };
-    expect(grant(limiter.admit(key, "m", demand(), "c")).rateLimitStatus).toMatchObject(rateLimitStatus);
-    const refused = limitExceeded(limiter.admit(key, "m", demand(), "c"));
+    expect(grant(limiter.admit(key, asks("m", "c"), demand())).rateLimitStatus).toMatchObject(rateLimitStatus);
+    const refused = limitExceeded(limiter.admit(key, asks("m", "c"), demand()));
     expect(refused.rateLimitStatus).toMatchObject(rateLimitStatus);
     expect(limiter.precheck(key)?.rateLimitStatus).toEqual({ ...rateLimitStatus, tokensRemaining: 0, tokensResetMs: 0 });
     expect(await shown(refused)).toMatchObject({
@@ -213,30 +215,32 @@ describe("a key's limits", () => {
     expect(await shown(limitExceeded(limiter.precheck(key)))).toEqual(await shown(refused));
     clock.nowMs += 55_500;
     expect(limiter.precheck(key)).toBeNull();
-    grant(limiter.admit(key, "m", demand(), "c"));
+    grant(limiter.admit(key, asks("m", "c"), demand()));
   });
 
   test("count tokens, seconds of audio and characters by the estimate, then by the actual use", () => {
     const { limiter } = world();
     const key = keyWith({ tokens: 100, audioSeconds: 2, characters: 50 });
-    const first = grant(limiter.admit(key, "m", demand({ tokens: 60, audioSeconds: 1.5, characters: 10 }), "c"));
+    const first = grant(limiter.admit(key, asks("m", "c"), demand({ tokens: 60, audioSeconds: 1.5, characters: 10 })));
     expect(first.rateLimitStatus).toMatchObject({ requestsLimit: null, tokensLimit: 100, tokensRemaining: 40, tokensResetMs: 60_500 });
-    expect(limitExceeded(limiter.admit(key, "m", demand({ tokens: 41 }), "c")).failure.publicMessage).toContain("100 tokens per minute");
-    expect(limitExceeded(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).failure.publicMessage).toContain(
+    expect(limitExceeded(limiter.admit(key, asks("m", "c"), demand({ tokens: 41 }))).failure.publicMessage).toContain(
+      "100 tokens per minute",
+    );
+    expect(limitExceeded(limiter.admit(key, asks("m", "c"), demand({ audioSeconds: 0.501 }))).failure.publicMessage).toContain(
       "2 seconds of audio per minute",
     );
-    expect(limitExceeded(limiter.admit(key, "m", demand({ characters: 41 }), "c")).failure.publicMessage).toContain(
+    expect(limitExceeded(limiter.admit(key, asks("m", "c"), demand({ characters: 41 }))).failure.publicMessage).toContain(
       "50 characters per minute",
     );
     first.settle(demand({ tokens: 10, audioSeconds: Number.NaN, characters: 50 }));
-    expect(grant(limiter.admit(key, "m", demand({ tokens: 90 }), "c")).rateLimitStatus?.tokensRemaining).toBe(0);
-    expect(limitExceeded(limiter.admit(key, "m", demand({ audioSeconds: 0.501 }), "c")).retryAfterMs).toBe(60_000);
-    expect(limitExceeded(limiter.admit(key, "m", demand({ characters: 1 }), "c")).retryAfterMs).toBe(60_000);
+    expect(grant(limiter.admit(key, asks("m", "c"), demand({ tokens: 90 }))).rateLimitStatus?.tokensRemaining).toBe(0);
+    expect(limitExceeded(limiter.admit(key, asks("m", "c"), demand({ audioSeconds: 0.501 }))).retryAfterMs).toBe(60_000);
+    expect(limitExceeded(limiter.admit(key, asks("m", "c"), demand({ characters: 1 }))).retryAfterMs).toBe(60_000);
   });
 
   test("refuse for good what is more than the whole limit", async () => {
     const { limiter } = world();
-    const refused = limitExceeded(limiter.admit(keyWith({ tokens: 100 }), "m", demand({ tokens: 101 }), "c"));
+    const refused = limitExceeded(limiter.admit(keyWith({ tokens: 100 }), asks("m", "c"), demand({ tokens: 101 })));
     expect(refused.retryAfterMs).toBeNull();
     const { status, retry, error } = await shown(refused);
     expect([status, retry]).toEqual([429, "false"]);
@@ -250,13 +254,13 @@ describe("a key's limits", () => {
   test("never use words, where a wait helps, that make a client framework give up", () => {
     const { limiter } = world();
     const key = keyWith({ requests: 1, concurrency: 1, tokens: 10, audioSeconds: 1, characters: 1 });
-    const held = grant(limiter.admit(key, "m", demand({ tokens: 10, audioSeconds: 1, characters: 1 }), "c"));
-    const said = [limitExceeded(limiter.precheck(key)), limitExceeded(limiter.admit(key, "m", demand(), "c"))];
+    const held = grant(limiter.admit(key, asks("m", "c"), demand({ tokens: 10, audioSeconds: 1, characters: 1 })));
+    const said = [limitExceeded(limiter.precheck(key)), limitExceeded(limiter.admit(key, asks("m", "c"), demand()))];
     held.settle(demand({ tokens: 10, audioSeconds: 1, characters: 1 }));
     said.push(
       limitExceeded(limiter.precheck(key)),
-      limitExceeded(limiter.admit(key, "m", demand(), "c")),
-      limitExceeded(limiter.admit(key, "m", demand({ tokens: 11 }), "c")),
+      limitExceeded(limiter.admit(key, asks("m", "c"), demand())),
+      limitExceeded(limiter.admit(key, asks("m", "c"), demand({ tokens: 11 }))),
     );
     for (const { failure } of said) expect(failure.publicMessage).not.toMatch(/billing|quota|credit/i);
   });
@@ -264,8 +268,8 @@ describe("a key's limits", () => {
   test("admit so many calls at the same time, and the next one as soon as one has ended", async () => {
     const { limiter } = world();
     const key = keyWith({ concurrency: 1 });
-    const held = grant(limiter.admit(key, "m", demand(), "c"));
-    expect(await shown(limitExceeded(limiter.admit(key, "m", demand(), "d")))).toMatchObject({
+    const held = grant(limiter.admit(key, asks("m", "c"), demand()));
+    expect(await shown(limitExceeded(limiter.admit(key, asks("m", "d"), demand())))).toMatchObject({
       status: 429,
       retry: "1000",
       error: { type: "rate_limit_error", code: "concurrency_limit", message: expect.stringContaining("1 call at the same time") as string },
@@ -273,7 +277,7 @@ describe("a key's limits", () => {
     expect(limitExceeded(limiter.precheck(key)).failure.code).toBe("concurrency_limit");
     held.settle(null);
     expect(limiter.precheck(key)).toBeNull();
-    grant(limiter.admit(key, "m", demand(), "e"));
+    grant(limiter.admit(key, asks("m", "e"), demand()));
   });
 
   test("for models hold on top of the key's own, by the first rule that fits, each with its own count", () => {
@@ -283,20 +287,23 @@ describe("a key's limits", () => {
       concurrency: 9,
       models: [rule("big-*", { requests: 2, concurrency: 1 }), rule("*", { requests: 5 })],
     });
-    const big = grant(limiter.admit(key, "big-1", demand(), "a"));
+    const big = grant(limiter.admit(key, asks("big-1", "a"), demand()));
     expect(big.rateLimitStatus).toMatchObject({ requestsLimit: 2, requestsRemaining: 1 });
-    const refused = limitExceeded(limiter.admit(key, "big-2", demand(), "b"));
+    const refused = limitExceeded(limiter.admit(key, asks("big-2", "b"), demand()));
     expect(refused.failure.code).toBe("concurrency_limit");
     expect(refused.failure.publicMessage).toContain('for the models "big-*"');
     // The refusal took nothing of the key's own: nine are left, of which the other rule allows five.
-    expect(grant(limiter.admit(key, "small", demand(), "c")).rateLimitStatus).toMatchObject({ requestsLimit: 5, requestsRemaining: 4 });
+    expect(grant(limiter.admit(key, asks("small", "c"), demand())).rateLimitStatus).toMatchObject({
+      requestsLimit: 5,
+      requestsRemaining: 4,
+    });
     big.settle(demand());
-    grant(limiter.admit(key, "big-2", demand(), "d")).settle(demand());
-    expect(limitExceeded(limiter.admit(key, "big-2", demand(), "e")).failure.publicMessage).toContain(
+    grant(limiter.admit(key, asks("big-2", "d"), demand())).settle(demand());
+    expect(limitExceeded(limiter.admit(key, asks("big-2", "e"), demand())).failure.publicMessage).toContain(
       '2 requests per minute for the models "big-*"',
     );
-    for (let call = 0; call < 4; call += 1) grant(limiter.admit(key, "small", demand(), "f")).settle(demand());
-    expect(limitExceeded(limiter.admit(key, "small", demand(), "g")).failure.publicMessage).toContain(
+    for (let call = 0; call < 4; call += 1) grant(limiter.admit(key, asks("small", "f"), demand())).settle(demand());
+    expect(limitExceeded(limiter.admit(key, asks("small", "g"), demand())).failure.publicMessage).toContain(
       '5 requests per minute for the models "*"',
     );
   });
@@ -304,7 +311,7 @@ describe("a key's limits", () => {
   test("count nothing for a call that never reached an upstream", () => {
     const { limiter, till } = world();
     const key = keyWith({ requests: 1, tokens: 10, budget: { nanos: 100, period: "day" } });
-    for (let call = 0; call < 3; call += 1) grant(limiter.admit(key, "m", demand({ tokens: 10, nanos: 7 }), "c")).settle(null);
+    for (let call = 0; call < 3; call += 1) grant(limiter.admit(key, asks("m", "c"), demand({ tokens: 10, nanos: 7 }))).settle(null);
     expect(till.settled).toEqual([null, null, null]);
   });
 });
@@ -315,7 +322,7 @@ describe("a key's budgets", () => {
   test("are reserved before a call, the key's own first, and settled with what it cost", () => {
     const { limiter, till } = world();
     const key = keyWith({ budget, models: [rule("big-*", { budget: { nanos: 50, period: "day" } })] });
-    const held = grant(limiter.admit(key, "big-1", demand({ nanos: 9 }), "c"));
+    const held = grant(limiter.admit(key, asks("big-1", "c"), demand({ nanos: 9 })));
     expect(till.reserved).toEqual([
       ["k1", 9],
       ["k1 big-*", 9],
@@ -327,7 +334,7 @@ describe("a key's budgets", () => {
   test("that are spent refuse for good, name the budget and tell when the next period begins", async () => {
     const { limiter, till } = world();
     till.refusal = { ok: false, why: "spent", spentNanos: 10_000_000_000, held: null };
-    const refused = limitExceeded(limiter.admit(keyWith({ requests: 5, budget }), "m", demand({ nanos: 9 }), "c"));
+    const refused = limitExceeded(limiter.admit(keyWith({ requests: 5, budget }), asks("m", "c"), demand({ nanos: 9 })));
     expect(refused.rateLimitStatus?.requestsLimit).toBe(5);
     expect(await shown(refused)).toMatchObject({
       status: 429,
@@ -339,7 +346,7 @@ describe("a key's budgets", () => {
       },
     });
     till.refusal = { ok: false, why: "spent", spentNanos: 9_000_000_000, held: null };
-    const tight = limitExceeded(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
+    const tight = limitExceeded(limiter.admit(keyWith({ budget }), asks("m", "c"), demand({ nanos: 1_200_000_000 })));
     expect(tight.failure.publicMessage).toContain("leaves too little for this request, which may cost $1.2,");
     till.refusal = {
       ok: false,
@@ -347,12 +354,12 @@ describe("a key's budgets", () => {
       spentNanos: 6_000_000_000,
       held: { heldNanos: 3_500_000_000, ownNanos: 500_000_000, others: 7 },
     };
-    const held = limitExceeded(limiter.admit(keyWith({ budget }), "m", demand({ nanos: 1_200_000_000 }), "c"));
+    const held = limitExceeded(limiter.admit(keyWith({ budget }), asks("m", "c"), demand({ nanos: 1_200_000_000 })));
     expect(held.failure.publicMessage).toContain(
       "which may cost $1.2: $6 is spent, and $3.5 is held for calls under way or not counted yet ($0.5 by this process, $3 by 7 others).",
     );
     const never = limitExceeded(
-      limiter.admit(keyWith({ budget: { ...budget, period: "total" } }), "m", demand({ nanos: 11_000_000_000 }), "c"),
+      limiter.admit(keyWith({ budget: { ...budget, period: "total" } }), asks("m", "c"), demand({ nanos: 11_000_000_000 })),
     );
     expect(never.failure.publicMessage).toContain("$10 in all, is less than the $11 that this request may cost.");
   });
@@ -362,7 +369,7 @@ describe("a key's budgets", () => {
     const key = keyWith({ requests: 5, concurrency: 1, budget, models: [rule("*", { budget, concurrency: 1 })] });
     till.refusal = { ok: false, why: "spent", spentNanos: 0, held: null };
     till.refuses = ({ models }) => models !== null;
-    limitExceeded(limiter.admit(key, "m", demand({ nanos: 9 }), "c"));
+    limitExceeded(limiter.admit(key, asks("m", "c"), demand({ nanos: 9 })));
     expect(till.settled).toEqual([null]);
     expect(rates.status(claim("k1 requests", 5, 1)).remaining).toBe(5);
     expect([rates.slotsTaken("k1 concurrency"), rates.slotsTaken("k1 concurrency *")]).toEqual([0, 0]);
@@ -372,11 +379,11 @@ describe("a key's budgets", () => {
     const { limiter, till, rates } = world();
     till.later = true;
     const key = keyWith({ requests: 5, budget, models: [rule("*", { budget })] });
-    const held = await limiter.admit(key, "m", demand({ nanos: 9 }), "c");
+    const held = await limiter.admit(key, asks("m", "c"), demand({ nanos: 9 }));
     expect(held.kind).toBe("grant");
     expect(till.reserved).toHaveLength(2);
     till.refusal = { ok: false, why: "unavailable", spentNanos: null, held: null };
-    expect(await shown(limitExceeded(await limiter.admit(key, "m", demand({ nanos: 9 }), "c")))).toMatchObject({
+    expect(await shown(limitExceeded(await limiter.admit(key, asks("m", "c"), demand({ nanos: 9 }))))).toMatchObject({
       status: 503,
       retry: "1000",
       error: { type: "service_unavailable_error", code: "store_unavailable" },
@@ -386,14 +393,14 @@ describe("a key's budgets", () => {
 
   test("refuse a model without a price and say how to fix it, unless the key allows it", async () => {
     const { limiter, till } = world();
-    const refused = limitExceeded(limiter.admit(keyWith({ budget }), "mystery", demand({ nanos: null }), "c"));
+    const refused = limitExceeded(limiter.admit(keyWith({ budget }), asks("mystery", "c"), demand({ nanos: null })));
     expect(await shown(refused)).toMatchObject({
       status: 403,
       retry: "false",
       error: { type: "permission_error", code: "price_unknown", param: "model" },
     });
     expect(refused.failure.publicMessage).toMatch(/"mystery".*sluice prices set/);
-    const allowed = grant(limiter.admit(keyWith({ budget, unpriced: "allow" }), "mystery", demand({ nanos: null }), "c"));
+    const allowed = grant(limiter.admit(keyWith({ budget, unpriced: "allow" }), asks("mystery", "c"), demand({ nanos: null })));
     expect(till.reserved).toEqual([["k1", 0]]);
     allowed.settle(demand({ nanos: null }));
     expect(till.settled).toEqual([null]);
@@ -407,9 +414,9 @@ describe("rates in a shared store", () => {
     const rates = { ...later, surelyFits: () => false, status: memory.status.bind(memory), slotsTaken: memory.slotsTaken.bind(memory) };
     const limiter = makeLimiter({ rates, budgets: new Till(), wallMs: Date.now });
     const key = keyWith({ requests: 2, concurrency: 5, models: [rule("*", { concurrency: 1 })] });
-    const first = await limiter.admit(key, "m", demand(), "a");
+    const first = await limiter.admit(key, asks("m", "a"), demand());
     expect(first.kind).toBe("grant");
-    expect(limitExceeded(await limiter.admit(key, "m", demand(), "b")).failure.code).toBe("concurrency_limit");
+    expect(limitExceeded(await limiter.admit(key, asks("m", "b"), demand())).failure.code).toBe("concurrency_limit");
     expect(memory.status(claim("k1 requests", 2, 1)).remaining).toBe(1);
     expect(memory.slotsTaken("k1 concurrency")).toBe(1);
   });
@@ -423,7 +430,9 @@ describe("rates in a shared store", () => {
     };
     const till = new Till();
     const limiter = makeLimiter({ rates, budgets: till, wallMs: Date.now });
-    const refused = limitExceeded(await limiter.admit(keyWith({ requests: 2, budget: { nanos: 5, period: "day" } }), "m", demand(), "a"));
+    const refused = limitExceeded(
+      await limiter.admit(keyWith({ requests: 2, budget: { nanos: 5, period: "day" } }), asks("m", "a"), demand()),
+    );
     expect(refused.failure.kind).toBe("store_unavailable");
     expect(till.reserved).toEqual([]);
   });

@@ -1,0 +1,30 @@
+import type { Channel, Route } from "../channels/channel.ts";
+import type { BudgetSelector } from "../limits/limits.ts";
+import type { Operation } from "../operations/operation.ts";
+import { matchesPattern } from "./allow.ts";
+
+/** What a budget looks at of a channel. */
+export type NamedChannel = Pick<Channel, "name" | "tags">;
+
+/** Whether a selector is for the model and the operation of a call. Which channel serves the call is known later. */
+export function selectsCall({ models, operations }: BudgetSelector, model: string, operation: Operation): boolean {
+  if (operations !== null && !operations.includes(operation)) return false;
+  return models === null || models.some((pattern) => matchesPattern(pattern, model));
+}
+
+/** Whether patterns name a channel, or one of its tags. */
+export function isNamedBy({ name, tags }: NamedChannel, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) => matchesPattern(pattern, name) || tags.some((tag) => matchesPattern(pattern, tag)));
+}
+
+/** Whether patterns name a channel that may serve a call. */
+export function namesAny(patterns: readonly string[], { tiers }: Pick<Route, "tiers">): boolean {
+  return tiers.some((members) => members.some(({ deployment }) => isNamedBy(deployment.channel, patterns)));
+}
+
+/** The channel of this name on a route; null if there is none. */
+export function channelNamed({ tiers }: Pick<Route, "tiers">, name: string | null): NamedChannel | null {
+  if (name === null) return null;
+  for (const members of tiers) for (const { deployment } of members) if (deployment.channel.name === name) return deployment.channel;
+  return null;
+}
