@@ -165,6 +165,8 @@ function receiptOf(number: number, key: number, keyId: string): Receipt {
     estimated: false,
     partial: false,
     warning: null,
+    owners: [],
+    channelTags: [],
     attempts: [
       {
         ...figures,

@@ -1,14 +1,13 @@
 import type { Channel, Route } from "../channels/channel.ts";
 import type { BudgetSelector } from "../limits/limits.ts";
-import type { Operation } from "../operations/operation.ts";
 import { matchesPattern } from "./allow.ts";
 
 /** What a budget looks at of a channel. */
 export type NamedChannel = Pick<Channel, "name" | "tags">;
 
 /** Whether a selector is for the model and the operation of a call. Which channel serves the call is known later. */
-export function selectsCall({ models, operations }: BudgetSelector, model: string, operation: Operation): boolean {
-  if (operations !== null && !operations.includes(operation)) return false;
+export function selectsCall({ models, operations }: BudgetSelector, model: string, operation: string): boolean {
+  if (operations !== null && !operations.some((one) => one === operation)) return false;
   return models === null || models.some((pattern) => matchesPattern(pattern, model));
 }
 

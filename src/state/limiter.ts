@@ -1,6 +1,6 @@
 import type { AskedCall, ConcurrencySlot, Grant, LimitExceeded, Limiter, RateLimitStatus } from "../gateway/admission/limiter.ts";
 import type { Key } from "../keys/key.ts";
-import { channelNamed, isNamedBy, namesAny, selectsCall } from "../keys/budget-selector.ts";
+import { isNamedBy, namesAny, selectsCall, type NamedChannel } from "../keys/budget-selector.ts";
 import type { Demand } from "../limits/limits.ts";
 import {
   ListedReservationRequest,
@@ -207,22 +207,15 @@ class CallGrant implements Grant {
     this.rates = reservation;
   }
 
-  settle(actual: Demand | null, channel: string | null = null): void {
+  settle(actual: Demand | null, servedBy: NamedChannel | null = null): void {
     const { claims } = this;
     const { rates } = claims.limits;
     amounts.length = 0;
     for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, claims.amount(at)));
     this.rates?.settle(amounts);
     const nanos = actual === null ? null : actual.nanos;
-    if (this.budget !== null) this.reserved?.settle(this.costTo(this.budget, nanos, channel));
-    if (this.others !== null) for (const { budget, reserved } of this.others) reserved.settle(this.costTo(budget, nanos, channel));
-  }
-
-  /** What the call costs a budget: nothing, where the budget is for other channels than the one that served the call. */
-  private costTo({ selector }: BudgetLimit, nanos: number | null, channel: string | null): number | null {
-    if (selector === null || selector.channels === null) return nanos;
-    const serving = channelNamed(this.asked.route, channel);
-    return serving !== null && isNamedBy(serving, selector.channels) ? nanos : null;
+    if (this.budget !== null) this.reserved?.settle(costTo(this.budget, nanos, servedBy));
+    if (this.others !== null) for (const { budget, reserved } of this.others) reserved.settle(costTo(budget, nanos, servedBy));
   }
 
   /** Of all limits of a kind, the tightest is reported. */
@@ -268,6 +261,12 @@ class CallGrant implements Grant {
     this.settle(null);
     return exceeded;
   }
+}
+
+/** What a call costs a budget: nothing, where the budget is for other channels than the one that served the call. */
+function costTo({ selector }: BudgetLimit, nanos: number | null, servedBy: NamedChannel | null): number | null {
+  if (selector === null || selector.channels === null) return nanos;
+  return servedBy !== null && isNamedBy(servedBy, selector.channels) ? nanos : null;
 }
 
 /** The index of the limit of this kind that has the least left; null if there is none. */

@@ -20,8 +20,10 @@ export async function retain(database: Database, { receiptsMs, hoursMs, wallMs }
   const receipts = receiptsMs === null ? 0 : await inBatches(async () => deleteReceipts(database, idAt(wallMs - receiptsMs)));
   // These index the receipts that were just deleted. They are few, so that one statement is enough.
   if (receipts > 0) await database.run(sql`delete from stray_receipts where id < ${idAt(wallMs - receiptsMs!)}`);
-  const hours = hoursMs === null ? 0 : await inBatches(async () => deleteHours(database, Math.trunc(wallMs - hoursMs)));
-  return { receipts, hours };
+  if (hoursMs === null) return { receipts, hours: 0 };
+  const beforeMs = Math.trunc(wallMs - hoursMs);
+  const hours = await inBatches(async () => deleteHours(database, beforeMs));
+  return { receipts, hours: hours + (await inBatches(async () => deleteOwnerHours(database, beforeMs))) };
 }
 
 /** Repeats a step until it deletes less than a full batch. It pauses at least as long as it worked, so that other writers get their turn. */
@@ -51,6 +53,11 @@ async function deleteReceipts(database: Database, before: string): Promise<numbe
 async function deleteHours(database: Database, beforeMs: number): Promise<number> {
   return database.run(sql`delete from usage_hours where (key_id, at_ms, model, channel, operation) in
     (select key_id, at_ms, model, channel, operation from usage_hours where at_ms < ${beforeMs} order by at_ms limit ${batchRows})`);
+}
+
+async function deleteOwnerHours(database: Database, beforeMs: number): Promise<number> {
+  return database.run(sql`delete from owner_hours where (owner_id, at_ms, model, channel, tags, operation) in
+    (select owner_id, at_ms, model, channel, tags, operation from owner_hours where at_ms < ${beforeMs} order by at_ms limit ${batchRows})`);
 }
 
 const batchRows = 500;

@@ -38,6 +38,13 @@ export interface Receipt {
   readonly partial: boolean;
   /** Why the answer may be incomplete although no attempt failed: `truncated_audio`, the upload was cut off. */
   readonly warning: string | null;
+  /**
+   * Whose limits it counts on besides those of its key: the groups that the key had when the call was admitted, the nearest first,
+   * and the key itself where it has a budget with a selector.
+   */
+  readonly owners: readonly string[];
+  /** The tags of the channel that answered. Without owners, nobody needs them. */
+  readonly channelTags: readonly string[];
   readonly attempts: readonly AttemptReceipt[];
   /** The candidates, and why each was asked or not; null if there was no choice. */
   readonly plan: readonly PlannedStep[] | null;
@@ -94,6 +101,8 @@ export interface ReceiptOpening {
   readonly characters: number | null;
   /** What was reserved for it. */
   readonly nanos: number | null;
+  /** As in its receipt. */
+  readonly owners: readonly string[];
 }
 
 /** The `x-request-id` of a call whose client sent none. It is made of the receipt id, so that one leads to the other. */

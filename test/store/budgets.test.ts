@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { StorageError, type BudgetHoldRequest, type BudgetStorage } from "../../src/gateway/storage.ts";
 import { matchesPattern } from "../../src/keys/allow.ts";
 import { BudgetLedger } from "../../src/state/budgets/budget-ledger.ts";
-import { settleHolds } from "../../src/store/tables/budget-table.ts";
+import { settleHolds, type Spending } from "../../src/store/tables/budget-table.ts";
 import type { Database } from "../../src/store/database.ts";
 import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
@@ -38,8 +38,15 @@ async function spend(
       await add(transaction, "days", keyId, Math.floor(atMs / dayMs) * dayMs, model, nanos);
       await add(transaction, "hours", keyId, Math.floor(atMs / 3_600_000) * 3_600_000, model, nanos);
     }
-    if (holder !== null) await settleHolds(transaction, holder, spent);
+    if (holder !== null) await settleHolds(transaction, holder, paid(spent));
   });
+}
+
+/** What calls of keys cost, by their models. */
+function paid(
+  spent: readonly { readonly keyId: string; readonly model: string; readonly nanos: number; readonly atMs?: number }[],
+): readonly Spending[] {
+  return spent.map(({ keyId, ...rest }) => ({ ownerId: keyId, asOwner: false, channel: "c", tags: [], operation: "chat", ...rest }));
 }
 
 async function add(database: Database, table: "days" | "hours", keyId: string, atMs: number, model: string, nanos: number): Promise<void> {
@@ -178,7 +185,7 @@ for (const engine of engines) {
           left.push(limitNanos - spentNanos);
         }
         // All of it is spent once more, and taken off the holds that it was paid from.
-        await settleHolds(world.database, "p1", spent);
+        await settleHolds(world.database, "p1", paid(spent));
         const rows = await world.database.all<{ nanos: number }>(sql`select nanos from budget_holds where holder = 'p1' order by budget`);
         const byBudget = left.map((nanos, at) => nanos - expected[at]!);
         expect(rows.map(({ nanos }) => nanos)).toEqual(byBudget);
@@ -194,18 +201,18 @@ for (const engine of engines) {
       const rowNanos = async (): Promise<number | undefined> =>
         (await world.database.all<{ nanos: number }>(sql`select nanos from budget_holds`))[0]?.nanos;
       await budgets.hold({ ...big, exceptModels: ["big-1"] });
-      await settleHolds(world.database, "p1", [{ keyId: "key", model: "big-1", nanos: 5 }]);
+      await settleHolds(world.database, "p1", paid([{ keyId: "key", model: "big-1", nanos: 5 }]));
       expect(await rowNanos()).toBe(20);
       await budgets.hold({ ...big, exceptModels: [] });
-      await settleHolds(world.database, "p1", [{ keyId: "key", model: "big-1", nanos: 5 }]);
+      await settleHolds(world.database, "p1", paid([{ keyId: "key", model: "big-1", nanos: 5 }]));
       expect(await rowNanos()).toBe(35);
       for (const text of ["", "{", "{}", "[1]", "null"]) {
         await world.database.run(sql`update budget_holds set except_models = ${text}`);
-        await settleHolds(world.database, "p1", [{ keyId: "key", model: "big-1", nanos: 5 }]);
+        await settleHolds(world.database, "p1", paid([{ keyId: "key", model: "big-1", nanos: 5 }]));
         expect(await rowNanos()).toBe(35);
       }
       await budgets.hold(big);
-      await settleHolds(world.database, "p1", [{ keyId: "key", model: "big-1", nanos: 5 }]);
+      await settleHolds(world.database, "p1", paid([{ keyId: "key", model: "big-1", nanos: 5 }]));
       expect(await rowNanos()).toBe(50);
     });
 
@@ -268,12 +275,16 @@ for (const engine of engines) {
       await budgets.hold({ ...ask, wish: 50, budget: "key small", models: "small" });
       await budgets.hold({ ...ask, wish: 50, holder: "p2" });
       await budgets.hold({ ...ask, wish: 50, budget: "other", ownerId: "other" });
-      await settleHolds(world.database, "p1", [
-        { keyId: "key", model: "big-1", nanos: 5 },
-        { keyId: "key", model: "BIG-1", nanos: 7 },
-        { keyId: "key", model: "small", nanos: 80 },
-        { keyId: "nobody", model: "m", nanos: 9 },
-      ]);
+      await settleHolds(
+        world.database,
+        "p1",
+        paid([
+          { keyId: "key", model: "big-1", nanos: 5 },
+          { keyId: "key", model: "BIG-1", nanos: 7 },
+          { keyId: "key", model: "small", nanos: 80 },
+          { keyId: "nobody", model: "m", nanos: 9 },
+        ]),
+      );
       await settleHolds(world.database, "p1", []);
       const rows = await world.database.all<{ budget: string; holder: string; nanos: number }>(
         sql`select budget, holder, nanos from budget_holds order by budget, holder`,

@@ -73,6 +73,8 @@ export function admissionOf(record: CallRecord, id = "019a9b1c-0000-7abc-8def-01
     audioSeconds: null,
     characters: null,
     nanos: null,
+    owners: [],
+    route: { model: record.model ?? "", tiers: [], size: 0 },
     onRecord: null,
     warning: null,
     closed: false,

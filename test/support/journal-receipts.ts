@@ -26,6 +26,8 @@ export function sampleReceipt(other: Partial<Receipt> = {}): Receipt {
     estimated: false,
     partial: false,
     warning: null,
+    owners: [],
+    channelTags: [],
     attempts: [
       {
         channel: "channel-1",
@@ -67,6 +69,7 @@ export function sampleOpening(other: Partial<ReceiptOpening> = {}): ReceiptOpeni
     audioSeconds: null,
     characters: null,
     nanos: 700,
+    owners: [],
     ...other,
   };
 }

@@ -1,5 +1,6 @@
 import type { Route } from "../../channels/channel.ts";
 import { hasBudgets, type Demand } from "../../limits/limits.ts";
+import type { NamedChannel } from "../../keys/budget-selector.ts";
 import type { Key } from "../../keys/key.ts";
 import { type CallRequest, promptTokensOf } from "../../operations/call-request.ts";
 import { failure } from "../../operations/failure.ts";
@@ -100,7 +101,9 @@ export class Ledger {
       audioSeconds: unit === "audioSeconds" ? demand.audioSeconds : null,
       characters: unit === "characters" ? demand.characters : null,
       nanos: demand.nanos,
+      owners: ownersOf(key),
       grant,
+      route,
       onRecord: null,
       warning: ask.operation === "transcription" && ask.isCut ? "truncated_audio" : null,
       closed: false,
@@ -129,7 +132,7 @@ export class Ledger {
     observe?.(record, receipt);
     const { delivered } = receipt;
     if (operationSpecs[record.operation].unit === "tokens") this.outputs.learn(receipt.model, delivered.completionTokens);
-    admission.grant.settle(record.attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos), receipt.channel);
+    admission.grant.settle(record.attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos), servingOf(receipt));
     return this.persistedWhen(receipts.close(receipt));
   };
 
@@ -202,6 +205,19 @@ interface AskedAdmission extends AskedCall {
 function countedOf({ state, delivered, attempts }: Receipt): Figures {
   return state === "complete" ? delivered : sumOf(attempts);
 }
+
+/** Whose sums a call is counted in besides those of its key. */
+function ownersOf({ id, limits, chain }: Key): readonly string[] {
+  if (limits.budgets.length > 0) return [...(chain?.ids ?? []), id];
+  return chain === undefined ? noOwners : chain.ids;
+}
+
+/** The channel that served a call, as its receipt remembers it: budgets for channels must agree with the sums. */
+function servingOf({ channel, channelTags, owners }: Receipt): NamedChannel | null {
+  return channel === null || owners.length === 0 ? null : { name: channel, tags: channelTags };
+}
+
+const noOwners: readonly string[] = [];
 
 /** Whether the key or one of its groups has a budget. */
 export function hasBudget({ limits, chain }: Key): boolean {

@@ -1,6 +1,7 @@
 import type { Route } from "../../channels/channel.ts";
 import type { ReceiptOpening } from "../../usage/receipt.ts";
 import type { Demand } from "../../limits/limits.ts";
+import type { NamedChannel } from "../../keys/budget-selector.ts";
 import type { Key } from "../../keys/key.ts";
 import type { Failure } from "../../operations/failure.ts";
 import type { Operation } from "../../operations/operation.ts";
@@ -35,8 +36,8 @@ export interface Grant {
   readonly kind: "grant";
   /** For the `x-ratelimit-…` headers; null if the key has no such limits. */
   readonly rateLimitStatus: RateLimitStatus | null;
-  /** Replaces the estimate by the real use and frees the slots. `null`: the call did not reach an upstream. `channel` served it. */
-  settle(truth: Demand | null, channel?: string | null): void;
+  /** Replaces the estimate by the real use and frees the slots. `null`: the call did not reach an upstream. `servedBy`: as its receipt says. */
+  settle(truth: Demand | null, servedBy?: NamedChannel | null): void;
 }
 
 /** A limit that has no room. */
@@ -62,6 +63,8 @@ export interface RateLimitStatus {
 /** An admitted call: how its receipt begins, and what was reserved of its key's limits. */
 export interface Admission extends ReceiptOpening {
   readonly grant: Grant;
+  /** The channels that may serve it. */
+  readonly route: Route;
   /** Resolves when the call is in the journal, which a call of a key with a budget waits for; null for others. It rejects when the journal is closed. */
   onRecord: Promise<void> | null;
   /** The `warning` of its receipt. */

@@ -1,3 +1,5 @@
+import type { Route } from "../../channels/channel.ts";
+import { channelNamed } from "../../keys/budget-selector.ts";
 import type { FailureKind } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { operationSpecs } from "../../operations/operation.ts";
@@ -53,9 +55,17 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     estimated,
     partial: record.state === "interrupted" || record.state === "abandoned",
     warning: admission.warning,
+    owners: admission.owners,
+    channelTags: admission.owners.length === 0 ? noTags : tagsOf(admission.route, answered?.channel ?? null),
     attempts: receipts,
     plan: record.plan === null ? null : stepsOf(record.plan, record),
   };
+}
+
+const noTags: readonly string[] = [];
+
+function tagsOf(route: Route, channel: string | null): readonly string[] {
+  return channelNamed(route, channel)?.tags ?? noTags;
 }
 
 /** The attempt that answered. For a stream that broke off or that its client left: the last one that had output. */

@@ -7,7 +7,7 @@ import type { Database } from "../database.ts";
 import { segmentFile, segmentsIn } from "../journal/folder.ts";
 import { SegmentReader, type JournalBatch, type SegmentStart } from "../journal/reader.ts";
 import { entryOf, type ReceiptEntry } from "../receipts/receipt-entry.ts";
-import { receiptLine, type SegmentHeader } from "../receipts/receipt-line.ts";
+import { receiptLine, wordsOf, type SegmentHeader } from "../receipts/receipt-line.ts";
 import { receiptColumnIndex } from "../receipts/receipt-row.ts";
 import { addEntries, addNewEntries, DuplicateReceipt } from "../receipts/receipt-table.ts";
 import { sql } from "../sql.ts";
@@ -213,7 +213,8 @@ export class SlotDrain {
     await database.transaction(async (inside) => {
       const sums = await addToSums(inside, await add(inside, entries));
       if (head === null) return;
-      const spent = sums.map(spendingOf).filter(({ nanos }) => nanos > 0);
+      const ofKeys = sums.keys.map((sum) => spendingOf(sum, false));
+      const spent = [...ofKeys, ...sums.owners.map((sum) => spendingOf(sum, true))].filter(({ nanos }) => nanos > 0);
       if (spent.length > 0) await settle(inside, head.holder, spent);
       await inside.run(sql`insert into journals (name, segment, position) values (${head.segment}, ${segment}, ${position})
         on conflict (name) do update set segment = excluded.segment, position = excluded.position`);
@@ -294,8 +295,9 @@ async function storedPosition(database: Database, segment: string): Promise<numb
 }
 
 /** No budget period begins within an hour, so that all calls of an hour were paid from the same hold. */
-function spendingOf(sum: UsageSum): Spending {
-  return { keyId: sum.keyId, model: sum.model, nanos: nanosOf(sum), atMs: sum.atMs };
+function spendingOf(sum: UsageSum, asOwner: boolean): Spending {
+  const { ownerId, model, channel, tags, operation, atMs } = sum;
+  return { ownerId, asOwner, model, channel, tags: wordsOf(tags), operation, nanos: nanosOf(sum), atMs };
 }
 
 const idColumn = receiptColumnIndex("id");
@@ -310,7 +312,7 @@ function messageOf(error: unknown): string {
 }
 
 export function unknownReceipt(opening: ReceiptOpening): Receipt {
-  const { id, requestId, keyId, operation, model, stream, startedMs, promptTokens, audioSeconds, characters, nanos } = opening;
+  const { id, requestId, keyId, operation, model, stream, startedMs, promptTokens, audioSeconds, characters, nanos, owners } = opening;
   return {
     id,
     requestId,
@@ -334,6 +336,8 @@ export function unknownReceipt(opening: ReceiptOpening): Receipt {
     estimated: true,
     partial: true,
     warning: null,
+    owners,
+    channelTags: [],
     attempts: [],
     plan: null,
   };

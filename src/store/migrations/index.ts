@@ -2,6 +2,7 @@ import type { SqlByEngine } from "../database.ts";
 import { sql, type Sql } from "../sql.ts";
 import { initialSchema } from "./0001-initial-schema.ts";
 import { sumsByTime } from "./0002-sums-by-time.ts";
+import { groups } from "./0005-groups.ts";
 
 /** One migration of the schema. A released migration is never changed; a mistake in it is fixed by the next one. */
 export interface Migration {
@@ -31,4 +32,5 @@ export const migrations: readonly Migration[] = [
   { number: 2, name: "sums by time", reads: 1, statements: sumsByTime },
   { number: 3, name: "wanted holds", reads: 1, statements: wantedHolds },
   { number: 4, name: "receipt warnings", reads: 1, statements: receiptWarnings },
+  { number: 5, name: "groups", reads: 1, statements: groups },
 ];

@@ -2,7 +2,20 @@ import { operations } from "../../operations/operation.ts";
 import type { Receipt } from "../../usage/receipt.ts";
 import { ArrayReader } from "./array-reader.ts";
 import { blames, outcomes, receiptKind, states } from "./receipt-line.ts";
-import { attemptValues, audioMs, count, flag, maybeCount, maybeName, maybeNanos, name, receiptValues, status } from "./receipt-row.ts";
+import {
+  attemptValues,
+  audioMs,
+  count,
+  flag,
+  maybeCount,
+  maybeName,
+  maybeNanos,
+  maybeOwners,
+  maybeTags,
+  name,
+  receiptValues,
+  status,
+} from "./receipt-row.ts";
 import type { Value } from "../sql.ts";
 
 /** The rows of a receipt: its own values, and those of its attempts unless they are stored in compact form. */
@@ -85,6 +98,8 @@ export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null
       maybeCount(attemptTookMs),
       Array.isArray(plan) ? JSON.stringify(plan) : null,
       maybeName(fields.lastText(), isPlain),
+      maybeOwners(fields.lastText()),
+      maybeTags(fields.lastText()),
     ],
     attempts,
   };

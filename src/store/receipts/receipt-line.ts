@@ -56,6 +56,8 @@ export function openingLine(opening: ReceiptOpening): string {
     opening.audioSeconds,
     opening.characters,
     opening.nanos,
+    // An optional last field, because few installations have groups.
+    ...(opening.owners.length === 0 ? none : [wordsText(opening.owners)]),
   ]);
 }
 
@@ -99,12 +101,25 @@ function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
     delivered.characters,
     plain === null ? null : plain.afterMs,
     plain === null ? receipt.attempts.slice(0, attemptsMax).map(attemptPart) : plain.tookMs,
-    // An optional last field, because few receipts have one.
-    ...(receipt.warning === null ? none : [receipt.warning]),
+    // Optional last fields, because few receipts have them.
+    ...(receipt.owners.length > 0
+      ? [receipt.warning, wordsText(receipt.owners), wordsText(receipt.channelTags)]
+      : receipt.warning === null
+        ? none
+        : [receipt.warning]),
   ]);
 }
 
 const none: readonly string[] = [];
+
+/** Ids and tags without spaces as one text. */
+export function wordsText(words: readonly string[]): string {
+  return words.join(" ");
+}
+
+export function wordsOf(text: string | null): readonly string[] {
+  return text === null || text === "" ? none : text.split(" ");
+}
 
 function attemptPart(attempt: AttemptReceipt): readonly unknown[] {
   return [
@@ -189,14 +204,16 @@ function openingOf(fields: ArrayReader): ReceiptOpening {
     audioSeconds: fields.maybeNumber(),
     characters: fields.maybeNumber(),
     nanos: fields.maybeNumber(),
+    owners: wordsOf(fields.lastText()),
   };
 }
 
 function receiptOf(fields: ArrayReader): Receipt {
   const id = fields.text();
   const attempts: AttemptReceipt[] = [];
-  // The warning stands last in the line.
-  const receipt: Omit<Receipt, "warning"> & { warning: string | null } = {
+  // These stand last in the line.
+  const last: { -readonly [F in "warning" | "owners" | "channelTags"]: Receipt[F] } = { warning: null, owners: none, channelTags: none };
+  const receipt: Omit<Receipt, keyof typeof last> & typeof last = {
     id,
     requestId: fields.maybeText() ?? requestNameOf(id),
     keyId: fields.text(),
@@ -219,13 +236,15 @@ function receiptOf(fields: ArrayReader): Receipt {
     partial: fields.flag(),
     plan: planOf(fields.next()),
     delivered: figuresOf(fields),
-    warning: null,
+    ...last,
     attempts,
   };
   const afterMs = fields.maybeNumber();
   if (afterMs !== null) attempts.push(expandAttempt({ afterMs, tookMs: fields.number() }, receipt));
   else for (const attempt of fields.list()) attempts.push(attemptOf(new ArrayReader(attempt)));
   receipt.warning = fields.lastText();
+  receipt.owners = wordsOf(fields.lastText());
+  receipt.channelTags = wordsOf(fields.lastText());
   return receipt;
 }
 

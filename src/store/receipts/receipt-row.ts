@@ -2,7 +2,7 @@ import { operations } from "../../operations/operation.ts";
 import { type AttemptReceipt, type Figures, type Receipt, requestNameOf } from "../../usage/receipt.ts";
 import { BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import { expandAttempt, compactAttempt } from "./compact-attempt.ts";
-import { blames, outcomes, planOf, planText, states } from "./receipt-line.ts";
+import { blames, outcomes, planOf, planText, states, wordsOf, wordsText } from "./receipt-line.ts";
 import { sql, type Value } from "../sql.ts";
 import { parsedJson } from "../stored-json.ts";
 import { ownRequestName } from "./stored-request.ts";
@@ -43,6 +43,8 @@ const receiptColumns = {
   attempt_took_ms: "number",
   plan: "text",
   warning: "text",
+  owners: "text",
+  channel_tags: "text",
 } as const satisfies ColumnTypes;
 
 export const receiptRows = new BulkInsert({
@@ -70,6 +72,8 @@ export const receiptRows = new BulkInsert({
     "partial",
     "plan",
     "warning",
+    "owners",
+    "channel_tags",
   ],
 });
 
@@ -112,6 +116,8 @@ export function receiptValues(receipt: Receipt): readonly Value[] {
     plain === null ? null : count(plain.tookMs),
     text(planText(receipt.plan)),
     maybeName(receipt.warning),
+    maybeOwners(wordsText(receipt.owners)),
+    maybeTags(wordsText(receipt.channelTags)),
   ];
 }
 
@@ -202,6 +208,18 @@ export function maybeName(value: string | null, isPlain = false): string | null 
   return value === null ? null : name(value, isPlain);
 }
 
+/** The ids of owners, of which none may be lost; null if there are none. */
+export function maybeOwners(words: string | null): string | null {
+  return words === null || words === "" ? null : storableText(words, ownersCharactersMax);
+}
+
+/** Tags, cut to a length that a primary key may have; null if there are none. */
+export function maybeTags(words: string | null): string | null {
+  if (words === null || words === "") return null;
+  const end = words.length <= tagsCharactersMax ? words.length : Math.max(0, words.lastIndexOf(" ", tagsCharactersMax));
+  return end === 0 ? null : storableText(words.slice(0, end), tagsCharactersMax);
+}
+
 function text(value: string | null): string | null {
   return value?.replaceAll("\0", "").toWellFormed() ?? null;
 }
@@ -223,6 +241,9 @@ function bounded(value: number, max: number): number {
 
 /** More than any call can use, and small enough that sums stay within 64 bits. */
 const countMax = 1e13;
+/** A key and three groups. */
+const ownersCharactersMax = 4 * (nameCharactersMax + 1);
+const tagsCharactersMax = 500;
 /** One million dollars. */
 const nanosMax = 1e15;
 
@@ -254,6 +275,8 @@ export function receiptOfRow(row: ReceiptRow, attempts: readonly ReceiptRow[]): 
     estimated: read.flag("estimated"),
     partial: read.flag("partial"),
     warning: read.maybeText("warning"),
+    owners: wordsOf(read.maybeText("owners")),
+    channelTags: wordsOf(read.maybeText("channel_tags")),
     attempts: attempts.map((attempt) => attemptOf(new RowReader(attempt))),
     plan: storedPlan(read.maybeText("plan")),
   };

@@ -1,30 +1,45 @@
 import type { Database } from "../database.ts";
-import { BulkInsert } from "./bulk-insert.ts";
+import { BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
 import { minuteOfHour, MinuteSet, strayRows } from "./receipt-minutes.ts";
-import { receiptColumnIndex } from "./receipt-row.ts";
+import { wordsOf } from "./receipt-line.ts";
+import { name, receiptColumnIndex } from "./receipt-row.ts";
 import { joinSql, nameSql, sql, valuesOf, type Sql, type Value } from "../sql.ts";
 
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
 
+/** The hourly sums of some receipts: by key, and by the owners that a receipt has besides. */
+export interface AddedSums {
+  readonly keys: readonly UsageSum[];
+  readonly owners: readonly UsageSum[];
+}
+
 /**
  * Adds receipts to the sums of their hours and days, in UTC, and to the index by which the receipts of a key are found. Returns the
  * hourly sums of the added receipts. The receipts must be new to the store.
  */
-export async function addToSums(database: Database, entries: readonly ReceiptEntry[]): Promise<readonly UsageSum[]> {
+export async function addToSums(database: Database, entries: readonly ReceiptEntry[]): Promise<AddedSums> {
   const hours = new UsageSums(hourMs);
+  const ownerHours = new UsageSums(hourMs);
   const strays: (readonly Value[])[] = [];
   for (const { row } of entries) {
-    const sum = hours.addRow(row);
+    const sum = hours.addRow(row, row[column.keyId] as string, "");
     const minute = minuteOfHour(row[column.id] as string, sum.atMs);
-    if (minute === null) strays.push([sum.keyId, row[column.id]!]);
+    if (minute === null) strays.push([sum.ownerId, row[column.id]!]);
     else sum.minutes.add(minute);
+    const owners = row[column.owners] as string | null;
+    if (owners === null) continue;
+    const tags = (row[column.channelTags] ?? "") as string;
+    for (const owner of wordsOf(owners)) ownerHours.addRow(row, name(owner), tags);
   }
-  const sums = hours.all();
+  const sums = { keys: hours.all(), owners: ownerHours.all() };
   await strayRows.addAll(database, strays);
-  await hourRows.addAll(database, sums.map(hourValues));
-  await dayRows.addAll(database, daysOf(sums).map(dayValues));
+  await hourRows.addAll(database, sums.keys.map(hourValues));
+  await dayRows.addAll(database, daysOf(sums.keys).map(dayValues));
+  // Last, because all processes change the sums of a large group: the rows are locked until the end of the transaction.
+  await ownerHourRows.addAll(database, sums.owners.map(ownerHourValues));
+  await ownerDayRows.addAll(database, daysOf(sums.owners).map(ownerDayValues));
   return sums;
 }
 
@@ -54,7 +69,7 @@ const figureNames = ["calls", "failed", "unpriced", ...Object.keys(summed)];
 const countedFigures = figureNames.length - summedColumns.length;
 const nanosFigure = figureNames.indexOf("nanos");
 
-function rowsOf(table: string, added: readonly string[], merged: readonly string[]): BulkInsert {
+function rowsOf(table: string, identity: ColumnTypes, added: readonly string[], merged: readonly string[]): BulkInsert {
   const joined = (operator: Sql) => (column: string) => {
     const figure = nameSql(column);
     return sql`${figure} = ${nameSql(table)}.${figure} ${operator} excluded.${figure}`;
@@ -62,29 +77,35 @@ function rowsOf(table: string, added: readonly string[], merged: readonly string
   const adding = [...added.map(joined(sql`+`)), ...merged.map(joined(sql`|`))];
   return new BulkInsert({
     into: table,
-    columns: {
-      key_id: "text",
-      at_ms: "number",
-      model: "text",
-      channel: "text",
-      operation: "text",
-      ...Object.fromEntries([...added, ...merged].map((figure) => [figure, "number"] as const)),
-    },
-    conflict: sql`on conflict (key_id, at_ms, model, channel, operation) do update set ${joinSql(adding, sql`, `)}`,
+    columns: { ...identity, ...Object.fromEntries([...added, ...merged].map((figure) => [figure, "number"] as const)) },
+    conflict: sql`on conflict (${joinSql(Object.keys(identity).map(nameSql), sql`, `)}) do update set ${joinSql(adding, sql`, `)}`,
     storable: true,
   });
 }
 
-/** `placed` counts the calls whose receipts are found through the minutes, or are strays. An older version increments only `calls`. */
-const hourRows = rowsOf("usage_hours", [...figureNames, "placed"], ["minutes_early", "minutes_late"]);
-const dayRows = rowsOf("usage_days", figureNames, []);
+const ofKey = { key_id: "text", at_ms: "number", model: "text", channel: "text", operation: "text" } as const;
+const ofOwner = { owner_id: "text", at_ms: "number", model: "text", channel: "text", tags: "text", operation: "text" } as const;
 
-function hourValues({ keyId, atMs, model, channel, operation, figures, minutes }: UsageSum): readonly Value[] {
-  return [keyId, atMs, model, channel, operation, ...checked(figures), figures[0]!, minutes.early, minutes.late];
+/** `placed` counts the calls whose receipts are found through the minutes, or are strays. An older version increments only `calls`. */
+const hourRows = rowsOf("usage_hours", ofKey, [...figureNames, "placed"], ["minutes_early", "minutes_late"]);
+const dayRows = rowsOf("usage_days", ofKey, figureNames, []);
+const ownerHourRows = rowsOf("owner_hours", ofOwner, figureNames, []);
+const ownerDayRows = rowsOf("owner_days", ofOwner, figureNames, []);
+
+function hourValues({ ownerId, atMs, model, channel, operation, figures, minutes }: UsageSum): readonly Value[] {
+  return [ownerId, atMs, model, channel, operation, ...checked(figures), figures[0]!, minutes.early, minutes.late];
 }
 
-function dayValues({ keyId, atMs, model, channel, operation, figures }: UsageSum): readonly Value[] {
-  return [keyId, atMs - (atMs % dayMs), model, channel, operation, ...checked(figures)];
+function dayValues({ ownerId, atMs, model, channel, operation, figures }: UsageSum): readonly Value[] {
+  return [ownerId, atMs - (atMs % dayMs), model, channel, operation, ...checked(figures)];
+}
+
+function ownerHourValues({ ownerId, atMs, model, channel, tags, operation, figures }: UsageSum): readonly Value[] {
+  return [ownerId, atMs, model, channel, tags, operation, ...checked(figures)];
+}
+
+function ownerDayValues(sum: UsageSum): readonly Value[] {
+  return ownerHourValues({ ...sum, atMs: sum.atMs - (sum.atMs % dayMs) });
 }
 
 /** Names come from storable rows, but a sum may be too large to be exact. */
@@ -92,12 +113,15 @@ function checked(figures: readonly number[]): readonly Value[] {
   return valuesOf({ values: figures });
 }
 
-/** The usage of one key, model, channel and operation in one hour or day. */
+/** The usage of one owner, model, channel and operation in one hour or day. */
 export interface UsageSum {
-  readonly keyId: string;
+  /** The id of a key, or of another owner of limits. */
+  readonly ownerId: string;
   readonly atMs: number;
   readonly model: string;
   readonly channel: string;
+  /** The tags of the channel; empty in the sums of keys. */
+  readonly tags: string;
   readonly operation: string;
   readonly figures: number[];
   /** The minutes of the hour that have receipts. */
@@ -118,12 +142,11 @@ class UsageSums {
 
   constructor(private readonly lengthMs: number) {}
 
-  addRow(row: ReceiptEntry["row"]): UsageSum {
-    const keyId = row[column.keyId] as string;
+  addRow(row: ReceiptEntry["row"], ownerId: string, tags: string): UsageSum {
     const model = row[column.model] as string;
     const channel = (row[column.channel] ?? "") as string;
     const operation = row[column.operation] as string;
-    const sum = this.of(keyId, row[column.startedMs] as number, model, channel, operation);
+    const sum = this.of(ownerId, row[column.startedMs] as number, model, channel, tags, operation);
     const { figures } = sum;
     figures[0]! += 1;
     if (row[column.state] !== "complete") figures[1]! += 1;
@@ -132,20 +155,21 @@ class UsageSums {
     return sum;
   }
 
-  add({ keyId, atMs, model, channel, operation, figures }: UsageSum): void {
-    const sum = this.of(keyId, atMs, model, channel, operation);
+  add({ ownerId, atMs, model, channel, tags, operation, figures }: UsageSum): void {
+    const sum = this.of(ownerId, atMs, model, channel, tags, operation);
     for (let at = 0; at < figures.length; at += 1) sum.figures[at]! += figures[at]!;
   }
 
-  private of(keyId: string, atMs: number, model: string, channel: string, operation: string): UsageSum {
+  private of(ownerId: string, atMs: number, model: string, channel: string, tags: string, operation: string): UsageSum {
     const beganMs = atMs - (atMs % this.lengthMs);
     const { last } = this;
     if (
       last !== null &&
       last.atMs === beganMs &&
-      last.keyId === keyId &&
+      last.ownerId === ownerId &&
       last.model === model &&
       last.channel === channel &&
+      last.tags === tags &&
       last.operation === operation
     )
       return last;
@@ -155,10 +179,10 @@ class UsageSums {
       this.ranges.set(beganMs, range);
     }
     // Names contain no NUL.
-    const key = `${keyId}\0${model}\0${channel}\0${operation}`;
+    const key = `${ownerId}\0${model}\0${channel}\0${tags}\0${operation}`;
     let sum = range.get(key);
     if (sum === undefined) {
-      sum = { keyId, atMs: beganMs, model, channel, operation, figures: zeros.slice(), minutes: new MinuteSet() };
+      sum = { ownerId, atMs: beganMs, model, channel, tags, operation, figures: zeros.slice(), minutes: new MinuteSet() };
       range.set(key, sum);
     }
     this.last = sum;
@@ -182,4 +206,6 @@ const column = {
   operation: receiptColumnIndex("operation"),
   state: receiptColumnIndex("state"),
   billedNanos: receiptColumnIndex("billed_nanos"),
+  owners: receiptColumnIndex("owners"),
+  channelTags: receiptColumnIndex("channel_tags"),
 };

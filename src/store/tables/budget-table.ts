@@ -7,6 +7,7 @@ import {
 } from "../../gateway/storage.ts";
 import { belongsTo } from "../../keys/rule-models.ts";
 import type { Database } from "../database.ts";
+import { selectsPaid, spentAndHeld, storedSelector, type PaidCalls } from "./budget-sums.ts";
 import { sql, type Sql, batches } from "../sql.ts";
 import { parsedJson, textsFrom } from "../stored-json.ts";
 
@@ -23,7 +24,7 @@ export class BudgetTable implements BudgetStorage {
 
   async hold(request: BudgetHoldRequest): Promise<BudgetHoldResult> {
     checkRequest(request);
-    const { budget, ownerId, models, exceptModels = [], sinceMs, holder, ttlMs, back = 0 } = request;
+    const { budget, ownerId, models, exceptModels = [], selector = null, sinceMs, holder, ttlMs, back = 0 } = request;
     return this.database.transaction(async (transaction) => {
       // Locks the budgets of this key or group, so that two processes cannot be granted the same money.
       await transaction.run(sql`
@@ -42,10 +43,10 @@ export class BudgetTable implements BudgetStorage {
       }
       const nanos = grantedNanos(request, leftNanos);
       await transaction.run(sql`
-        insert into budget_holds (budget, key_id, models, except_models, holder, since_ms, nanos, expires_ms)
-        values (${budget}, ${ownerId}, ${models}, ${JSON.stringify(exceptModels)}, ${holder}, ${sinceMs}, ${nanos}, ${now} + ${ttlMs})
+        insert into budget_holds (budget, key_id, models, except_models, selector, holder, since_ms, nanos, expires_ms)
+        values (${budget}, ${ownerId}, ${models}, ${JSON.stringify(exceptModels)}, ${selector}, ${holder}, ${sinceMs}, ${nanos}, ${now} + ${ttlMs})
         on conflict (budget, holder) do update set nanos = budget_holds.nanos + excluded.nanos, expires_ms = excluded.expires_ms,
-          models = excluded.models, except_models = excluded.except_models`);
+          models = excluded.models, except_models = excluded.except_models, selector = excluded.selector`);
       return { ok: true, nanos, spentNanos, leftNanos: leftNanos - nanos };
     });
   }
@@ -93,10 +94,11 @@ export class BudgetTable implements BudgetStorage {
   }
 }
 
-export interface Spending {
-  readonly keyId: string;
-  /** The model name that the client used. */
-  readonly model: string;
+export interface Spending extends PaidCalls {
+  /** The key that made the calls, or a group that they count for. */
+  readonly ownerId: string;
+  /** Whether it is from the sums of owners. Budgets of a key for all of its calls were paid from the other ones. */
+  readonly asOwner: boolean;
   readonly nanos: number;
   /** When it is counted, in wall-clock milliseconds. A hold of a later period did not pay for it. */
   readonly atMs?: number;
@@ -110,11 +112,11 @@ export async function settleHolds(database: Database, holder: string, spent: rea
   // Most keys have no budget, and a batch may have thousands of keys.
   const [any] = await database.all(sql`select 1 as held from budget_holds where holder = ${holder} limit 1`);
   if (any === undefined) return;
-  const byKey = Map.groupBy(spent, ({ keyId }) => keyId);
-  for (const ids of batches([...byKey.keys()].toSorted(), (keyId) => sql`${keyId}`)) {
+  const byOwner = Map.groupBy(spent, ({ ownerId }) => ownerId);
+  for (const ids of batches([...byOwner.keys()].toSorted(), (ownerId) => sql`${ownerId}`)) {
     const holds = await database.all<HoldRow>(sql`
-      select budget, key_id, models, except_models, since_ms from budget_holds where holder = ${holder} and key_id in (${ids}) order by budget`);
-    const costs = holds.map((hold) => ({ budget: hold.budget, nanos: costTo(hold, byKey.get(hold.key_id) ?? []) }));
+      select budget, key_id, models, except_models, selector, since_ms from budget_holds where holder = ${holder} and key_id in (${ids}) order by budget`);
+    const costs = holds.map((hold) => ({ budget: hold.budget, nanos: costTo(hold, byOwner.get(hold.key_id) ?? []) }));
     for (const rows of batches(
       costs.filter(({ nanos }) => nanos > 0),
       amount,
@@ -128,16 +130,22 @@ interface HoldRow {
   readonly key_id: string;
   readonly models: string | null;
   readonly except_models: string;
+  readonly selector: string | null;
   readonly since_ms: number;
 }
 
-function costTo({ models, except_models, since_ms }: HoldRow, spent: readonly Spending[]): number {
+function costTo({ models, except_models, selector: text, since_ms }: HoldRow, spent: readonly Spending[]): number {
   const exceptModels = textsFrom(parsedJson(except_models));
+  const selector = storedSelector(text);
   // It is unknown what a damaged hold has paid for, so that nothing is deducted. Its holder reduces it with the next renewal.
-  if (exceptModels === null) return 0;
-  return spent
-    .filter(({ model, atMs }) => belongsTo(models, exceptModels, model) && (atMs === undefined || atMs >= since_ms))
-    .reduce((sum, { nanos }) => sum + Math.max(0, nanos), 0);
+  if (exceptModels === null || selector === "damaged") return 0;
+  let sum = 0;
+  for (const one of spent) {
+    if (one.asOwner !== (selector !== null) || (one.atMs !== undefined && one.atMs < since_ms)) continue;
+    if (!belongsTo(models, exceptModels, one.model) || (selector !== null && !selectsPaid(selector, one))) continue;
+    sum += Math.max(0, one.nanos);
+  }
+  return sum;
 }
 
 async function deduct(database: Database, holder: string, rows: Sql): Promise<void> {
@@ -190,27 +198,6 @@ function isAlive({ ttlMs }: BudgetHoldRequest, now: Sql): Sql {
 /** Three renewal intervals. */
 const aliveMs = 45_000;
 const wantedMax = 1_000;
-const dayMs = 86_400_000;
-
-/** What was spent in the period, and what all processes hold for it. */
-async function spentAndHeld(
-  database: Database,
-  { budget, ownerId, models, exceptModels = [], sinceMs }: BudgetHoldRequest,
-): Promise<{ readonly spentNanos: number; readonly heldNanos: number }> {
-  const sums = sinceMs % dayMs === 0 ? sql`usage_days` : sql`usage_hours`;
-  const fit = models === null ? { condition: sql`1 = 1`, exact: true } : modelCondition(models);
-  const byModel = !fit.exact || exceptModels.length > 0;
-  const rows = await database.all<{ readonly kind: string; readonly model: string; readonly nanos: number }>(sql`
-    select 'held' as kind, '' as model, cast(coalesce(sum(nanos), 0) as bigint) as nanos
-    from budget_holds where budget = ${budget} and since_ms = ${sinceMs}
-    union all
-    select 'spent' as kind, ${byModel ? sql`model` : sql`''`} as model, cast(coalesce(sum(nanos), 0) as bigint) as nanos
-    from ${sums} where key_id = ${ownerId} and at_ms >= ${sinceMs} and ${fit.condition}
-    ${byModel ? sql`group by model` : sql``}`);
-  const counted = rows.filter(({ kind, model }) => kind === "held" || !byModel || belongsTo(models, exceptModels, model));
-  const total = (wanted: string): number => counted.reduce((sum, { kind, nanos }) => (kind === wanted ? sum + nanos : sum), 0);
-  return { spentNanos: total("spent"), heldNanos: total("held") };
-}
 
 function checkRequest({ limitNanos, sinceMs, need, wish, ttlMs, waiting = 0, sharers = 1, back = 0 }: BudgetHoldRequest): void {
   for (const nanos of [limitNanos, need, wish, ttlMs, sinceMs, waiting, sharers, back]) checkNanos(nanos);
@@ -223,21 +210,4 @@ function checkNanos(nanos: number): void {
 /** Deletes the holds of a process that has exited and whose receipts are all in the store. */
 export async function releaseHolds(database: Database, holder: string): Promise<void> {
   await database.run(sql`delete from budget_holds where holder = ${holder}`);
-}
-
-/**
- * A pattern with `*` as a condition on the column `model`. It does not use `like`, which ignores case in SQLite but not in
- * PostgreSQL. For a pattern with more than one star the condition is necessary but not sufficient (`exact` is false), and the
- * caller must match the pattern itself as well.
- */
-function modelCondition(pattern: string): { readonly condition: Sql; readonly exact: boolean } {
-  const parts = pattern.split("*");
-  const first = parts[0] ?? "";
-  if (parts.length === 1) return { condition: sql`model = ${first}`, exact: true };
-  const last = parts.at(-1) ?? "";
-  // Both engines count code points, not UTF-16 code units.
-  const [before, after] = [Array.from(first).length, Array.from(last).length];
-  const begins = before === 0 ? sql`` : sql` and substr(model, 1, cast(${before} as integer)) = ${first}`;
-  const ends = after === 0 ? sql`` : sql` and substr(model, length(model) - cast(${after - 1} as integer)) = ${last}`;
-  return { condition: sql`length(model) >= ${before + after}${begins}${ends}`, exact: parts.length === 2 };
 }

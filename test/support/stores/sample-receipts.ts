@@ -39,6 +39,8 @@ export function receiptOf(id: string, other: Partial<Receipt> = {}): Receipt {
     estimated: false,
     partial: false,
     warning: null,
+    owners: [],
+    channelTags: [],
     attempts: [attemptOf()],
     plan: null,
     ...other,
@@ -149,6 +151,7 @@ export const killedOpening: ReceiptOpening = {
   audioSeconds: null,
   characters: null,
   nanos: 5_000_000,
+  owners: [],
 };
 
 /** What a process stores while it runs: receipts of an hour that is in the sums already, and of the present one. */

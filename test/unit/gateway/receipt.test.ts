@@ -81,6 +81,8 @@ const admission: Admission = {
   audioSeconds: null,
   characters: null,
   nanos: null,
+  owners: [],
+  route: { model: "model", tiers: [], size: 0 },
   onRecord: null,
   warning: null,
   closed: false,

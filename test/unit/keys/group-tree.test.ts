@@ -84,7 +84,7 @@ describe("a tree of groups", () => {
     expect(project?.limits).toEqual(unlimited);
     expect(org?.limits).toEqual(unlimited);
     // Keys of both teams count on the same limits, which are prepared once.
-    expect(tree.chainOf("team")!.groups[0]).toBe(team!);
+    expect(tree.chainOf("team")!.groups[0]).toBe(team);
   });
 });
 

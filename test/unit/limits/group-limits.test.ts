@@ -199,12 +199,15 @@ describe("a budget with a selector", () => {
     const first = grant(limiter.admit(key("web"), both, demand({ nanos: 6 })));
     expect(purses.of("org #eu")).toBe(6);
     expect(refusal(limiter.admit(key("web"), both, demand({ nanos: 6 })))).toContain("the organisation org for eu");
-    first.settle(demand({ nanos: 5 }), "us");
+    first.settle(demand({ nanos: 5 }), { name: "us", tags: [] });
     expect(purses.of("org #eu")).toBe(0);
-    grant(limiter.admit(key("web"), both, demand({ nanos: 6 }))).settle(demand({ nanos: 5 }), "eu-1");
-    grant(limiter.admit(key("web"), call(["main", ["gdpr"]]), demand({ nanos: 5 }))).settle(demand({ nanos: 5 }), "main");
+    grant(limiter.admit(key("web"), both, demand({ nanos: 6 }))).settle(demand({ nanos: 5 }), { name: "eu-1", tags: [] });
+    grant(limiter.admit(key("web"), call(["main", ["gdpr"]]), demand({ nanos: 5 }))).settle(demand({ nanos: 5 }), {
+      name: "main",
+      tags: ["gdpr"],
+    });
     expect(purses.of("org #eu")).toBe(10);
-    grant(limiter.admit(key("web"), call(["us", []]), demand({ nanos: 60 }))).settle(demand({ nanos: 60 }), "us");
+    grant(limiter.admit(key("web"), call(["us", []]), demand({ nanos: 60 }))).settle(demand({ nanos: 60 }), { name: "us", tags: [] });
     expect(purses.of("org #eu")).toBe(10);
   });
 });
