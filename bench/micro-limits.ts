@@ -4,6 +4,8 @@
  */
 import type { AskedCall, Limiter } from "../src/gateway/admission/limiter.ts";
 import type { BudgetStorage } from "../src/gateway/storage.ts";
+import type { Group } from "../src/keys/group.ts";
+import { GroupTree } from "../src/keys/group-tree.ts";
 import type { Key } from "../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits } from "../src/limits/limits.ts";
 import { adjust, fits, newMinuteWindow, take } from "../src/limits/minute-window.ts";
@@ -90,8 +92,29 @@ const ruled = keyWith("ruled", {
     { ...unlimitedRates, pattern: "some-*", budget: money, requests: large, tokens: large },
   ],
 });
+const levels = { requests: large, tokens: large, concurrency: 64, budget: money };
+const group = (id: string, parent: string | null, limits: Partial<Limits> = levels): Group => ({
+  id,
+  name: id,
+  kind: "group",
+  parent,
+  limits: { ...unlimited, ...limits },
+  frozen: false,
+  defaults: { keys: unlimited, groups: unlimited },
+});
+const tree = new GroupTree([
+  group("organisation", null),
+  group("team", "organisation"),
+  group("project", "team"),
+  group("plain", null, {}),
+  group("inner", "plain", {}),
+  group("innermost", "inner", {}),
+]);
+const inGroup = (id: string, groupId: string, limits: Partial<Limits>): Key => tree.attached({ ...keyWith(id, limits), group: groupId })!;
+const nested = inGroup("nested", "project", levels);
+const unlimitedGroups = inGroup("unlimited-groups", "innermost", levels);
 // A first call opens each budget: after it there is money here.
-for (const key of [budget, all, ruled]) {
+for (const key of [budget, all, ruled, nested, unlimitedGroups]) {
   const opened = await limiter.admit(key, asked, { ...estimate, nanos: 1e12 });
   if (opened.kind === "grant") opened.settle(null);
 }
@@ -102,7 +125,12 @@ measure("admit + settle, requests, tokens, concurrency", 100_000, () => pair(lim
 measure("admit + settle, the same and a budget with money held", 100_000, () => pair(limiter, budget));
 measure("admit + settle, every limit there is", 100_000, () => pair(limiter, all));
 measure("admit + settle, the same and a rule for the model", 100_000, () => pair(limiter, ruled));
+measure("admit + settle, the limits of the fourth line, in three groups without any", 100_000, () => pair(limiter, unlimitedGroups));
+measure("admit + settle, the same limits on four levels", 100_000, () => pair(limiter, nested));
 measure("precheck", 100_000, () => limiter.precheck(usual));
+measure("precheck on four levels", 100_000, () => limiter.precheck(nested));
+const raw = { ...keyWith("raw", levels), group: "project" };
+measure("a key with its groups, when it is found", 100_000, () => tree.attached(raw));
 
 const many = Array.from({ length: 10_000 }, (_, at) => keyWith(`key-${at}`, { requests: large, tokens: large, concurrency: 64 }));
 measure("admit + settle over 10,000 keys", 100_000, (turn) => pair(limiter, many[(turn * 7) % many.length]!));

@@ -23,15 +23,21 @@ export interface AuthContext {
 export async function authorise(headers: Headers, route: AdminRoute, auth: AuthContext): Promise<Caller | AdminError> {
   // Even without a session: another site must not be able to log a browser in with an account of its own (login CSRF).
   if (route.access === "public") return (route.method === "GET" ? null : foreignOrigin(headers, auth.secure)) ?? { kind: "anonymous" };
-  if (route.path === metricsPath && isMetricsToken(headers, auth)) return { kind: "token", name: "metrics", role: "viewer" };
+  if (route.path === metricsPath && isMetricsToken(headers, auth)) return { kind: "token", name: "metrics", role: "viewer", group: null };
   const caller = await identify(headers, auth);
   if (caller instanceof AdminError) return caller;
   if (caller.kind === "session" && route.method !== "GET") {
     const forged = csrfProblem(headers, caller.csrf, auth.secure);
     if (forged !== null) return forged;
   }
-  const allowed = caller.role === "admin" || (caller.role === "viewer" && route.access === "viewer");
-  return allowed ? caller : forbidden;
+  switch (caller.role) {
+    case "admin":
+      return caller;
+    case "viewer":
+      return route.access === "viewer" ? caller : forbidden;
+    case "group_admin":
+      return caller.group !== null && (route.scoped || route.own) ? caller : forbidden;
+  }
 }
 
 function isMetricsToken(headers: Headers, { services, metricsTokenDigest }: AuthContext): boolean {
@@ -48,7 +54,8 @@ async function identify(headers: Headers, auth: AuthContext): Promise<KnownCalle
   if (secret === null) return unauthorized;
   const session = await findSession(secret, auth.services);
   if (session === null) return sessionEnded;
-  return { kind: "session", name: session.account, role: session.role, csrf: session.csrf, digest: session.digest };
+  const { account: name, role, group = null, csrf, digest } = session;
+  return { kind: "session", name, role, group, csrf, digest };
 }
 
 async function fromToken(header: string, { services, operatorTokenDigest }: AuthContext): Promise<KnownCaller | AdminError> {
@@ -56,11 +63,13 @@ async function fromToken(header: string, { services, operatorTokenDigest }: Auth
   if (typeof given !== "string") return unauthorized;
   const digest = services.adminDigest(given);
   if (operatorTokenDigest !== null && sameText(digest, operatorTokenDigest))
-    return { kind: "token", name: "given at start", role: "admin" };
+    return { kind: "token", name: "given at start", role: "admin", group: null };
   // What does not have the form of an admin token is not looked up in the store.
   if (typeof parseToken(given, adminTokenPrefix) === "string") return unauthorized;
   const token = await services.storage.accounts.token(digest);
-  return token === null || token.revokedMs !== null ? unauthorized : { kind: "token", name: token.name, role: token.role };
+  return token === null || token.revokedMs !== null
+    ? unauthorized
+    : { kind: "token", name: token.name, role: token.role, group: token.group ?? null };
 }
 
 const challenge = { "www-authenticate": 'Bearer realm="sluice-admin"' };
@@ -89,6 +98,13 @@ export type Caller = { readonly kind: "anonymous" } | KnownCaller;
 
 export type KnownCaller =
   /** A person with a browser. `digest` names the session in the store. */
-  | { readonly kind: "session"; readonly name: string; readonly role: Role; readonly csrf: string; readonly digest: string }
+  | {
+      readonly kind: "session";
+      readonly name: string;
+      readonly role: Role;
+      readonly group: string | null;
+      readonly csrf: string;
+      readonly digest: string;
+    }
   /** A machine with a token. */
-  | { readonly kind: "token"; readonly name: string; readonly role: Role };
+  | { readonly kind: "token"; readonly name: string; readonly role: Role; readonly group: string | null };

@@ -1,3 +1,4 @@
+import { scopedContext, scopeOf } from "../manage/scope.ts";
 import { z } from "zod";
 import { type AuthContext, authorise, type Caller } from "./authorise.ts";
 import { removeBootstrap } from "./login/bootstrap.ts";
@@ -14,7 +15,7 @@ import { AdminError } from "./admin-error.ts";
 import { internalError, errorResponse, respond, storageError } from "./respond.ts";
 import type { RouteResult, AdminRoute } from "./route.ts";
 import { Router, targetOf } from "./router.ts";
-import type { Services } from "./services.ts";
+import type { Explained, Services } from "./services.ts";
 import type { TrustedProxies } from "../gateway/snapshot.ts";
 import { clientAddress } from "../net/server/forwarded.ts";
 import { tlsOptions, type ServerTls } from "../net/server/server-tls.ts";
@@ -168,6 +169,7 @@ async function handle(request: Request, address: string, parts: ListenerParts): 
     if (ifMatch !== null && !route.conditional && route.method !== "GET") return errorResponse(ifMatchUnsupported, headers);
     const input = await readInput(request, query, route, parts.bodyMs);
     if (input instanceof AdminError) return errorResponse(input, headers);
+    const { services } = parts.auth;
     const answering = route.handle({
       ...input,
       params,
@@ -175,7 +177,7 @@ async function handle(request: Request, address: string, parts: ListenerParts): 
       ifMatch,
       role: caller.kind === "anonymous" ? null : caller.role,
       actor: { kind: "admin", name: nameOf(caller), address },
-      services: parts.auth.services,
+      services: caller.kind === "anonymous" || caller.group === null || !route.scoped ? services : await scoped(services, caller.group),
       requestId,
       address,
     });
@@ -205,6 +207,22 @@ async function readInput(
 }
 
 const noParameters = z.strictObject({});
+
+/** What a group admin may see. Without a key, an explanation would show what no client of the group may use. */
+async function scoped(services: Services, group: string): Promise<Services> {
+  const own = scopedContext(services, await scopeOf(services, group));
+  return { ...own, explain: (ask) => (ask.key === null ? Promise.resolve(unexplained) : services.explain(ask)) };
+}
+
+const unexplained: Explained = {
+  outcome: "refuse",
+  refusals: [{ status: 403, code: "forbidden", message: "Name a key of your group." }],
+  mode: null,
+  candidates: [],
+  skipped: [],
+  retryAfterMs: null,
+  reserve: null,
+};
 
 /** The name in the audit log, which distinguishes a token from an account of the same name. */
 function nameOf(caller: Caller): string {

@@ -67,6 +67,7 @@ function operation(each: AdminRoute): Readonly<Record<string, unknown>> {
     operationId: operationId(each),
     summary: each.summary,
     "x-sluice-access": each.access,
+    ...(each.scoped ? { "x-sluice-group-admins": true } : {}),
     security: each.access === "public" ? [] : [{ token: [] }, { session: [] }],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(each.body === null

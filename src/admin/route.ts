@@ -29,6 +29,8 @@ export interface AdminRoute {
   readonly text: string | null;
   /** It only changes what belongs to the caller, so a viewer may use it. */
   readonly own: boolean;
+  /** Group admins may use it as well: its `services` then see their group alone. */
+  readonly scoped: boolean;
   /** It supports `if-match`. Other routes that change something reject this header, because they would ignore its condition. */
   readonly conditional: boolean;
   handle(context: Context<unknown, unknown, Readonly<Record<string, string>>>): Promise<RouteResult<unknown>> | RouteResult<unknown>;
@@ -105,6 +107,7 @@ export function route<
     status: definition.status ?? 200,
     text: definition.text ?? null,
     own: definition.own ?? false,
+    scoped: definition.scoped ?? false,
     conditional: definition.conditional ?? false,
     // The listener has parsed both with the schemas that these types come from.
     handle: (context) => handle(context as Context<z.output<QuerySchema>, z.output<BodySchema>, PathParams<Path>>),
@@ -122,6 +125,7 @@ interface Definition<Path extends string, AnswerSchema extends z.ZodType, QueryS
   readonly status?: number;
   readonly text?: string;
   readonly own?: boolean;
+  readonly scoped?: boolean;
   readonly conditional?: boolean;
   readonly handle: (
     context: Context<z.output<QuerySchema>, z.output<BodySchema>, PathParams<Path>>,

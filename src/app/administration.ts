@@ -7,7 +7,7 @@ import { readRuntimeChannel } from "../config/runtime-channel.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
 import { daysUntil } from "../config/tls-files.ts";
 import type { Durable } from "./durable.ts";
-import { hasBudget } from "../gateway/admission/ledger.ts";
+import { groupFrozen, groupMissing } from "../gateway/admission/frozen.ts";
 import { dryRun, type Barrier } from "../gateway/dry-run.ts";
 import type { ChannelLesson, ChannelStatus, ChannelTest } from "../manage/channel-context.ts";
 import type { Gateway } from "../gateway/gateway.ts";
@@ -15,6 +15,8 @@ import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lesso
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { shownAs } from "../http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
+import type { Key } from "../keys/key.ts";
+import { hasBudgets } from "../limits/limits.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure } from "../operations/failure.ts";
@@ -33,6 +35,8 @@ export interface AdministrationParts {
   readonly priced: (provider: string | null, model: string) => boolean;
   readonly filePrices: () => readonly Price[];
   readonly runtimeRules: () => Parameters<typeof readRuntimeChannel>[2];
+  /** A key with its groups; null if its group does not exist. */
+  readonly attached: (key: Key) => Key | null;
   readonly degraded: () => readonly string[];
   readonly stopping: () => boolean;
   readonly version: string;
@@ -57,6 +61,7 @@ export function administration(parts: AdministrationParts): Services {
     hashPassword,
     definedAt: (list, name) => parts.settings().places[list].get(name) ?? "the configuration",
     fileKeys: () => parts.settings().keys.map(({ key }) => key),
+    fileGroups: () => parts.settings().groups,
     opensFileKey: (token) => parts.settings().keys.some((key) => key.token === token),
     prices: () => ({ shipped: shippedPrices(), file: parts.filePrices() }),
     health: () => Promise.resolve(healthOf(parts)),
@@ -151,10 +156,14 @@ function explained(asked: ExplainRequest, parts: AdministrationParts): Explained
   const ask = askOf(asked);
   const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.upstreams);
   const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
-  const limited = asked.key === null ? null : gateway.ledger.precheck(asked.key);
+  const key = asked.key === null ? null : parts.attached(asked.key);
+  const frozen = key?.chain?.frozen ?? null;
+  if (asked.key !== null && key === null) refusals.unshift(shownAs(groupMissing));
+  else if (frozen !== null) refusals.unshift(shownAs(groupFrozen(frozen)));
+  const limited = key === null ? null : gateway.ledger.precheck(key);
   if (limited !== null) refusals.push(shownAs(limited.failure));
   const reserve = route === null ? null : gateway.ledger.estimate(ask, route);
-  const budgeted = asked.key !== null && hasBudget(asked.key) && asked.key.limits.unpriced === "refuse";
+  const budgeted = key !== null && refusesUnpriced(key);
   if (budgeted && reserve !== null && reserve.nanos === null) {
     refusals.push({
       status: 403,
@@ -193,6 +202,10 @@ function explained(asked: ExplainRequest, parts: AdministrationParts): Explained
     retryAfterMs: plan?.ok === false ? Math.round((plan satisfies PlanRefusal).soonestMs) : null,
     reserve: reserve === null ? null : { tokens: reserve.tokens, nanos: reserve.nanos },
   };
+}
+
+function refusesUnpriced({ limits, chain }: Key): boolean {
+  return [limits, ...(chain?.groups ?? []).map((group) => group.limits)].some((one) => hasBudgets(one) && one.unpriced === "refuse");
 }
 
 function deploymentFields({ deployment }: Candidate): { readonly channel: string; readonly model: string } {

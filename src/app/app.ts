@@ -23,10 +23,14 @@ import { Follower } from "../gateway/follower.ts";
 import { dispatch } from "../gateway/dispatch.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import { sanitizedFailure } from "../gateway/attempt/sanitized-failure.ts";
+import { groupFrozen } from "../gateway/admission/frozen.ts";
+import { GroupDirectory } from "../gateway/admission/group-directory.ts";
 import { KeyCache } from "../gateway/admission/key-cache.ts";
 import { Ledger, type LedgerPorts } from "../gateway/admission/ledger.ts";
 import { forgetLessons } from "../gateway/upstream-state/lessons.ts";
 import { modelTimes, type ModelTimes } from "../gateway/snapshot.ts";
+import type { ChangedKey } from "../gateway/storage.ts";
+import type { GroupTree } from "../keys/group-tree.ts";
 import type { Ports } from "../gateway/ports.ts";
 import { greeting, type StartFacts } from "./greeting.ts";
 import { AuthFailures } from "../http/auth-failures.ts";
@@ -36,7 +40,7 @@ import { listen, type CurrentConfig, type ListenOptions, type Listener } from ".
 import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
-import { failure, isFailure, type FailureKind } from "../operations/failure.ts";
+import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { BudgetWatch } from "./budget-watch.ts";
 import { channelStates, Metrics, type OtherWorkers } from "./metrics.ts";
@@ -65,6 +69,7 @@ export class App {
   private readonly transcode: ReturnType<typeof makeTranscode>;
   private readonly splitAudio: ReturnType<typeof makeSplitAudio>;
   private readonly keyCache: KeyCache;
+  private readonly groups: GroupDirectory;
   private readonly follower: Follower;
   private readonly lastUsedTimes: LastUsedTimes;
   private readonly storedConfiguration: StoredConfiguration;
@@ -111,6 +116,7 @@ export class App {
     // Changes from this revision on are noticed.
     app.revision = await durable.storage.revision();
     await app.readStored();
+    await app.groups.read();
     app.rebuild();
     return app;
   }
@@ -227,13 +233,24 @@ export class App {
       wallMs: durable.clock.wallMs,
       used: (keyId) => this.lastUsedTimes.used(keyId),
     });
+    this.groups = new GroupDirectory({
+      read: async () => {
+        const { revision, groups } = await durable.storage.groups.changedSince(-1);
+        return { revision, groups: groups ?? [] };
+      },
+      nowMs,
+      after,
+      onChange: (tree) => this.cancelFrozen(tree),
+    });
+    this.groups.setFile(settings.groups);
     this.follower = new Follower({
       storage: durable.storage,
       after,
-      onKeys: (keys) => this.cancelRevoked(this.keyCache.changed(keys)),
+      onGroups: (groups, revision) => this.groups.changed(groups, revision),
+      onKeys: (keys) => this.keysChanged(keys, this.keyCache.changed(keys)),
       // Calls in flight do not look their key up again, so their keys are checked for revocation first.
       onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.invalidate()],
-      onRenewed: (keys) => this.cancelRevoked(this.keyCache.renewed(keys)),
+      onRenewed: (keys) => this.keysChanged(keys, this.keyCache.renewed(keys)),
       onChange: () => this.storeChanged(),
       onReach: (reached) => {
         this.storeReached = reached;
@@ -245,8 +262,19 @@ export class App {
     upstreams.forgetUnknown(this.current.snapshot);
   }
 
-  private cancelRevoked(keyIds: readonly string[]): void {
-    for (const id of keyIds) this.gateway.calls.cancelKey(id, revoked);
+  /** Ends the calls of keys that were revoked, or are in a frozen group now. */
+  private keysChanged(keys: readonly ChangedKey[], revokedIds: readonly string[]): void {
+    for (const id of revokedIds) this.gateway.calls.cancelKey(id, revoked);
+    for (const { id, key } of keys) {
+      const frozen = key?.group == null ? null : (this.groups.tree.chainOf(key.group)?.frozen ?? null);
+      if (frozen !== null) this.gateway.calls.cancelKey(id, groupFrozen(frozen));
+    }
+  }
+
+  private cancelFrozen(tree: GroupTree): void {
+    const failures = new Map<string, Failure>();
+    for (const group of tree.all()) if (group.frozen) failures.set(group.id, groupFrozen(group));
+    if (failures.size > 0) this.gateway.calls.cancelGroups((id) => failures.get(id) ?? null);
   }
 
   /** Returns the URL of the listener. */
@@ -356,6 +384,7 @@ export class App {
     this.settings = settings;
     this.certificate?.reload();
     for (const { key } of gone) this.gateway.calls.cancelKey(key.id, revoked);
+    this.groups.setFile(settings.groups);
     this.rememberSecrets(settings);
     this.priceBook = this.prices();
     // The rules for addresses and names may have changed for channels of the store as well.
@@ -431,7 +460,7 @@ export class App {
     const { keys } = this.settings;
     if (this.cachedRing?.keys !== keys) {
       const find = (digest: string, token: string): ReturnType<KeyCache["find"]> => this.keyCache.find(digest, token);
-      this.cachedRing = { keys, ring: new KeyRing(keys, this.durable.masterKey.pepper, find) };
+      this.cachedRing = { keys, ring: new KeyRing(keys, this.durable.masterKey.pepper, find, this.groups) };
     }
     return this.cachedRing.ring;
   }
@@ -491,6 +520,7 @@ export class App {
       priced: (provider, model) => priceOf(this.priceBook, { provider, model }, this.durable.clock.wallMs()) !== null,
       filePrices: () => this.settings.prices,
       runtimeRules: () => this.runtimeRules(),
+      attached: (key) => this.groups.attached(key),
       degraded: () => this.degraded(),
       stopping: () => this.stopping,
       version: this.options.version,

@@ -49,8 +49,8 @@ export class BudgetWatch {
   private async budgets(keys: readonly Key[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
     for (const key of keys.filter(hasBudget).slice(0, budgetedMax)) {
-      for (const { models, budget, spentNanos, sinceMs } of await budgetSpending(this.options, key)) {
-        states.push({ key: key.id, models: models ?? "", limitNanos: budget.nanos, spentNanos, sinceMs });
+      for (const { name, models, budget, spentNanos, sinceMs } of await budgetSpending(this.options, key)) {
+        states.push({ key: key.id, models: name === null ? (models ?? "") : `#${name}`, limitNanos: budget.nanos, spentNanos, sinceMs });
       }
     }
     return states;

@@ -90,6 +90,7 @@ async function open(settings: Settings, configFile: string | null, givenMasterKe
     hashPassword,
     definedAt: (list, name) => settings.places[list].get(name) ?? configFile ?? "the environment",
     fileKeys: () => settings.keys.map(({ key }) => key),
+    fileGroups: () => settings.groups,
     opensFileKey: (token) => settings.keys.some((key) => key.token === token),
     prices: () => ({ shipped: shippedPrices(), file: settings.prices }),
     channels: {

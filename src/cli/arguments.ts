@@ -6,6 +6,7 @@ import { addConfig, type SchemaName } from "./config/arguments.ts";
 import { addImport, type ImportRequest } from "./import/arguments.ts";
 import { addChannels, type ChannelsRequest } from "./channels/arguments.ts";
 import type { StoreRequest } from "./command-registry.ts";
+import { addGroups } from "./groups/groups-arguments.ts";
 import { healthAddress } from "./health.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
@@ -139,7 +140,7 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   const onRequest = (config: string | undefined, request: StoreRequest): void => {
     invocation = { command: "store", config: config ?? null, request };
   };
-  for (const add of [addKeys, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, onRequest });
+  for (const add of [addKeys, addGroups, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, onRequest });
 
   addConfig({ program, onRequest }, (name) => {
     invocation = { command: "schema", name };

@@ -3,12 +3,21 @@ import type { AccountsRequest } from "./accounts/arguments.ts";
 import type { AuditRequest } from "./audit/arguments.ts";
 import type { BackupRequest } from "./backup/arguments.ts";
 import type { ConfigRequest } from "./config/arguments.ts";
+import type { GroupsRequest } from "./groups/groups-arguments.ts";
 import type { KeysRequest } from "./keys/keys-arguments.ts";
 import type { PricesRequest } from "./prices/arguments.ts";
 import type { UsageRequest } from "./usage/arguments.ts";
 
 /** A command on the store. */
-export type StoreRequest = KeysRequest | UsageRequest | AuditRequest | PricesRequest | AccountsRequest | BackupRequest | ConfigRequest;
+export type StoreRequest =
+  | KeysRequest
+  | GroupsRequest
+  | UsageRequest
+  | AuditRequest
+  | PricesRequest
+  | AccountsRequest
+  | BackupRequest
+  | ConfigRequest;
 
 /** Where each group of commands adds its own. */
 export interface CommandRegistry {

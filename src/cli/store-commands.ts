@@ -5,6 +5,7 @@ import { runBackup } from "./backup/command.ts";
 import type { StoreRequest } from "./command-registry.ts";
 import { runConfig } from "./config/command.ts";
 import { explain } from "./config/explain.ts";
+import { runGroups } from "./groups/groups-command.ts";
 import { runKeys } from "./keys/keys-command.ts";
 import { runPrices } from "./prices/command.ts";
 import { shown } from "./shown-text.ts";
@@ -45,6 +46,8 @@ async function runPlain(store: OpenStore, request: PlainRequest, context: Comman
       return explain(request, store, context);
     case "keys":
       return runKeys(request, store, context);
+    case "groups":
+      return runGroups(request, store, context);
     case "usage":
       return runUsage(request, store, context);
     case "audit":

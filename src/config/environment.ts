@@ -131,6 +131,7 @@ export function settingsFromEnvironment({
 /** The embedded channel needs no variable. */
 function placesIn(found: readonly DetectedProvider[]): Places {
   return {
+    groups: new Map(),
     keys: new Map([["environment", `the environment (${clientKeyVariable})`]]),
     channels: new Map([
       ["embedded", "the defaults of a gateway without a file"],

@@ -4,7 +4,8 @@ import { readChannel, type ReadSecretFile } from "./channel.ts";
 import { configWarnings } from "./findings/config-warnings.ts";
 import type { Document } from "./document.ts";
 import { problem, type Finding, pathText, type Path, type Problem } from "./findings/problem.ts";
-import { readKey } from "./key.ts";
+import { readGroups } from "./keys/group.ts";
+import { readKey } from "./keys/key.ts";
 import { schemaProblems } from "./findings/schema-problems.ts";
 import { fileSchema, noticeTypes, type ConfigFile, type PriceEntry } from "./schema.ts";
 import type { Places, Settings, TlsSettings } from "./settings.ts";
@@ -41,7 +42,9 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
   const channels = file.channels.map((entry, at) =>
     readChannel(entry, ["channels", at], { readSecretFile: context.readSecretFile, localModels }),
   );
-  const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], context.nowMs));
+  const groups = readGroups(file.groups);
+  const groupNames = new Set(file.groups.map(({ name }) => name));
+  const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], context.nowMs, groupNames));
   const tls = tlsOf(file, context.resolvePath);
   const findings: Finding[] = [
     ...duplicates(
@@ -49,6 +52,12 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       "channels",
       "name",
       "another channel has this name",
+    ),
+    ...duplicates(
+      file.groups.map((entry) => entry.name),
+      "groups",
+      "name",
+      "another group has this name",
     ),
     ...duplicates(
       file.keys.map((entry) => entry.name),
@@ -63,6 +72,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       "another entry has the same key",
     ),
     ...channels.flatMap((channel) => channel.findings),
+    ...groups.findings,
     ...keys.flatMap((key) => key.findings),
     ...metricsProblems(file),
     ...webhookProblems(file),
@@ -97,6 +107,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       receipts: { sync: file.receipts.sync, keepMs: file.receipts.keep, keepHoursMs: file.receipts.keep_hours },
       channels: channels.flatMap((channel) => channel.setting ?? []),
       secrets,
+      groups: groups.groups,
       keys: keys.map((key) => key.key),
       routing: routingOf(file),
       service: serviceOf(file, context.nofile),
@@ -141,6 +152,10 @@ function placesOf(file: ConfigFile, name: string, lineOf: Document["lineOf"]): P
   const places = (list: keyof Places, names: readonly string[]): ReadonlyMap<string, string> =>
     new Map(names.map((entry, at) => [entry, placeText(name, lineOf([list, at]))]));
   return {
+    groups: places(
+      "groups",
+      file.groups.map((entry) => entry.name),
+    ),
     keys: places(
       "keys",
       file.keys.map((entry) => entry.name),

@@ -1,4 +1,4 @@
-import { readKey } from "./key.ts";
+import { readKey } from "./keys/key.ts";
 import { parseListen, parseListenOrSocket, portBehind, portMax, type Listen } from "./listen.ts";
 import type { Settings } from "./settings.ts";
 
@@ -45,7 +45,7 @@ const adminPort = 4401;
 
 /** The settings of a gateway that has one channel, a key for the test and no data of its own. */
 export function channelTestSettings(settings: Settings, channel: string, token: string, dataDir: string): Settings {
-  const { key } = readKey({ name: "channels-test", key: token, long_audio: "off", long_input: "off" }, ["keys", 0], 0);
+  const { key } = readKey({ name: "channels-test", key: token, long_audio: "off", long_input: "off" }, ["keys", 0], 0, new Set());
   return {
     ...settings,
     listen: { host: "127.0.0.1", port: 0 },
@@ -57,6 +57,7 @@ export function channelTestSettings(settings: Settings, channel: string, token: 
     webhooks: [],
     dataDir,
     channels: settings.channels.filter(({ name }) => name === channel),
+    groups: [],
     keys: [key],
   };
 }

@@ -38,6 +38,7 @@ import {
   size,
   text,
 } from "./kinds.ts";
+import { groupKinds } from "../keys/group.ts";
 import { budgetNanosMax, budgetPeriods, rateLimitMax } from "../limits/limit-fields.ts";
 
 /** What webhooks can be told of, as in `src/telemetry/webhooks/notices.ts`. */
@@ -60,6 +61,55 @@ const ratesShape = {
   budget_period: optional(choice(budgetPeriods), "The period of the budget, in UTC; a week begins on Monday.", "`total`"),
 };
 
+const limitsShape = {
+  ...ratesShape,
+  budgets: groups(
+    {
+      name: required(name(), "The budget's name in messages and lists."),
+      models: optional(list(text(), 1000), "The models that it is for. A `*` stands for any run of characters.", "every model"),
+      operations: optional(operationList(), "The operations that it is for.", "all"),
+      channels: optional(
+        list(text(), 1000),
+        "The channels that it is for, by name or tag. A `*` stands for any run of characters. A call counts for the channel that answered it.",
+        "every channel",
+      ),
+      budget_usd: required(dollars(budgetNanosMax), "Spending limit in US dollars."),
+      budget_period: optional(choice(budgetPeriods), "The period of the budget, in UTC; a week begins on Monday.", "`total`"),
+    },
+    "Further budgets, each for some of the calls. Every one that is for a call applies to it.",
+  ),
+  unpriced: defaulted(
+    choice(["refuse", "allow"]),
+    "refuse",
+    "What happens to a call without a known price if there is a budget: it is rejected, or served without being counted.",
+  ),
+  per_model: groups(
+    {
+      model: required(
+        text(),
+        "The models that the limits apply to, by the names that clients use. A `*` stands for any run of characters.",
+      ),
+      ...ratesShape,
+    },
+    "Limits for some models, in addition to the others. The first matching entry applies.",
+  ),
+};
+
+export const groupShape = {
+  name: required(name(), "The group's name in messages, lists and receipts. It must be unique."),
+  kind: defaulted(choice(groupKinds), "group", "What the group is called in messages."),
+  parent: optional(name(), "The group above it. There are at most three levels.", "none"),
+  limits: optionalGroup(limitsShape, "How much all keys of the group may use together, those of the groups below it included."),
+  frozen: defaulted(flag(), false, "Whether all keys of the group are rejected."),
+  defaults: optionalGroup(
+    {
+      keys: optionalGroup(limitsShape, "For each key in the group, and in the groups below it, that does not set the limit itself."),
+      groups: optionalGroup(limitsShape, "For each group directly below it that does not set the limit itself."),
+    },
+    "Limits of each child for itself.",
+  ),
+};
+
 export const keyShape = {
   name: required(name(), "The key's name in logs and receipts. It must be unique."),
   key: required(
@@ -74,25 +124,12 @@ export const keyShape = {
     "every channel",
   ),
   limits: optionalGroup(
-    {
-      ...ratesShape,
-      unpriced: defaulted(
-        choice(["refuse", "allow"]),
-        "refuse",
-        "What happens to a call without a known price if the key has a budget: it is rejected, or served without being counted.",
-      ),
-      per_model: groups(
-        {
-          model: required(
-            text(),
-            "The models that the limits apply to, by the names that clients use. A `*` stands for any run of characters.",
-          ),
-          ...ratesShape,
-        },
-        "Limits for some models, in addition to the key's own. The first matching entry applies.",
-      ),
-    },
+    limitsShape,
     "How much the key may use. Requests beyond a limit get 429, and `insufficient_quota` once a budget is spent.",
+  ),
+  group: optional(
+    name(),
+    "The group that the key belongs to: one of `groups`. Its limits count as well, and those of the groups above it.",
   ),
   long_audio: defaulted(
     choice(["off", "split"]),
@@ -320,6 +357,10 @@ export const fileSchema = z.strictObject({
     "Which web pages may read responses (CORS). Without it, browsers let none.",
   ),
   allow_private: defaulted(flag(), false, "Whether channels that are added through the admin API may have private addresses."),
+  groups: groups(
+    groupShape,
+    "Groups of keys, such as organisations, teams and projects, which limit what their keys use together. More are made with `sluice groups create`. See [groups.md](groups.md).",
+  ),
   keys: groups(keyShape, "The client keys. If there are none, the first start creates one and prints it."),
   channels: groups(channelShape, "The upstreams that serve calls."),
   routing: group(
@@ -549,4 +590,6 @@ export const fileSchema = z.strictObject({
 export type ConfigFile = z.infer<typeof fileSchema>;
 export type ChannelEntry = ConfigFile["channels"][number];
 export type KeyEntry = ConfigFile["keys"][number];
+export type GroupEntry = ConfigFile["groups"][number];
+export type LimitsEntry = NonNullable<KeyEntry["limits"]>;
 export type PriceEntry = ConfigFile["prices"][number];

@@ -1,5 +1,6 @@
 import type { Channel } from "../channels/channel.ts";
 import type { ServiceSettings } from "../gateway/snapshot.ts";
+import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import type { RoutingPolicy } from "../routing/plan.ts";
 import type { Price } from "../usage/price.ts";
@@ -30,6 +31,7 @@ export interface Settings {
   readonly channels: readonly ChannelSetting[];
   /** The upstream keys by credential name. A credential that is not here is sent without a key. */
   readonly secrets: ReadonlyMap<string, string>;
+  readonly groups: readonly Group[];
   readonly keys: readonly ClientKey[];
   readonly routing: RoutingPolicy;
   readonly service: ServiceSettings;
@@ -45,7 +47,7 @@ export interface Settings {
 }
 
 /** Where the entries of each list were written, by name, for messages: a file and a line, or a variable. */
-export type Places = Readonly<Record<"keys" | "channels" | "prices", ReadonlyMap<string, string>>>;
+export type Places = Readonly<Record<"groups" | "keys" | "channels" | "prices", ReadonlyMap<string, string>>>;
 
 export interface ChannelSetting extends Channel {
   readonly models: ModelsSetting;

@@ -11,6 +11,8 @@ export class Cancellation {
   failure: Failure | null = null;
   /** The key of the call; null until it is known. */
   keyId: string | null = null;
+  /** The ids of the key's groups. */
+  groupIds: readonly string[] = noGroupIds;
   /** Its index among the live calls; null if it is not one of them. */
   index: number | null = null;
   /** Almost always there is one listener, the attempt. */
@@ -60,6 +62,8 @@ export class Cancellation {
     return () => this.remove(listener);
   }
 }
+
+const noGroupIds: readonly string[] = [];
 
 /** Waits for `ms`, or until the call is cancelled. */
 export function pause(

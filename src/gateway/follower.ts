@@ -1,8 +1,11 @@
+import type { Group } from "../keys/group.ts";
 import type { ChangedKey, Storage } from "./storage.ts";
 
 export interface FollowerPorts {
-  readonly storage: Pick<Storage, "keys" | "revision">;
+  readonly storage: Pick<Storage, "keys" | "groups" | "revision">;
   readonly after: (ms: number, then: () => void) => () => void;
+  /** All groups, after one of them has changed. Called before changes of keys are reported. */
+  readonly onGroups: (groups: readonly Group[], revision: number) => void;
   /** All changes of keys since the last call. Also called without changes, which confirms that there are none. */
   readonly onKeys: (keys: readonly ChangedKey[]) => void;
   /** There were too many changes to list. Returns the keys that matter; they are read one by one and reported through `onRenewed`. */
@@ -20,6 +23,8 @@ export interface FollowerPorts {
  */
 export class Follower {
   private revision = 0;
+  /** The revision of the groups that were reported last. */
+  private groupRevision = 0;
   private disarm: (() => void) | null = null;
   private stopped = false;
   private reached = true;
@@ -32,7 +37,7 @@ export class Follower {
   /** Starts after what was already read: at this revision, or at the store's present one. */
   async start(from: number | null = null): Promise<void> {
     try {
-      this.revision = from ?? (await this.ports.storage.revision());
+      this.groupRevision = this.revision = from ?? (await this.ports.storage.revision());
     } catch {
       this.reach(false);
     }
@@ -55,6 +60,8 @@ export class Follower {
       const { revision, keys } = await this.ports.storage.keys.changedSince(this.revision, changesMax);
       if (this.stopped) return;
       this.reach(true);
+      if (revision !== this.groupRevision) await this.seeGroups();
+      if (this.stopped) return;
       if (keys === "all") await this.renew();
       if (this.stopped) return;
       this.ports.onKeys(keys === "all" ? [] : keys);
@@ -64,6 +71,13 @@ export class Follower {
     } catch {
       this.reach(false);
     }
+  }
+
+  private async seeGroups(): Promise<void> {
+    const { revision, groups } = await this.ports.storage.groups.changedSince(this.groupRevision);
+    if (this.stopped) return;
+    if (groups !== null) this.ports.onGroups(groups, revision);
+    this.groupRevision = revision;
   }
 
   /** Reading channels may take a while, and a revoked key must not wait for it. If it fails, it is repeated after the next poll. */

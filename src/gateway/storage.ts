@@ -1,3 +1,6 @@
+import type { PaidCalls } from "../keys/budget-selector.ts";
+import type { Group } from "../keys/group.ts";
+import type { GroupChange, NewGroup, StoredGroup } from "../keys/stored-group.ts";
 import type { KeyChange, NewKey, StoredKey, HashedToken } from "../keys/stored-key.ts";
 import type { Price } from "../usage/price.ts";
 import type { Receipt } from "../usage/receipt.ts";
@@ -9,13 +12,14 @@ import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
  */
 export interface Storage {
   readonly keys: KeyStorage;
+  readonly groups: GroupStorage;
   readonly channels: ChannelStorage;
   readonly prices: PriceStorage;
   readonly receipts: ReceiptStorage;
   readonly budgets: BudgetStorage;
   readonly audit: AuditStorage;
   readonly accounts: AccountStorage;
-  /** Increases with each change of keys, channels or prices. */
+  /** Increases with each change of keys, groups, channels or prices. */
   revision(): Promise<number>;
   /**
    * Makes several changes in one transaction: all of them, or none if `work` rejects. Nobody else changes anything meanwhile. `work`
@@ -72,6 +76,23 @@ export interface KeyStorage {
   used(lastMs: ReadonlyMap<string, number>): Promise<void>;
 }
 
+/** `inFile`: the groups of the configuration, which a group may have as its parent. */
+export interface GroupStorage {
+  create(id: string, group: NewGroup, inFile: readonly Group[], by: Actor): Promise<StoredGroup>;
+  get(id: string): Promise<StoredGroup | null>;
+  /** Finds a group by id or by name. */
+  find(idOrName: string): Promise<StoredGroup | null>;
+  /** All groups. One that cannot be read is left out. */
+  list(): Promise<readonly StoredGroup[]>;
+  /** The names of these groups, also of deleted ones. */
+  names(ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  change(id: string, change: GroupChange, inFile: readonly Group[], by: Actor): Promise<StoredGroup>;
+  /** A group that has keys or other groups cannot be deleted. */
+  remove(id: string, by: Actor): Promise<void>;
+  /** All groups if one of them has changed after a revision; null if none has. */
+  changedSince(revision: number): Promise<{ readonly revision: number; readonly groups: readonly StoredGroup[] | null }>;
+}
+
 /** The current state of a key and its tokens. */
 export interface ChangedKey {
   readonly id: string;
@@ -90,6 +111,8 @@ export interface KeyQuery {
   /** A part of a name, an owner, a note or an id. Case is ignored, and there are no wildcards. */
   readonly search: string | null;
   readonly revoked: boolean;
+  /** Only keys of these groups; null or absent: all keys. */
+  readonly groups?: readonly string[] | null;
   /** The last id of the previous page. */
   readonly after: string | null;
   readonly limit: number;
@@ -143,10 +166,18 @@ export interface ReceiptStorage {
   namesakes(receipt: Receipt): Promise<readonly string[]>;
   list(query: ReceiptQuery): Promise<readonly Receipt[]>;
   usage(query: UsageQuery): Promise<readonly UsageRow[]>;
+  /** What was paid for calls that count for a group, or for a key with a budget that has a selector. */
+  payments(ownerId: string, sinceMs: number | null): Promise<readonly Payment[]>;
+}
+
+export interface Payment extends PaidCalls {
+  readonly nanos: number;
 }
 
 export interface ReceiptQuery {
   readonly keyId: string | null;
+  /** Only calls that count for this group. */
+  readonly groupId?: string | null;
   readonly model: string | null;
   readonly channel: string | null;
   readonly state: string | null;
@@ -249,15 +280,21 @@ export interface AuditQuery {
   readonly subject: string | null;
   readonly actor: string | null;
   readonly sinceMs: number | null;
+  /** Only changes that are about these groups; absent: all changes. */
+  readonly groups?: readonly string[];
   readonly before: string | null;
   readonly limit: number;
 }
 
-export type Role = "admin" | "viewer";
+/** An administrator of a group sees and manages that group alone. */
+export type Role = "admin" | "viewer" | "group_admin";
+export const roles = ["admin", "viewer", "group_admin"] as const satisfies readonly Role[];
 
 export interface Account {
   readonly name: string;
   readonly role: Role;
+  /** The group of a group admin. */
+  readonly group?: string;
   readonly createdMs: number;
   readonly disabledMs: number | null;
 }
@@ -266,6 +303,7 @@ export interface Session {
   readonly digest: string;
   readonly account: string;
   readonly role: Role;
+  readonly group?: string;
   readonly csrf: string;
   readonly createdMs: number;
   readonly seenMs: number;
@@ -274,11 +312,14 @@ export interface Session {
 export interface AccountStorage {
   count(): Promise<number>;
   list(): Promise<readonly Account[]>;
-  create(account: { readonly name: string; readonly role: Role; readonly passwordHash: string }, by: Actor): Promise<Account>;
+  create(
+    account: { readonly name: string; readonly role: Role; readonly group?: string; readonly passwordHash: string },
+    by: Actor,
+  ): Promise<Account>;
   /** Changing the password, the role or the state ends all sessions of the account. */
   change(
     name: string,
-    change: { readonly role?: Role; readonly passwordHash?: string; readonly disabled?: boolean },
+    change: { readonly role?: Role; readonly group?: string | null; readonly passwordHash?: string; readonly disabled?: boolean },
     by: Actor,
   ): Promise<Account>;
   remove(name: string, by: Actor): Promise<void>;
@@ -293,7 +334,10 @@ export interface AccountStorage {
   sweepSessions(seenBeforeMs: number, openedBeforeMs: number): Promise<void>;
 
   /** Tokens for programs, with a role. */
-  createToken(token: { readonly name: string; readonly role: Role; readonly mark: HashedToken }, by: Actor): Promise<AdminToken>;
+  createToken(
+    token: { readonly name: string; readonly role: Role; readonly group?: string; readonly mark: HashedToken },
+    by: Actor,
+  ): Promise<AdminToken>;
   tokens(): Promise<readonly AdminToken[]>;
   token(digest: string): Promise<AdminToken | null>;
   revokeToken(name: string, by: Actor): Promise<void>;
@@ -312,6 +356,7 @@ export interface AccountStorage {
 export interface AdminToken {
   readonly name: string;
   readonly role: Role;
+  readonly group?: string;
   readonly last4: string;
   readonly createdMs: number;
   readonly revokedMs: number | null;

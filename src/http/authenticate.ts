@@ -1,5 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { parseBearer } from "../keys/bearer.ts";
+import { groupFrozen, groupMissing } from "../gateway/admission/frozen.ts";
+import type { GroupDirectory } from "../gateway/admission/group-directory.ts";
 import type { Opened } from "../gateway/admission/key-cache.ts";
 import type { Key } from "../keys/key.ts";
 import { failure, type Failure } from "../operations/failure.ts";
@@ -18,7 +20,7 @@ export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: nu
   if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
   if (differs) return ambiguous;
   const opened = ring.find(token);
-  return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, wallMs)) : admitted(opened, wallMs);
+  return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, ring, wallMs)) : admitted(opened, ring, wallMs);
 }
 
 /** Whether a request has no key at all, which is something else than a wrong one. */
@@ -42,13 +44,23 @@ async function inTime(asked: Promise<Opened>): Promise<Opened> {
 
 const lookUpMs = 3_000;
 
-function admitted(key: Opened, wallMs: number): Key | Failure {
+function admitted(key: Opened, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
   if (key === null) return unauthorized;
   // A key that could not be looked up must not be reported as wrong.
   if (key === "unavailable") return storeUnavailable;
   if ("damaged" in key) return failure("internal", key.damaged);
   if (key.expiresMs !== null && key.expiresMs <= wallMs) return unauthorized;
-  return key;
+  if (key.group === null) return key;
+  const attached = ring.groups.attached(key);
+  return attached === null ? inTime(ring.groups.attachedLater(key)).then(withGroups) : withGroups(attached);
+}
+
+/** What a key may do is not known without its groups, and none of it is allowed while one of them is frozen. */
+function withGroups(key: Opened): Key | Failure {
+  if (key === "unavailable") return storeUnavailable;
+  if (key === null || "damaged" in key) return groupMissing;
+  const frozen = key.chain?.frozen ?? null;
+  return frozen === null ? key : groupFrozen(frozen);
 }
 
 /**
@@ -63,6 +75,7 @@ export class KeyRing {
     keys: Iterable<{ readonly key: Key; readonly token: string }>,
     pepper: Uint8Array,
     private readonly others: (digest: string, token: string) => Opened | Promise<Opened> = () => null,
+    readonly groups: Pick<GroupDirectory, "attached" | "attachedLater"> = withoutGroups,
   ) {
     this.pepper = new Bun.CryptoHasher("sha256", Buffer.from(pepper));
     for (const { key, token } of keys) {
@@ -83,6 +96,8 @@ export class KeyRing {
     return this.pepper.copy().update(token).digest("hex");
   }
 }
+
+const withoutGroups = { attached: () => null, attachedLater: () => Promise.resolve(null) };
 
 const digestLength = 64;
 /** Buffer for the comparison. One is enough, because the lookup in the configuration is synchronous. */

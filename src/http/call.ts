@@ -64,6 +64,7 @@ class InboundCall implements RequestObserver {
   ) {
     const { cancellation } = this;
     cancellation.keyId = isFailure(key) ? null : key.id;
+    if (!isFailure(key) && key.chain !== undefined) cancellation.groupIds = key.chain.ids;
     this.facts = {
       id: context.head.requestId,
       keyId: cancellation.keyId,

@@ -94,7 +94,9 @@ function shownOf(failure: Failure): ErrorShape {
   if (failure.kind === "saturated") return { ...usual, code: failure.code ?? usual.code };
   if (failure.kind === "limited") return limitation(failure, usual);
   if (failure.blame !== "client") return failure.local === true ? ofLocalEngine(usual) : usual;
-  const passesStatus = failure.status !== null && failure.status >= 400 && failure.status < 500 && failure.kind === "invalid_request";
+  // A key cannot be used because it was revoked, or because its group is frozen: the failure says which.
+  const isOwnStatus = failure.kind === "invalid_request" || failure.kind === "key_revoked";
+  const passesStatus = isOwnStatus && failure.status !== null && failure.status >= 400 && failure.status < 500;
   return {
     status: passesStatus ? failure.status : usual.status,
     type: failure.type ?? usual.type,

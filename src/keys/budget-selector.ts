@@ -27,3 +27,18 @@ export function channelNamed({ tiers }: Pick<Route, "tiers">, name: string | nul
   for (const members of tiers) for (const { deployment } of members) if (deployment.channel.name === name) return deployment.channel;
   return null;
 }
+
+/** What a budget looks at of calls that were paid. */
+export interface PaidCalls {
+  readonly model: string;
+  /** Empty if no channel answered. */
+  readonly channel: string;
+  readonly tags: readonly string[];
+  readonly operation: string;
+}
+
+/** Whether calls count on a budget with this selector. A call counts for the channel that answered it. */
+export function selectsPaid(selector: BudgetSelector, { model, channel, tags, operation }: PaidCalls): boolean {
+  if (!selectsCall(selector, model, operation)) return false;
+  return selector.channels === null || (channel !== "" && isNamedBy({ name: channel, tags }, selector.channels));
+}

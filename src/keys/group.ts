@@ -41,6 +41,17 @@ export interface GroupChain {
   readonly ids: readonly string[];
 }
 
+/** The prefix of the ids of groups in the configuration. Names in the store must not begin with it. */
+export const fileGroupPrefix = "file-group:";
+
+/** How the ids of groups in the store begin. No id of a key does. */
+export const groupIdPrefix = "grp_";
+
+/** Whether an owner of limits is a group, and not a key. */
+export function isGroupId(id: string): boolean {
+  return id.startsWith(groupIdPrefix) || id.startsWith(fileGroupPrefix);
+}
+
 /** How messages name a group: `team web`. */
 export function groupTitle({ kind, name }: Pick<Group, "kind" | "name">): string {
   return `${kind} ${name}`;

@@ -67,6 +67,11 @@ export function hasBudgets({ budget, budgets, models }: Limits): boolean {
   return false;
 }
 
+/** Whether one of the budgets is of nothing. */
+export function hasEmptyBudget({ budget, budgets, models }: Limits): boolean {
+  return [budget, ...budgets, ...models.map((rule) => rule.budget)].some((one) => one?.nanos === 0);
+}
+
 /** Each limit that is not set is taken from the defaults. Lists are not merged: a list with any entry replaces the default one. */
 export function withDefaults(own: Limits, defaults: Limits): Limits {
   if (defaults === unlimited) return own;

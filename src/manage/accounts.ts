@@ -2,6 +2,7 @@ import type { Account, Actor, AdminToken, Role } from "../gateway/storage.ts";
 import { isoMoment, isoOrNull } from "../usage/time-text.ts";
 import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
+import { groupIdOf } from "./groups.ts";
 import { unguessableLength } from "./guessable.ts";
 
 /** Names of accounts and tokens, in lower case, of characters that are safe wherever they are shown. */
@@ -33,33 +34,56 @@ export function passwordProblem(password: string, name: string): ManageError | n
   return null;
 }
 
+/** Who gets access: a person with an account, or a machine with a token. */
+export interface NewAccess {
+  readonly name: string;
+  readonly role: Role;
+  /** The group of a group admin, by id or name. */
+  readonly group?: string | undefined;
+}
+
+async function scopeFor(context: ManageContext, group: string | undefined): Promise<{ readonly group?: string } | ManageError> {
+  const id = await groupIdOf(context, group ?? null);
+  if (id instanceof ManageError) return id;
+  return id === null ? {} : { group: id };
+}
+
 export async function createAccount(
-  { storage, hashPassword }: ManageContext,
-  { name, role, password }: { readonly name: string; readonly role: Role; readonly password: string },
+  context: ManageContext,
+  { name, role, group, password }: NewAccess & { readonly password: string },
   actor: Actor,
 ): Promise<Account | ManageError> {
   const problem = passwordProblem(password, name);
   if (problem !== null) return problem;
-  return storage.accounts.create({ name, role, passwordHash: await hashPassword(password) }, actor);
+  const scope = await scopeFor(context, group);
+  if (scope instanceof ManageError) return scope;
+  return context.storage.accounts.create({ name, role, ...scope, passwordHash: await context.hashPassword(password) }, actor);
 }
 
 export interface AccountEdit {
   readonly role?: Role | undefined;
+  /** The group of a group admin, by id or name. */
+  readonly group?: string | undefined;
   readonly password?: string | undefined;
   readonly disabled?: boolean | undefined;
 }
 
 /** Every change ends the sessions of the account. */
 export async function editAccount(
-  { storage, hashPassword }: ManageContext,
+  context: ManageContext,
   name: string,
-  { role, password, disabled }: AccountEdit,
+  { role, group, password, disabled }: AccountEdit,
   actor: Actor,
 ): Promise<Account | ManageError> {
+  const { storage, hashPassword } = context;
   const problem = password === undefined ? null : passwordProblem(password, name);
   if (problem !== null) return problem;
+  const scope = await scopeFor(context, group);
+  if (scope instanceof ManageError) return scope;
   const change = {
-    ...(role === undefined ? {} : { role }),
+    ...scope,
+    // Another role has no group.
+    ...(role === undefined ? {} : role === "group_admin" ? { role } : { role, group: null }),
     ...(disabled === undefined ? {} : { disabled }),
     ...(password === undefined ? {} : { passwordHash: await hashPassword(password) }),
   };
@@ -72,13 +96,15 @@ export async function removeAccount({ storage }: ManageContext, name: string, ac
 
 /** `secret` is the token itself, which cannot be shown again later. */
 export async function createAdminToken(
-  { storage, makeAdminToken, adminDigest }: ManageContext,
-  { name, role }: { readonly name: string; readonly role: Role },
+  context: ManageContext,
+  { name, role, group }: NewAccess,
   actor: Actor,
-): Promise<{ readonly created: AdminToken; readonly secret: string }> {
-  const secret = makeAdminToken().token;
-  const mark = { digest: adminDigest(secret), last4: secret.slice(-4) };
-  return { created: await storage.accounts.createToken({ name, role, mark }, actor), secret };
+): Promise<{ readonly created: AdminToken; readonly secret: string } | ManageError> {
+  const scope = await scopeFor(context, group);
+  if (scope instanceof ManageError) return scope;
+  const secret = context.makeAdminToken().token;
+  const mark = { digest: context.adminDigest(secret), last4: secret.slice(-4) };
+  return { created: await context.storage.accounts.createToken({ name, role, ...scope, mark }, actor), secret };
 }
 
 export async function revokeAdminToken({ storage }: ManageContext, name: string, actor: Actor): Promise<void> {
@@ -86,11 +112,18 @@ export async function revokeAdminToken({ storage }: ManageContext, name: string,
 }
 
 /** An account under the field names of the admin API. */
-export function accountView({ name, role, createdMs, disabledMs }: Account) {
-  return { name, role, created_at: isoMoment(createdMs), disabled_at: isoOrNull(disabledMs) };
+export function accountView({ name, role, group, createdMs, disabledMs }: Account) {
+  return { name, role, ...(group === undefined ? {} : { group }), created_at: isoMoment(createdMs), disabled_at: isoOrNull(disabledMs) };
 }
 
 /** A token under the field names of the admin API, without its secret. */
-export function tokenView({ name, role, last4, createdMs, revokedMs }: AdminToken) {
-  return { name, role, last4, created_at: isoMoment(createdMs), revoked_at: isoOrNull(revokedMs) };
+export function tokenView({ name, role, group, last4, createdMs, revokedMs }: AdminToken) {
+  return {
+    name,
+    role,
+    ...(group === undefined ? {} : { group }),
+    last4,
+    created_at: isoMoment(createdMs),
+    revoked_at: isoOrNull(revokedMs),
+  };
 }

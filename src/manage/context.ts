@@ -1,4 +1,5 @@
 import type { Storage } from "../gateway/storage.ts";
+import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import type { Price } from "../usage/price.ts";
 
@@ -21,9 +22,11 @@ export interface ManageContext {
   /** A slow hash, because people choose passwords. */
   readonly hashPassword: (password: string) => Promise<string>;
   /** Where the configuration defines something, for messages: its file and line, or a variable. */
-  readonly definedAt: (list: "keys" | "channels" | "prices", name: string) => string;
+  readonly definedAt: (list: "groups" | "keys" | "channels" | "prices", name: string) => string;
   /** The keys of the current configuration. */
   readonly fileKeys: () => readonly Key[];
+  /** The groups of the current configuration. */
+  readonly fileGroups: () => readonly Group[];
   /** Whether a token belongs to one of these keys. */
   readonly opensFileKey: (token: string) => boolean;
   /** The prices that are not in the store. */

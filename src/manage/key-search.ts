@@ -55,6 +55,8 @@ export interface KeyPageQuery {
   readonly search: string | null;
   /** Includes revoked keys. */
   readonly revoked: boolean;
+  /** Only keys of these groups, by id; null: all keys. */
+  readonly groups?: readonly string[] | null;
   /** The `next` of the previous page. */
   readonly after: string | null;
   readonly limit: number;
@@ -66,13 +68,17 @@ export interface KeyPage {
 }
 
 /** Lists keys of the configuration first, then those of the store, each by id. The cursor says which of the two it points into. */
-export async function keyPage({ fileKeys, reports }: ManageContext, { search, revoked, after, limit }: KeyPageQuery): Promise<KeyPage> {
+export async function keyPage(
+  { fileKeys, reports }: ManageContext,
+  { search, revoked, groups = null, after, limit }: KeyPageQuery,
+): Promise<KeyPage> {
   const inStore = after?.startsWith(storeCursor) === true;
   const fileAfter = after?.startsWith(fileCursor) === true ? after.slice(fileCursor.length) : "";
   const inFile = inStore
     ? []
     : fileKeys()
         .filter(({ id, name }) => id > fileAfter && (search === null || mentions(`${id}\n${name}`, search)))
+        .filter(({ group }) => groups === null || (group !== null && groups.includes(group)))
         .toSorted((one, other) => (one.id < other.id ? -1 : 1))
         .slice(0, limit)
         .map((key): KnownKey => ({ source: "file", key }));
@@ -83,6 +89,7 @@ export async function keyPage({ fileKeys, reports }: ManageContext, { search, re
       : await reports.keys.list({
           search,
           revoked,
+          groups,
           after: inStore ? after.slice(storeCursor.length) : null,
           limit: left,
         });

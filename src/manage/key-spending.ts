@@ -1,12 +1,15 @@
+import { selectsPaid, type PaidCalls } from "../keys/budget-selector.ts";
+import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import { belongsTo } from "../keys/rule-models.ts";
-import type { Budget } from "../limits/limits.ts";
+import type { Budget, Limits } from "../limits/limits.ts";
 import { periodEndMs, periodStartMs } from "../limits/period.ts";
-import type { UsageRow } from "../usage/usage-row.ts";
 import type { ManageContext } from "./context.ts";
 
-/** One budget of a key, and what was spent of it in the current period. */
+/** One budget of a key or a group, and what was spent of it in the current period. */
 export interface BudgetSpending {
+  /** The name of a budget with a selector; null for the others. */
+  readonly name: string | null;
   /** The pattern of models it is for; null for all of them. */
   readonly models: string | null;
   readonly budget: Budget;
@@ -16,37 +19,72 @@ export interface BudgetSpending {
   readonly resetsMs: number | null;
 }
 
+type SpendingContext = Pick<ManageContext, "reports" | "wallMs">;
+
 /** Exact, except for receipts that are not in the store yet: budgets begin and end with an hour, and usage is summed by hours. */
-export async function budgetSpending(
-  { reports, wallMs }: Pick<ManageContext, "reports" | "wallMs">,
-  { id, limits }: Key,
-): Promise<readonly BudgetSpending[]> {
-  const nowMs = wallMs();
-  const patterns = limits.models.map(({ pattern }) => pattern);
-  const budgets: readonly { readonly models: string | null; readonly before: readonly string[]; readonly budget: Budget }[] = [
-    ...(limits.budget === null ? [] : [{ models: null, before: [], budget: limits.budget }]),
-    ...limits.models.flatMap(({ pattern, budget }, at) =>
-      budget === null ? [] : [{ models: pattern, before: patterns.slice(0, at), budget }],
-    ),
+export async function budgetSpending(context: SpendingContext, { id, limits }: Key): Promise<readonly BudgetSpending[]> {
+  const paidFor = async (sinceMs: number | null): Promise<readonly Paid[]> => {
+    const query = { sinceMs, untilMs: null, keyId: id, model: null, channel: null };
+    const rows = await context.reports.receipts.usage({ by: ["model"], ...query });
+    return rows.map(({ group, nanos }) => ({ model: group.model ?? "", channel: "", tags: [], operation: "", nanos }));
+  };
+  return [
+    ...(await spendingOf(context, ownBudgets(limits), paidFor)),
+    ...(await spendingOf(context, selectedBudgets(limits), (sinceMs) => context.reports.receipts.payments(id, sinceMs))),
   ];
-  const usedIn = new Map<string, readonly UsageRow[]>();
-  for (const period of new Set(budgets.map(({ budget }) => budget.period))) {
-    const sinceMs = period === "total" ? null : periodStartMs(period, nowMs);
-    usedIn.set(period, await reports.receipts.usage({ by: ["model"], sinceMs, untilMs: null, keyId: id, model: null, channel: null }));
-  }
-  return budgets.map(({ models, before, budget }) => ({
-    models,
-    budget,
-    spentNanos: (usedIn.get(budget.period) ?? [])
-      .filter(({ group }) => belongsTo(models, before, group.model ?? ""))
-      .reduce((total, { nanos }) => total + nanos, 0),
-    sinceMs: budget.period === "total" ? null : periodStartMs(budget.period, nowMs),
-    resetsMs: budget.period === "total" ? null : periodEndMs(budget.period, nowMs),
-  }));
+}
+
+/** The same for a group: what all of its keys have spent. */
+export async function groupSpending(context: SpendingContext, { id, limits }: Group): Promise<readonly BudgetSpending[]> {
+  const budgets = [...ownBudgets(limits), ...selectedBudgets(limits)];
+  return spendingOf(context, budgets, (sinceMs) => context.reports.receipts.payments(id, sinceMs));
 }
 
 /** What a key has spent in all. */
 export async function totalSpentNanos({ reports }: ManageContext, { id }: Key): Promise<number> {
   const [row] = await reports.receipts.usage({ by: [], sinceMs: null, untilMs: null, keyId: id, model: null, channel: null });
   return row?.nanos ?? 0;
+}
+
+type Paid = PaidCalls & { readonly nanos: number };
+
+interface CountedBudget extends Pick<BudgetSpending, "name" | "models" | "budget"> {
+  readonly counts: (paid: PaidCalls) => boolean;
+}
+
+function ownBudgets(limits: Limits): readonly CountedBudget[] {
+  const patterns = limits.models.map(({ pattern }) => pattern);
+  return [
+    ...(limits.budget === null ? [] : [{ name: null, models: null, budget: limits.budget, counts: () => true }]),
+    ...limits.models.flatMap(({ pattern, budget }, at) => {
+      const counts = ({ model }: PaidCalls): boolean => belongsTo(pattern, patterns.slice(0, at), model);
+      return budget === null ? [] : [{ name: null, models: pattern, budget, counts }];
+    }),
+  ];
+}
+
+function selectedBudgets({ budgets }: Limits): readonly CountedBudget[] {
+  return budgets.map((selected) => {
+    const { name, nanos, period } = selected;
+    return { name, models: null, budget: { nanos, period }, counts: (paid) => selectsPaid(selected, paid) };
+  });
+}
+
+async function spendingOf(
+  { wallMs }: SpendingContext,
+  budgets: readonly CountedBudget[],
+  paidFor: (sinceMs: number | null) => Promise<readonly Paid[]>,
+): Promise<readonly BudgetSpending[]> {
+  const nowMs = wallMs();
+  const since = (period: Budget["period"]): number | null => (period === "total" ? null : periodStartMs(period, nowMs));
+  const paidIn = new Map<Budget["period"], readonly Paid[]>();
+  for (const period of new Set(budgets.map(({ budget }) => budget.period))) paidIn.set(period, await paidFor(since(period)));
+  return budgets.map(({ name, models, budget, counts }) => ({
+    name,
+    models,
+    budget,
+    spentNanos: (paidIn.get(budget.period) ?? []).reduce((sum, paid) => (counts(paid) ? sum + paid.nanos : sum), 0),
+    sinceMs: since(budget.period),
+    resetsMs: budget.period === "total" ? null : periodEndMs(budget.period, nowMs),
+  }));
 }

@@ -1,5 +1,5 @@
-import { limitFields, type RateLimitFields } from "../limits/limit-fields.ts";
-import type { Limits } from "../limits/limits.ts";
+import { limitFields, type RateLimitFields, type SelectedBudgetFields } from "../limits/limit-fields.ts";
+import type { BudgetPeriod, Limits } from "../limits/limits.ts";
 import type { Operation } from "../operations/operation.ts";
 import { dollarsNumber } from "../usage/dollars.ts";
 import { isoMoment, isoOrNull } from "../usage/time-text.ts";
@@ -17,6 +17,8 @@ export interface KeyView {
   readonly operations: Operation[] | null;
   readonly channels: string[] | null;
   readonly limits: LimitsView;
+  /** The id of its group. */
+  readonly group: string | null;
   readonly long_audio: "off" | "split";
   readonly long_input: "off" | "split";
   readonly expires_at: string | null;
@@ -41,6 +43,7 @@ export function keyView(known: KnownKey, nowMs: number): KeyView {
     operations: key.operations === null ? null : [...key.operations],
     channels: key.channels === null ? null : [...key.channels],
     limits: limitsView(key.limits),
+    group: key.group,
     long_audio: key.splits.audio ? "split" : "off",
     long_input: key.splits.input ? "split" : "off",
     expires_at: isoOrNull(key.expiresMs),
@@ -57,13 +60,38 @@ export function keyView(known: KnownKey, nowMs: number): KeyView {
 
 /** The limits of a key, with its budgets in dollars. A limit that is not set is left out. */
 export interface LimitsView extends RateLimitFields {
+  readonly budgets?: SelectedBudgetView[] | undefined;
   readonly unpriced?: Limits["unpriced"] | undefined;
   readonly per_model?: (RateLimitFields & { readonly model: string })[] | undefined;
 }
 
+export interface SelectedBudgetView {
+  readonly name: string;
+  readonly models?: string[] | undefined;
+  readonly operations?: Operation[] | undefined;
+  readonly channels?: string[] | undefined;
+  readonly budget_usd: number;
+  readonly budget_period?: BudgetPeriod | undefined;
+}
+
 export function limitsView(limits: Limits): LimitsView {
-  const { per_model, ...own } = limitFields(limits);
-  return { ...inDollars(own), ...(per_model === undefined ? {} : { per_model: per_model.map(inDollars) }) };
+  const { per_model, budgets, ...own } = limitFields(limits);
+  return {
+    ...inDollars(own),
+    ...(budgets === undefined ? {} : { budgets: budgets.map(selectedBudgetView) }),
+    ...(per_model === undefined ? {} : { per_model: per_model.map(inDollars) }),
+  };
+}
+
+function selectedBudgetView({ name, models, operations, channels, budget_usd, budget_period }: SelectedBudgetFields): SelectedBudgetView {
+  return {
+    name,
+    ...(models === undefined ? {} : { models: [...models] }),
+    ...(operations === undefined ? {} : { operations: [...operations] }),
+    ...(channels === undefined ? {} : { channels: [...channels] }),
+    budget_usd: dollarsNumber(budget_usd),
+    budget_period,
+  };
 }
 
 function inDollars<Fields extends RateLimitFields>(fields: Fields): Fields {

@@ -5,8 +5,9 @@ import { defaultKey, type KeyChange, type StoredKey, type HashedToken } from "..
 import { parseToken } from "../keys/token.ts";
 import type { ManageContext, NewToken } from "./context.ts";
 import { ManageError } from "./error.ts";
+import { groupIdOf } from "./groups.ts";
 
-/** What to change of a key: null clears a field, and an absent one stays as it is. */
+/** What to change of a key: null clears a field, and an absent one stays as it is. The group is given by its id or its name. */
 export interface KeyEdit extends Omit<KeyChange, "splits"> {
   readonly splits?: Partial<Splits>;
 }
@@ -28,7 +29,9 @@ export async function createKey(
   if (problem !== null) return problem;
   const token = readImport === null ? context.makeKeyToken() : importedToken(context, await readImport());
   if (token instanceof ManageError) return token;
-  const key = { ...defaultKey, ...changeOf(fields, defaultKey.splits), name: fields.name };
+  const group = await groupIdOf(context, fields.group ?? null);
+  if (group instanceof ManageError) return group;
+  const key = { ...defaultKey, ...changeOf(fields, defaultKey.splits), name: fields.name, group };
   return { key: await context.storage.keys.create(token.publicId, key, markOf(context, token.token), actor), token: token.token };
 }
 
@@ -39,7 +42,10 @@ export async function editKey(context: ManageContext, id: string, edit: KeyEdit,
   // The store keeps both settings in one column, so changing one of them needs the other.
   const half = edit.splits !== undefined && (edit.splits.audio === undefined) !== (edit.splits.input === undefined);
   const before = half ? await context.storage.keys.get(id) : null;
-  return context.storage.keys.change(id, changeOf(edit, before?.splits ?? defaultKey.splits), actor);
+  const group = edit.group === undefined ? undefined : await groupIdOf(context, edit.group);
+  if (group instanceof ManageError) return group;
+  const change = changeOf(edit, before?.splits ?? defaultKey.splits);
+  return context.storage.keys.change(id, group === undefined ? change : { ...change, group }, actor);
 }
 
 /** The old token keeps working for `overlapMs`, so that clients can be moved to the new one. */

@@ -5,6 +5,7 @@ import { BudgetTable } from "./tables/budget-table.ts";
 import { readRevision, type TableContext } from "./tables/change.ts";
 import { ChannelTable } from "./tables/channel-table.ts";
 import type { Database } from "./database.ts";
+import { GroupTable } from "./tables/group-table.ts";
 import { KeyTable } from "./tables/key-table.ts";
 import { PriceTable } from "./tables/price-table.ts";
 import { makeReceiptStorage } from "./receipts/receipt-table.ts";
@@ -15,6 +16,7 @@ import { joinedTransaction } from "./transaction-scope.ts";
 export function makeStorage(database: Database, context: TableContext): Storage {
   return {
     keys: new KeyTable(database, context),
+    groups: new GroupTable(database, context),
     channels: new ChannelTable(database, context),
     prices: new PriceTable(database, context),
     receipts: makeReceiptStorage(database),

@@ -5,12 +5,15 @@ export interface UsageQuery {
   readonly sinceMs: number | null;
   readonly untilMs: number | null;
   readonly keyId: string | null;
+  /** Only calls that count for this group. Their keys cannot be told apart. */
+  readonly groupId?: string | null;
   readonly model: string | null;
   readonly channel: string | null;
 }
 
-export type UsageColumn = "key" | "model" | "channel" | "operation" | "day" | "hour";
-export const usageColumns: readonly UsageColumn[] = ["key", "model", "channel", "operation", "day", "hour"];
+/** A call counts for every group above its key, so that rows of different groups must not be added up. */
+export type UsageColumn = "key" | "group" | "model" | "channel" | "operation" | "day" | "hour";
+export const usageColumns: readonly UsageColumn[] = ["key", "group", "model", "channel", "operation", "day", "hour"];
 
 export interface UsageRow {
   /** The values of the requested columns; a day as `2026-01-31`, an hour as `2026-01-31T14:00Z`; the key's id. */

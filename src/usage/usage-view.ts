@@ -20,12 +20,12 @@ export const usageFigures = [
   "unpriced",
 ] as const;
 
-/** `keyName` returns the name of a key; null if the key is no longer known. */
-export function usageView(row: UsageRow, keyName: (id: string) => string | null = () => null): UsageView {
+/** `nameOf` returns the name of a key or a group; null if it is no longer known. */
+export function usageView(row: UsageRow, nameOf: (id: string) => string | null = () => null): UsageView {
   const group: Record<string, string | null> = {};
   for (const [column, value] of Object.entries(row.group)) {
     group[column] = value;
-    if (column === "key") group["key_name"] = value === null ? null : keyName(value);
+    if (column === "key" || column === "group") group[`${column}_name`] = value === null ? null : nameOf(value);
   }
   const nanos = knownNanos(row);
   const figures: Readonly<Record<(typeof usageFigures)[number], number | null>> = {
@@ -47,7 +47,7 @@ export function usageView(row: UsageRow, keyName: (id: string) => string | null 
 
 /** The column names of a table, in order. */
 export function usageHeadings(by: readonly UsageColumn[]): readonly string[] {
-  return [...by.flatMap((column) => (column === "key" ? ["key", "key_name"] : [column])), ...usageFigures];
+  return [...by.flatMap((column) => (column === "key" || column === "group" ? [column, `${column}_name`] : [column])), ...usageFigures];
 }
 
 /** Parses a list such as `key,model`; returns the first name that is no column, if any. */

@@ -14,6 +14,7 @@ import {
   type ErrorBody,
 } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
+import { newGroup } from "../support/groups.ts";
 import { newKey } from "../support/new-key.ts";
 
 /**
@@ -54,6 +55,17 @@ const examples: Readonly<Record<string, Example>> = {
     await world.token("viewer");
     return call("/admin/api/tokens/machine-1");
   },
+  "GET /admin/api/groups": async ({ world, call }) => {
+    await storedGroup(world);
+    return call("/admin/api/groups");
+  },
+  "GET /admin/api/groups/{id}": async ({ world, call }) => call(`/admin/api/groups/${await storedGroup(world)}`),
+  "GET /admin/api/groups/{id}/standing": async ({ world, call }) => call(`/admin/api/groups/${await storedGroup(world)}/standing`),
+  "POST /admin/api/groups": ({ call }) =>
+    call("/admin/api/groups", { body: { name: "web", kind: "team", limits: { budget_usd: 5 }, default_key_limits: { rpm: 60 } } }),
+  "PATCH /admin/api/groups/{id}": async ({ world, call }) =>
+    call(`/admin/api/groups/${await storedGroup(world)}`, { body: { note: "x", frozen: true } }),
+  "DELETE /admin/api/groups/{id}": async ({ world, call }) => call(`/admin/api/groups/${await storedGroup(world)}`),
   "GET /admin/api/keys": async ({ world, call }) => {
     await storedKey(world);
     return call("/admin/api/keys?search=app&revoked=true&limit=200");
@@ -116,6 +128,12 @@ const examples: Readonly<Record<string, Example>> = {
     return call("/admin/api/audit/export?format=jsonl&since=1h");
   },
 };
+
+async function storedGroup({ storage }: AdminWorld): Promise<string> {
+  const budget = { nanos: 2_000_000_000, period: "day" } as const;
+  const { id } = await storage.groups.create("grp_web", newGroup("web", { limits: { requests: 60, budget } }), [], tester);
+  return id;
+}
 
 async function storedKey({ storage, services }: AdminWorld): Promise<string> {
   const { token, publicId } = services.makeKeyToken();
@@ -240,6 +258,7 @@ describe("every route", () => {
     const headers = await world.token("admin");
     const changes: Readonly<Record<string, unknown>> = {
       "PATCH /admin/api/accounts/{name}": { role: "viewer" },
+      "PATCH /admin/api/groups/{id}": { note: "x" },
       "PATCH /admin/api/keys/{id}": { note: "x", long_audio: "split" },
       "PATCH /admin/api/channels/{name}": { entry: { weight: 2 } },
     };

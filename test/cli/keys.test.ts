@@ -383,12 +383,12 @@ test("limits for models that were read are what was written, whatever the models
       if (typeof read === "string") throw new Error(read);
       expect(read).toMatchObject({ pattern, limits: { requests: rpm, tokens: tpm, budget: { nanos: micros * 1000, period: "hour" } } });
       const rules = { clears: false, changes: [read] };
-      const once = changedLimits(unlimited, { rates: {}, rules });
-      expect(typeof once === "string" ? once : changedLimits(once, { rates: {}, rules })).toEqual(once);
+      const once = changedLimits(unlimited, { rates: {}, rules, budgets: [] });
+      expect(typeof once === "string" ? once : changedLimits(once, { rates: {}, rules, budgets: [] })).toEqual(once);
       expect(
         typeof once === "string"
           ? once
-          : changedLimits(once, { rates: {}, rules: { clears: false, changes: [{ pattern, limits: null }] } }),
+          : changedLimits(once, { rates: {}, rules: { clears: false, changes: [{ pattern, limits: null }] }, budgets: [] }),
       ).toEqual(unlimited);
     }),
   );

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import type { Group } from "../../src/keys/group.ts";
 import { Follower } from "../../src/gateway/follower.ts";
 import { KeyCache } from "../../src/gateway/admission/key-cache.ts";
 import { StorageError, type ChangedKey, type OpenedKey, type Storage } from "../../src/gateway/storage.ts";
@@ -356,6 +357,12 @@ function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {})
     asked: [] as number[],
     answer: async (): Promise<{ revision: number; keys: readonly ChangedKey[] | "all" }> => ({ revision: 1, keys: [] }),
     keys: new Map<string, ChangedKey | StorageError>(),
+    groups: [] as (readonly Group[])[],
+    groupsAsked: [] as number[],
+    groupAnswer: async (since: number): Promise<{ revision: number; groups: readonly Group[] | null }> => {
+      world.groupsAsked.push(since);
+      return { revision: (await world.answer()).revision, groups: null };
+    },
     timers: [] as (() => void)[],
     follower: null as unknown as Follower,
   };
@@ -371,12 +378,14 @@ function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {})
         return key;
       }),
   } as unknown as Storage["keys"];
+  const groups = { changedSince: (revision: number) => world.groupAnswer(revision) } as unknown as Storage["groups"];
   world.follower = new Follower({
-    storage: { keys, revision: async () => 1 },
+    storage: { keys, groups, revision: async () => 1 },
     after: (_ms, then) => {
       world.timers.push(then);
       return () => {};
     },
+    onGroups: (changed) => void world.groups.push(changed),
     onKeys: (changed) => void notified.push(changed),
     onUnsure: () => [],
     onRenewed: (changed) => void renewed.push(changed),
@@ -388,6 +397,43 @@ function followed(over: Partial<ConstructorParameters<typeof Follower>[0]> = {})
 }
 
 describe("whoever follows the store", () => {
+  test("tells of changed groups before it tells of keys, and misses none that change between the two looks", async () => {
+    const order: string[] = [];
+    const world = followed({ onGroups: () => void order.push("groups"), onKeys: () => void order.push("keys") });
+    await world.follower.start();
+    await world.follower.look();
+    expect(world.groupsAsked).toEqual([]);
+    world.answer = async () => ({ revision: 5, keys: [] });
+    world.groupAnswer = async (since) => {
+      world.groupsAsked.push(since);
+      // Another change was made after the keys were read.
+      return { revision: 6, groups: [] };
+    };
+    await world.follower.look();
+    world.answer = async () => ({ revision: 6, keys: [] });
+    await world.follower.look();
+    world.answer = async () => ({ revision: 7, keys: [] });
+    await world.follower.look();
+    expect(world.groupsAsked).toEqual([1, 6]);
+    expect(order).toEqual(["keys", "groups", "keys", "keys", "groups", "keys"]);
+  });
+
+  test("reads groups again after the store failed to give them", async () => {
+    const world = followed();
+    await world.follower.start();
+    world.answer = async () => ({ revision: 5, keys: [changedKey(storedKey("one"))] });
+    const { groupAnswer } = world;
+    world.groupAnswer = async () => {
+      throw new StorageError("unavailable", "gone");
+    };
+    await world.follower.look();
+    expect([world.notified, world.reach]).toEqual([[], [false]]);
+    world.groupAnswer = groupAnswer;
+    await world.follower.look();
+    expect(world.groupsAsked).toEqual([1]);
+    expect(world.notified).toHaveLength(1);
+  });
+
   test("tells of every change once, and also that there was none", async () => {
     const world = followed();
     await world.follower.start();

@@ -11,6 +11,7 @@ import {
   tokenView,
 } from "../../src/manage/accounts.ts";
 import { unguessableLength } from "../../src/manage/guessable.ts";
+import { ManageError } from "../../src/manage/error.ts";
 import { codeAndField, manageWorld, operator, storageErrorKind } from "../support/manage-world.ts";
 
 const password = "correct zebra stapler 7";
@@ -116,7 +117,9 @@ describe("accounts", () => {
 describe("admin tokens", () => {
   test("are created with a secret of which the store has the hash, and revoked", async () => {
     await using world = await manageWorld();
-    const { created, secret } = await createAdminToken(world.context, { name: "monitoring", role: "viewer" }, operator);
+    const made = await createAdminToken(world.context, { name: "monitoring", role: "viewer" }, operator);
+    if (made instanceof ManageError) throw new Error(made.message);
+    const { created, secret } = made;
     expect(secret).toStartWith("sk-gwa_");
     expect(await world.storage.accounts.token(`admin digest of ${secret}`)).toEqual(created);
     expect(tokenView(created)).toEqual({

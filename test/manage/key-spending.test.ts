@@ -37,8 +37,8 @@ test("each budget counts the models of its rule, since the beginning of its peri
     ],
   };
   expect(await budgetSpending(context, { ...fileKey, limits })).toEqual([
-    { models: null, budget: limits.budget, spentNanos: 23, sinceMs: Date.UTC(2027, 0, 31), resetsMs: Date.UTC(2027, 1, 1) },
-    { models: "large-*", budget: { nanos: 10, period: "total" }, spentNanos: 7, sinceMs: null, resetsMs: null },
+    { name: null, models: null, budget: limits.budget, spentNanos: 23, sinceMs: Date.UTC(2027, 0, 31), resetsMs: Date.UTC(2027, 1, 1) },
+    { name: null, models: "large-*", budget: { nanos: 10, period: "total" }, spentNanos: 7, sinceMs: null, resetsMs: null },
   ]);
   expect(asked.map(({ keyId, sinceMs }) => [keyId, sinceMs])).toEqual([
     [fileKey.id, Date.UTC(2027, 0, 31)],

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readResourceFile } from "../../src/config/resource-file/read.ts";
 import { readRuntimeChannel } from "../../src/config/runtime-channel.ts";
 import type { AuditEntry } from "../../src/gateway/storage.ts";
+import { defaultGroup } from "../../src/keys/stored-group.ts";
 import { ManageError } from "../../src/manage/error.ts";
 import { applyResources } from "../../src/manage/resource-file/apply.ts";
 import type { DesiredResources, ResourceContext } from "../../src/manage/resource-file/desired-resources.ts";
@@ -20,6 +21,9 @@ const file = `
 channels:
   - { name: main, base_url: "https://api.example.com/v1", api_key: "\${MAIN}", models: [a, b], tier: 2, headers: { x-team: blue } }
   - { name: spare, base_url: "https://spare.example.com/v1", models: "*" }
+groups:
+  - { name: web, kind: team, parent: acme, defaults: { keys: { rpm: 60 } } }
+  - { name: acme, kind: organisation, limits: { budget_usd: 100, budget_period: month, budgets: [{ name: art, operations: [image], budget_usd: 5 }] } }
 keys:
   - name: ada's laptop
     key: \${LAPTOP}
@@ -27,7 +31,7 @@ keys:
     models: [a]
     limits: { rpm: 60, budget_usd: 12.5, budget_period: month, per_model: [{ model: "b*", tpm: 1000 }] }
     expires: 2030-01-01
-  - { name: build, key: "\${CI}", long_audio: split }
+  - { name: build, key: "\${CI}", long_audio: split, group: web }
 prices:
   - { provider: groq, model: llama, from: 2026-01-01, input: 0.59, cache_write: 0.1, long_above_tokens: 1000, long_input: 2, note: "from their page" }
   - { model: "*", input: 0 }
@@ -39,6 +43,7 @@ const digest = (token: string): string => new Bun.CryptoHasher("sha256").update(
 function contextOf({ context }: ManageWorld): ResourceContext {
   return {
     ...context,
+    fileGroups: () => [{ ...defaultGroup, id: "file-group:filed", name: "filed", frozen: false }],
     digest,
     channels: {
       ...context.channels,
@@ -72,6 +77,8 @@ const everything = [
   "create channel spare",
   "create price groq llama from 2026-01-01",
   "create price *",
+  "create group acme",
+  "create group web",
   "create key ada's laptop",
   "create key build",
 ];
@@ -95,10 +102,20 @@ describe("applying a resource file", () => {
   test("leaves an audit entry for each change, and one for the file, with who, and without secrets", async () => {
     await using world = await manageWorld();
     await apply(world, file);
-    await apply(world, file.replace("tier: 2", "tier: 3").replace("rpm: 60", "rpm: 6"));
+    await apply(world, file.replace("tier: 2", "tier: 3").replace("limits: { rpm: 60", "limits: { rpm: 6"));
     const entries = await trail(world);
     expect(entries.map(({ action }) => action)).toEqual([
-      ...["channel.create", "channel.create", "price.set", "price.set", "key.create", "key.create", "config.apply"],
+      ...[
+        "channel.create",
+        "channel.create",
+        "price.set",
+        "price.set",
+        "group.create",
+        "group.create",
+        "key.create",
+        "key.create",
+        "config.apply",
+      ],
       ...["channel.change", "key.change", "config.apply"],
     ]);
     expect(entries.at(-3)?.detail).toMatchObject({ changed: { tier: { from: 2, to: 3 } } });
@@ -168,6 +185,14 @@ describe("applying a resource file", () => {
       "keys: [{ name: new, key: file-token-0123456789abcdefghijklmnop }]",
       "already opens a key",
     ],
+    ["a group of the configuration file", "groups: [{ name: filed }]", "Group filed is defined in sluice.yaml, line 7: change it there."],
+    ["a key of a group that nobody has", "keys: [{ name: new, key: '${CI}', group: nobody }]", "There is no group nobody, which key new"],
+    ["a group below one that nobody has", "groups: [{ name: a, parent: nobody }]", "There is no group nobody, which group a"],
+    [
+      "a fourth level",
+      "groups: [{ name: d, parent: c }, { name: c, parent: b }, { name: b, parent: a }, { name: a }]",
+      "group d: Groups have at most 3 levels.",
+    ],
     ["hashes without their store", `keys: [{ name: new, hash: ${"a".repeat(64)} }]`, "no store_id"],
     ["hashes of another store", `store_id: other\nkeys: [{ name: new, hash: ${"a".repeat(64)} }]`, "another store"],
   ])("refuses %s", async (_, text, message) => {
@@ -175,6 +200,29 @@ describe("applying a resource file", () => {
     world.running.push(channelStatus("filed", "file"));
     expect(await apply(world, text)).toContain(message);
     expect(await trail(world)).toEqual([]);
+  });
+
+  test("changes, moves and removes groups, and leaves one frozen that the file says nothing about", async () => {
+    await using world = await manageWorld();
+    await apply(world, file);
+    const web = await world.storage.groups.find("web");
+    await world.storage.groups.change(web!.id, { frozen: true }, [], operator);
+    expect(await apply(world, file)).toEqual([]);
+    const moved = "groups:\n  - { name: web, parent: other, limits: { rpm: 5 } }\n  - { name: other }\n";
+    expect(await apply(world, moved, { prune: true })).toEqual(["create group other", "change group web", "remove group acme"]);
+    const other = await world.storage.groups.find("other");
+    expect(await world.storage.groups.get(web!.id)).toMatchObject({
+      kind: "group",
+      parent: other!.id,
+      frozen: true,
+      limits: { requests: 5 },
+    });
+    expect(await apply(world, "groups: []", { prune: true })).toContain("group web: Key build is in this group");
+    const nothing = "keys: []\ngroups: []";
+    expect(await apply(world, nothing, { prune: true })).toEqual([
+      ...["revoke key ada's laptop", "revoke key build"],
+      ...["remove group web", "remove group other"],
+    ]);
   });
 
   test("refuses the name of a revoked key, because a revocation is final", async () => {
@@ -200,7 +248,7 @@ describe("an exported resource file", () => {
     await using second = await manageWorld();
     const wanted = await desired(text, secrets);
     const changes = await applyResources(contextOf(second), wanted, { prune: true, dryRun: false, file: "x" }, operator);
-    expect(changes).toHaveLength(6);
+    expect(changes).toHaveLength(8);
     for (const world of [first, second]) expect(await plannedChanges(contextOf(world), wanted, true)).toEqual([]);
     expect((await exportedResources(contextOf(second), all)).document).toEqual(document);
     expect((await second.storage.keys.byDigest(digest(env.CI)))?.key.name).toBe("build");
@@ -229,6 +277,13 @@ describe("reading a resource file", () => {
     ["an unknown field", "keys:\n  - name: a\n    colour: red", [3, "unknown setting"]],
     ["two channels of one name", "channels:\n  - { name: a, provider: x }\n  - { name: a }", [2, expect.any(String)]],
     ["two keys of one name", "keys:\n  - { name: a }\n  - { name: a }", [3, "another entry has the same"]],
+    ["two groups of one name", "groups:\n  - { name: a }\n  - { name: a }", [3, "another entry has the same"]],
+    ["groups in a circle", "groups:\n  - { name: a, parent: b }\n  - { name: b, parent: a }", [2, "the group would be below itself"]],
+    [
+      "a budget of nothing",
+      "groups:\n  - { name: a, limits: { budget_usd: 0 } }",
+      [2, "a budget of 0 would reject every call with a price"],
+    ],
     ["two prices for one day", "prices:\n  - { model: a, input: 1 }\n  - { model: a, input: 2 }", [3, "another entry has the same"]],
     ["a setting that is given twice", "keys: []\nkeys: []", [2, "this is set twice"]],
     ["a variable that is not set", "keys:\n  - { name: a, key: '${NOPE}' }", [2, "the environment variable NOPE is not set"]],

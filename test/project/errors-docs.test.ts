@@ -21,6 +21,7 @@ const sources = [
   "src/gateway/serve.ts",
   "src/http/request-errors.ts",
   "src/http/authenticate.ts",
+  "src/gateway/admission/frozen.ts",
   "src/http/auth-failures.ts",
   "src/state/limit-exceeded.ts",
   "src/http/forms/form-errors.ts",

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { DistributedCounts } from "../../src/limits/distributed-counts.ts";
-import type { Claim, ReservationResult } from "../../src/limits/rate-limit-store.ts";
+import { ListedReservationRequest, type Claim, type ReservationResult, type SlotLimit } from "../../src/limits/rate-limit-store.ts";
 import { RedisCounts } from "../../src/state/redis/counts.ts";
 import { RedisLink } from "../../src/state/redis/link.ts";
 import { eventually } from "../support/eventually.ts";
@@ -245,6 +245,55 @@ describe.skipIf(noRedis !== "")(`limits${noRedis}`, () => {
     const { rates } = overRedis({ leasesMax: 10 });
     for (let key = 0; key < 40; key += 1) expect(await admitted(rates, [requests(newKey(), 1_000)])).toBe(true);
     expect(rates.leasesKnown).toBeLessThanOrEqual(10);
+  });
+});
+
+describe.skipIf(noRedis !== "")(`limits that keys share${noRedis}`, () => {
+  const ask = ({ rates }: LimitRig, claims: readonly Claim[], slots: readonly SlotLimit[]): Promise<ReservationResult> =>
+    Promise.resolve(rates.reserve(new ListedReservationRequest(claims, slots, "call")));
+
+  test("admit exactly what the smallest level has, whichever keys and processes ask", async () => {
+    const group = newKey();
+    const three = [1, 2, 3].map(() => overRedis({ processes: 3, deadlineMs: patientMs }));
+    const answers = await Promise.all(
+      Array.from({ length: 120 }, (_, call) =>
+        ask(three[call % 3]!, [requests(`${group}>key-${call % 8}`, 400), requests(`${group}>team`, 40), requests(group, 900)], []),
+      ),
+    );
+    expect(answers.filter(({ ok }) => ok)).toHaveLength(40);
+    for (const answer of answers) if (!answer.ok) expect(answer.shortId).toBe(`${group}>team rpm`);
+  });
+
+  test("never run more calls at the same time than a group or a key has slots, and free all of them", async () => {
+    const group = newKey();
+    const three = [1, 2, 3].map(() => overRedis({ processes: 3, deadlineMs: patientMs }));
+    const slotsOf = (call: number): readonly SlotLimit[] => [
+      { id: `${group}>key-${call % 4} slots`, limit: 4 },
+      { id: `${group} slots`, limit: 10 },
+    ];
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, call) => ask(three[call % 3]!, [], slotsOf(call))));
+    const running = answers.flatMap((answer, call) => (answer.ok ? [{ answer, key: call % 4 }] : []));
+    expect(running.length).toBeLessThanOrEqual(10);
+    expect(running.length).toBeGreaterThan(0);
+    for (const key of [0, 1, 2, 3]) expect(running.filter((one) => one.key === key).length).toBeLessThanOrEqual(4);
+    for (const { answer } of running) answer.settle([]);
+    await eventually("a slot is free again", async () => {
+      const answer = await ask(three[0]!, [], slotsOf(0));
+      if (answer.ok) answer.settle([]);
+      return answer.ok;
+    });
+  });
+
+  test("make calls of other keys wait for one answer, and not for each other", async () => {
+    const group = newKey();
+    const rig = overRedis({ deadlineMs: patientMs });
+    const calls = 200;
+    const before = rig.counts.asked;
+    const answers = await Promise.all(
+      Array.from({ length: calls }, (_, call) => ask(rig, [requests(`${group}>key-${call % 2}`, 100_000), requests(group, 100_000)], [])),
+    );
+    expect(answers.every(({ ok }) => ok)).toBe(true);
+    expect(rig.counts.asked - before).toBeLessThan(calls / 4);
   });
 });
 

@@ -34,7 +34,7 @@ export interface AdminWorld {
   /** Calls that were made, as their receipts arrive in the store. */
   receipts(...receipts: readonly Receipt[]): Promise<void>;
   /** The headers of a machine with that role. */
-  token(role: Role): Promise<Record<string, string>>;
+  token(role: Role, group?: string): Promise<Record<string, string>>;
   /** The headers of a person's browser that is logged in, also those for changes. */
   session(name: string): Promise<Record<string, string>>;
   call(method: string, path: string, options?: CallOptions): Promise<Called>;
@@ -112,10 +112,10 @@ export async function startAdmin(options: StartOptions = {}): Promise<AdminWorld
     receipts: async (...receipts) => {
       await database.transaction(async (inside) => addToSums(inside, await addReceipts(inside, receipts)));
     },
-    token: async (role) => {
+    token: async (role, group) => {
       const { token } = makeToken(services.randomBytes, adminTokenPrefix);
       const mark = { digest: services.adminDigest(token), last4: token.slice(-4) };
-      await storage.accounts.createToken({ name: `machine-${++tokens}`, role, mark }, tester);
+      await storage.accounts.createToken({ name: `machine-${++tokens}`, role, ...(group === undefined ? {} : { group }), mark }, tester);
       return { authorization: `Bearer ${token}` };
     },
     session: async (name) => {
@@ -158,6 +158,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     hashPassword,
     definedAt: (_, name) => `sluice.yaml, line ${name.length}`,
     fileKeys: () => [],
+    fileGroups: () => [],
     opensFileKey: () => false,
     prices: () => ({ shipped: [], file: [] }),
     metrics: () => Promise.resolve("# no metrics\n"),

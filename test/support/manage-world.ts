@@ -7,6 +7,7 @@ import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import type { ChannelContext, ChannelStatus, RunningChannels } from "../../src/manage/channel-context.ts";
 import type { ManageError } from "../../src/manage/error.ts";
+import type { Database } from "../../src/store/database.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 
@@ -30,6 +31,7 @@ export const fileToken = "file-token-0123456789abcdefghijklmnop";
 export interface ManageWorld extends AsyncDisposable {
   readonly context: ChannelContext;
   readonly storage: Storage;
+  readonly database: Database;
   readonly clock: { nowMs: number };
   /** The channels that a running gateway would report. */
   readonly running: ChannelStatus[];
@@ -49,6 +51,7 @@ export async function manageWorld(channels: Partial<RunningChannels> = {}): Prom
     clock,
     running,
     storage,
+    database,
     context: {
       storage,
       reports: storage,
@@ -60,6 +63,7 @@ export async function manageWorld(channels: Partial<RunningChannels> = {}): Prom
       hashPassword: async (password) => `hash of ${password}`,
       definedAt: () => "sluice.yaml, line 7",
       fileKeys: () => [fileKey],
+      fileGroups: () => [],
       opensFileKey: (token) => token === fileToken,
       prices: () => ({ shipped: [], file: [] }),
       channels: {

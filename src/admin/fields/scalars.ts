@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { roles } from "../../gateway/storage.ts";
 import { nanosOf } from "../../usage/dollars.ts";
 import { accountNamePattern } from "../../manage/accounts.ts";
 
@@ -57,7 +58,7 @@ export const accountName = z
   .toLowerCase()
   .regex(accountNamePattern, "must be 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit");
 
-export const role = z.enum(["admin", "viewer"]);
+export const role = z.enum(roles);
 
 /** The rules for passwords are checked in `passwordProblem`, which also knows the name. */
 export const password = z.string().min(1).max(4096);

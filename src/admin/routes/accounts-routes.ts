@@ -9,12 +9,14 @@ import {
   tokenView,
 } from "../../manage/accounts.ts";
 import { ManageError } from "../../manage/error.ts";
-import { accountName, moment, password, role } from "../fields/scalars.ts";
+import { accountName, line, moment, password, role } from "../fields/scalars.ts";
 import { invalid, AdminError, adminErrorOf } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
 
-const account = z.strictObject({ name: z.string(), role, created_at: moment, disabled_at: moment.nullable() });
-const token = z.strictObject({ name: z.string(), role, last4: z.string(), created_at: moment, revoked_at: moment.nullable() });
+const group = z.string().optional().describe("The id of the group of a group admin; others have none.");
+const account = z.strictObject({ name: z.string(), role, group, created_at: moment, disabled_at: moment.nullable() });
+const token = z.strictObject({ name: z.string(), role, group, last4: z.string(), created_at: moment, revoked_at: moment.nullable() });
+const givenGroup = line(200).optional().describe("The group of a group admin, by id or name.");
 const removed = z.strictObject({ removed: z.string() });
 
 /** Accounts for people, and tokens for machines. */
@@ -32,7 +34,7 @@ export const accountsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/accounts",
     access: "admin",
     summary: "Creates an account.",
-    body: z.strictObject({ name: accountName, role, password }),
+    body: z.strictObject({ name: accountName, role, group: givenGroup, password }),
     answer: account,
     status: 201,
     handle: async ({ body, services, actor }) => {
@@ -45,11 +47,11 @@ export const accountsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/accounts/{name}",
     access: "admin",
     summary: "Changes an account's role, password or state, which ends its sessions.",
-    body: z.strictObject({ role: role.optional(), password: password.optional(), disabled: z.boolean().optional() }),
+    body: z.strictObject({ role: role.optional(), group: givenGroup, password: password.optional(), disabled: z.boolean().optional() }),
     answer: account,
     handle: async ({ params: { name }, body, caller, services, actor }) => {
       if (Object.values(body).every((value) => value === undefined))
-        return invalid(null, "Nothing to change: give role, password or disabled.");
+        return invalid(null, "Nothing to change: give role, group, password or disabled.");
       if (body.password !== undefined && caller.kind === "session" && caller.name === name) return ownPassword;
       const changed = await editAccount(services, name, body, actor);
       return changed instanceof ManageError ? adminErrorOf(changed) : accountView(changed);
@@ -79,12 +81,12 @@ export const accountsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/tokens",
     access: "admin",
     summary: "Creates an admin token for a machine. The token itself is shown only once.",
-    body: z.strictObject({ name: accountName, role }),
+    body: z.strictObject({ name: accountName, role, group: givenGroup }),
     answer: token.extend({ token: z.string() }),
     status: 201,
     handle: async ({ body, services, actor }) => {
-      const { created, secret } = await createAdminToken(services, body, actor);
-      return { ...tokenView(created), token: secret };
+      const made = await createAdminToken(services, body, actor);
+      return made instanceof ManageError ? adminErrorOf(made) : { ...tokenView(made.created), token: made.secret };
     },
   }),
   route({

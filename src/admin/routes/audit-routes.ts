@@ -20,6 +20,7 @@ export const auditRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/audit",
     access: "viewer",
+    scoped: true,
     summary: "Lists the changes of keys, channels, prices and accounts, newest first.",
     query: z.strictObject({
       ...filters,
@@ -50,6 +51,7 @@ export const auditRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/audit/export",
     access: "viewer",
+    scoped: true,
     summary:
       "Exports the same as a file, newest first, up to 10,000 entries or 8 MiB. The header `x-sluice-next`, if there is one, is the `before` of the next part.",
     query: z.strictObject({ format: z.enum(auditFormats).default("jsonl"), ...filters }),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ManageError } from "../../manage/error.ts";
+import { groupByIdOrName, groupTree, idsWithin } from "../../manage/group-search.ts";
 import { keyById, keyPage } from "../../manage/key-search.ts";
 import { budgetSpending } from "../../manage/key-spending.ts";
 import { keyView, type KeyView } from "../../manage/key-view.ts";
@@ -24,6 +25,7 @@ const fields = {
   models: patterns.optional().describe("The models it may use, patterns with `*`; null means every model."),
   operations: z.array(operation).min(1).max(operation.options.length).nullable().optional(),
   channels: patterns.optional().describe("The channels it may use, by name or tag, patterns with `*`; null means every one."),
+  group: line(200).nullable().optional().describe("The group it belongs to, by id or name; null means none."),
   limits: limitsField.optional().describe("Its limits, replaced as a whole; `{}` means no limits."),
   long_audio: offOrSplit.optional(),
   long_input: offOrSplit.optional(),
@@ -39,16 +41,20 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/keys",
     access: "viewer",
+    scoped: true,
     summary: "Lists the keys, those of the configuration file first.",
     query: z.strictObject({
       search: line(200).optional().describe("Part of a name, an owner, a note or an id, in any case, taken literally."),
       revoked: z.enum(["true", "false"]).default("false").describe("Whether revoked keys are listed too."),
+      group: line(200).optional().describe("Only keys of this group and the groups below it, by id or name."),
       after: pageCursor.optional(),
       limit: pageLimit,
     }),
     answer: z.strictObject({ keys: z.array(keyAnswer), next: z.string().nullable() }),
-    handle: async ({ query: { search, revoked, after, limit }, services }) => {
-      const page = await keyPage(services, { search: search ?? null, revoked: revoked === "true", after: after ?? null, limit });
+    handle: async ({ query: { search, revoked, group, after, limit }, services }) => {
+      const groups = group === undefined ? null : await idsBelow(services, group);
+      if (group !== undefined && groups === null) return notFound("group");
+      const page = await keyPage(services, { search: search ?? null, revoked: revoked === "true", groups, after: after ?? null, limit });
       const nowMs = services.wallMs();
       return { keys: page.keys.map((known) => keyView(known, nowMs)), next: page.next };
     },
@@ -57,6 +63,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/keys/{id}",
     access: "viewer",
+    scoped: true,
     summary: "Shows one key.",
     answer: keyAnswer,
     handle: async ({ params: { id }, services }) => {
@@ -68,6 +75,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/keys/{id}/standing",
     access: "viewer",
+    scoped: true,
     summary: "Shows what was spent of the budgets of a key, as far as its receipts are in the store.",
     answer: keyBudgetsAnswer,
     handle: async ({ params: { id }, services }) => {
@@ -79,6 +87,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/keys",
     access: "admin",
+    scoped: true,
     summary: "Creates a key, or imports one that clients already use. A new token is shown only once.",
     body: z.strictObject({
       ...fields,
@@ -98,6 +107,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "PATCH",
     path: "/admin/api/keys/{id}",
     access: "admin",
+    scoped: true,
     summary: "Changes what a key may do. Fields that are not given stay as they are.",
     body: z.strictObject({ ...fields, name: fields.name.optional() }),
     answer: keyAnswer,
@@ -112,6 +122,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/keys/{id}/rotate",
     access: "admin",
+    scoped: true,
     summary: "Gives a key a new token, which is shown only once. The old token keeps working for a while.",
     body: z.strictObject({
       overlap_seconds: z
@@ -129,6 +140,7 @@ export const keysRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/keys/{id}/revoke",
     access: "admin",
+    scoped: true,
     summary: "Revokes a key for good, and ends its running calls.",
     body: z.strictObject({}),
     answer: keyAnswer,
@@ -139,11 +151,17 @@ export const keysRoutes: readonly AdminRoute[] = [
   }),
 ];
 
+/** The ids of a group and of all groups below it; null if there is no such group. */
+async function idsBelow(services: Services, idOrName: string): Promise<readonly string[] | null> {
+  const known = await groupByIdOrName(services, idOrName);
+  return known === null ? null : idsWithin(await groupTree(services), known.group.id);
+}
+
 type Fields = z.output<z.ZodObject<Omit<typeof fields, "name">>> & { readonly name?: string | undefined };
 
 /** The given fields only: null clears a field, and an absent one stays as it is. */
 function editOf(given: Fields): KeyEdit {
-  const { name, owner, note, models, operations, channels, limits, long_audio, long_input, expires_at } = given;
+  const { name, owner, note, models, operations, channels, group, limits, long_audio, long_input, expires_at } = given;
   return {
     ...(name === undefined ? {} : { name }),
     ...(owner === undefined ? {} : { owner }),
@@ -151,6 +169,7 @@ function editOf(given: Fields): KeyEdit {
     ...(models === undefined ? {} : { models }),
     ...(operations === undefined ? {} : { operations }),
     ...(channels === undefined ? {} : { channels }),
+    ...(group === undefined ? {} : { group }),
     ...(limits === undefined ? {} : { limits }),
     ...(expires_at === undefined ? {} : { expiresMs: expires_at }),
     ...(long_audio === undefined && long_input === undefined

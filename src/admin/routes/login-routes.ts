@@ -125,11 +125,13 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       method: "GET",
       path: "/admin/api/me",
       access: "viewer",
+      scoped: true,
       summary: "Shows who the caller is, and the CSRF token of the session.",
       answer: z.strictObject({
         kind: z.enum(["account", "token"]),
         name: z.string(),
         role,
+        group: z.string().optional().describe("The id of the group of a group admin; others have none."),
         csrf_token: z.string().nullable(),
         idle_seconds: z.int().nullable(),
       }),
@@ -141,9 +143,10 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
 function describe(caller: Caller) {
   if (caller.kind === "anonymous") throw new Error("a route for viewers was called anonymously");
   const { name, role } = caller;
+  const group = caller.group === null ? {} : { group: caller.group };
   return caller.kind === "session"
-    ? { kind: "account" as const, name, role, csrf_token: caller.csrf, idle_seconds: sessionIdleMs / 1000 }
-    : { kind: "token" as const, name, role, csrf_token: null, idle_seconds: null };
+    ? { kind: "account" as const, name, role, ...group, csrf_token: caller.csrf, idle_seconds: sessionIdleMs / 1000 }
+    : { kind: "token" as const, name, role, ...group, csrf_token: null, idle_seconds: null };
 }
 
 /** Makes an attempt if the guard allows it, and reports its outcome. An error on our side does not count as a failed attempt. */

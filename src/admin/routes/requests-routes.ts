@@ -51,6 +51,7 @@ export const requestsRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/requests/{id}",
     access: "viewer",
+    scoped: true,
     summary:
       "Shows one call in full, by its request id or the id of its receipt: which channels were tried, which were not and why, and the cost.",
     answer: receiptAnswer.extend({
@@ -70,6 +71,7 @@ export const requestsRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/explain",
     access: "admin",
+    scoped: true,
     summary: "Shows what would be done with a request now. Nothing is sent and nothing is counted.",
     body: z.strictObject({
       model: line(512),

@@ -1,6 +1,7 @@
 import { accountsRoutes } from "./accounts-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { channelsRoutes } from "./channels-routes.ts";
+import { groupsRoutes } from "./groups-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
 import { keysRoutes } from "./keys-routes.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
@@ -15,6 +16,7 @@ export const resourceRoutes: readonly AdminRoute[] = [
   ...metricsRoutes,
   ...accountsRoutes,
   ...keysRoutes,
+  ...groupsRoutes,
   ...channelsRoutes,
   ...pricesRoutes,
   ...usageRoutes,

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { csvOf } from "../../usage/csv.ts";
 import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../usage/usage-view.ts";
 import { usageColumns } from "../../usage/usage-row.ts";
+import { groupByIdOrName, groupNames } from "../../manage/group-search.ts";
 import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { readSpan, spanQuery } from "../fields/moment-field.ts";
 import { line, nextOf, pageCursor, pageLimit } from "../fields/scalars.ts";
@@ -16,12 +17,14 @@ const text = z.string().nullable().optional();
 const row = z.strictObject({
   ...(Object.fromEntries(usageColumns.map((column) => [column, text])) as Record<(typeof usageColumns)[number], typeof text>),
   key_name: text,
+  group_name: text,
   ...figures,
   cost_usd: cost,
 });
 
 const filters = {
   key: line(200).optional().describe("The id or the name of a key."),
+  group: line(200).optional().describe("The id or the name of a group: calls of all keys below it."),
   model: line(512).optional().describe("As clients name it."),
   channel: line(200).optional(),
   ...spanQuery,
@@ -33,6 +36,7 @@ export const usageRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/usage",
     access: "viewer",
+    scoped: true,
     summary: "Sums usage and cost, grouped by the columns in `by`. The time range is extended to whole hours.",
     query: z.strictObject({
       by: z
@@ -52,11 +56,19 @@ export const usageRoutes: readonly AdminRoute[] = [
       if (filter instanceof AdminError) return filter;
       const found = await services.reports.receipts.usage({ by, ...filter });
       if (found.length > rowsMax) return tooMany;
-      const names = await keyNames(
-        services,
-        found.flatMap(({ group }) => group.key ?? []),
-        namesMax,
-      );
+      const names = new Map([
+        ...(await keyNames(
+          services,
+          found.flatMap(({ group }) => group.key ?? []),
+          namesMax,
+        )),
+        ...(by.includes("group")
+          ? await groupNames(
+              services,
+              found.flatMap(({ group }) => group.group ?? []),
+            )
+          : []),
+      ]);
       const rows = found.map((each) => usageView(each, (id) => names.get(id) ?? null));
       if (query.format === "csv") return new TextResult("text/csv; charset=utf-8", csvOf(usageHeadings(by), rows), "usage.csv");
       return { rows: rows as unknown as z.input<typeof row>[] };
@@ -66,6 +78,7 @@ export const usageRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/receipts",
     access: "viewer",
+    scoped: true,
     summary: "Lists calls, newest first.",
     query: z.strictObject({
       ...filters,
@@ -94,6 +107,7 @@ export const usageRoutes: readonly AdminRoute[] = [
 
 interface Filters {
   readonly keyId: string | null;
+  readonly groupId: string | null;
   readonly model: string | null;
   readonly channel: string | null;
   readonly sinceMs: number | null;
@@ -105,7 +119,9 @@ async function readFilters(query: z.output<z.ZodObject<typeof filters>>, service
   const span = readSpan(query, services.wallMs());
   if (span instanceof AdminError) return span;
   const keyId = query.key === undefined ? null : ((await keyByIdOrName(services, query.key))?.key.id ?? query.key);
-  return { keyId, model: query.model ?? null, channel: query.channel ?? null, ...span };
+  const groupId = query.group === undefined ? null : ((await groupByIdOrName(services, query.group))?.group.id ?? query.group);
+  if (keyId !== null && groupId !== null) return invalid("group", "What a group used is not known by key: give a key or a group.");
+  return { keyId, groupId, model: query.model ?? null, channel: query.channel ?? null, ...span };
 }
 
 /** The names of at most this many keys are looked up. */

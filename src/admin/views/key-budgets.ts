@@ -9,6 +9,7 @@ export const keyBudgetsAnswer = z.strictObject({
   id: z.string(),
   budgets: z.array(
     z.strictObject({
+      name: z.string().nullable().describe("The name of a budget for some of the calls; null for the others."),
       models: z.string().nullable().describe("The pattern of models it is for; null for all of them."),
       period: z.enum(budgetPeriods),
       limit_usd: z.number(),
@@ -23,7 +24,8 @@ export const keyBudgetsAnswer = z.strictObject({
 export function shownBudgets(id: string, spending: readonly BudgetSpending[]): z.input<typeof keyBudgetsAnswer> {
   return {
     id,
-    budgets: spending.map(({ models, budget: { period, nanos }, spentNanos, sinceMs, resetsMs }) => ({
+    budgets: spending.map(({ name, models, budget: { period, nanos }, spentNanos, sinceMs, resetsMs }) => ({
+      name,
       models,
       period,
       limit_usd: dollarsNumber(nanos),

@@ -18,6 +18,7 @@ export const keyAnswer = z.strictObject({
   operations: z.array(operation).nullable(),
   channels: z.array(z.string()).nullable().describe("Names or tags, patterns with `*`; null means every channel."),
   limits: limitsAnswer,
+  group: z.string().nullable().describe("The id of its group."),
   long_audio: offOrSplit,
   long_input: offOrSplit,
   expires_at: moment.nullable(),

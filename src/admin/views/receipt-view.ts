@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isGroupId } from "../../keys/group.ts";
 import { operations } from "../../operations/operation.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
@@ -20,6 +21,7 @@ export const receiptSummaryAnswer = z.strictObject({
   request_id: z.string().describe("What the client was told as `x-request-id`."),
   key: z.string(),
   key_name: z.string().nullable(),
+  groups: z.array(z.string()).describe("The ids of the groups that it counts for, the nearest first."),
   operation: z.enum(operations),
   model: z.string(),
   channel: z.string().nullable().describe("The channel that answered; null if none did."),
@@ -97,6 +99,7 @@ function head(receipt: Receipt, keyName: string | null) {
     request_id: receipt.requestId,
     key: receipt.keyId,
     key_name: keyName,
+    groups: receipt.owners.filter(isGroupId),
     operation: receipt.operation,
     model: receipt.model,
     channel: receipt.channel,

@@ -1,19 +1,24 @@
 import type { Command } from "commander";
-import type { Role } from "../../gateway/storage.ts";
+import { roles, type Role } from "../../gateway/storage.ts";
 import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
-import { choice } from "../option-values.ts";
+import { choice, line } from "../option-values.ts";
 
 export type AccountsRequest = { readonly on: "accounts"; readonly json: boolean } & (
   | { readonly act: "list" }
-  | { readonly act: "create"; readonly name: string; readonly role: Role }
+  | { readonly act: "create"; readonly name: string; readonly role: Role; readonly group: string | undefined }
   | { readonly act: "password" | "disable" | "enable"; readonly name: string }
   | { readonly act: "remove"; readonly name: string; readonly yes: boolean }
   | { readonly act: "tokens" }
-  | { readonly act: "create-token"; readonly name: string; readonly role: Role }
+  | { readonly act: "create-token"; readonly name: string; readonly role: Role; readonly group: string | undefined }
   | { readonly act: "revoke-token"; readonly name: string }
 );
 
-const roleOption = ["--role <role>", "admin (may change things) or viewer (may only read)", choice<Role>(["admin", "viewer"])] as const;
+const roleOption = [
+  "--role <role>",
+  "admin (may change things), viewer (may only read) or group_admin (sees and manages one group)",
+  choice<Role>(roles),
+] as const;
+const groupOption = ["--group <group>", "the group of a group_admin, by id or name", line(200)] as const;
 
 export function addAccounts({ program, onRequest }: CommandRegistry): void {
   const accounts = program.command("accounts").description("manage who may use the admin API").addHelpText("after", accountsExamples);
@@ -32,8 +37,9 @@ export function addAccounts({ program, onRequest }: CommandRegistry): void {
   command(accounts, "create", "create an account; its password is prompted for, or read from standard input")
     .argument("<name>", "letters, digits and . _ @ + -")
     .requiredOption(...roleOption)
-    .action((name: string, { config, json = false, role }: CommonOptions & { role: Role }) =>
-      onRequest(config, { on: "accounts", act: "create", json, name, role }),
+    .option(...groupOption)
+    .action((name: string, { config, json = false, role, group }: CommonOptions & { role: Role; group?: string }) =>
+      onRequest(config, { on: "accounts", act: "create", json, name, role, group }),
     );
 
   for (const [act, description] of [
@@ -62,8 +68,9 @@ export function addAccounts({ program, onRequest }: CommandRegistry): void {
   command(tokens, "create", "create a token; it is printed only once")
     .argument("<name>", "letters, digits and . _ @ + -")
     .requiredOption(...roleOption)
-    .action((name: string, { config, json = false, role }: CommonOptions & { role: Role }) =>
-      onRequest(config, { on: "accounts", act: "create-token", json, name, role }),
+    .option(...groupOption)
+    .action((name: string, { config, json = false, role, group }: CommonOptions & { role: Role; group?: string }) =>
+      onRequest(config, { on: "accounts", act: "create-token", json, name, role, group }),
     );
 
   command(tokens, "revoke", "revoke a token for good")
@@ -78,6 +85,7 @@ Examples:
   $ sluice accounts list
   $ sluice accounts create ada --role admin
   $ sluice accounts create bob --role viewer < password.txt
+  $ sluice accounts create eve --role group_admin --group web
   $ sluice accounts password ada
   $ sluice accounts disable bob
   $ sluice accounts tokens create monitoring --role viewer

@@ -31,7 +31,7 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
       const name = nameOf(request.name);
       if ((await accounts.list()).some((account) => account.name === name)) throw new CommandError(`Account ${name} already exists.`);
       const password = await newPassword(name, context);
-      const created = orThrow(await createAccount(store, { name, role: request.role, password }, actor));
+      const created = orThrow(await createAccount(store, { name, role: request.role, group: request.group, password }, actor));
       return answer(accountView(created), `Created account ${name} with role ${created.role}.`);
     }
     case "password": {
@@ -60,7 +60,7 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
     }
     case "create-token": {
       const name = nameOf(request.name);
-      const { created, secret } = await createAdminToken(store, { name, role: request.role }, actor);
+      const { created, secret } = orThrow(await createAdminToken(store, { name, role: request.role, group: request.group }, actor));
       if (request.json) {
         const { name: called, ...rest } = tokenView(created);
         return terminal.print(json({ name: called, token: secret, ...rest }));

@@ -21,7 +21,7 @@ export type ConfigRequest =
       readonly json: boolean;
     };
 
-const exportedLists = ["channels", "keys", "prices"] as const;
+const exportedLists = ["channels", "groups", "keys", "prices"] as const;
 type ExportedList = (typeof exportedLists)[number];
 
 /** Which of the two JSON Schemas. */
@@ -47,7 +47,7 @@ export function addConfig({ program, onRequest }: CommandRegistry, onSchema: (na
 
   config
     .command("export")
-    .description("print the channels, keys and prices of the store as a resource file, with variables in place of secrets")
+    .description("print the channels, groups, keys and prices of the store as a resource file, with variables in place of secrets")
     .addOption(new Option("--only <lists...>", "only these lists").choices(exportedLists))
     .option("--key-variables", "variables in place of the hashes of keys, which fit this store and its backups only")
     .option("--json", "print JSON, which is YAML as well")
@@ -96,7 +96,7 @@ interface ExportArguments extends CommonOptions {
   readonly keyVariables?: boolean;
 }
 
-const pruneOption = ["--prune", "also remove channels and prices, and revoke keys, that the file does not list"] as const;
+const pruneOption = ["--prune", "also remove channels, groups and prices, and revoke keys, that the file does not list"] as const;
 
 const configExamples = `
 Examples:
@@ -110,5 +110,5 @@ Examples:
 
 const exitCodesHelp = `
 The exit code of diff and of apply --dry-run is 0 if nothing differs, 2 if something does, and another number after an error.
-Channels and keys that the configuration file defines are changed there: a resource file cannot override them.
+Channels, groups and keys that the configuration file defines are changed there: a resource file cannot override them.
 `;

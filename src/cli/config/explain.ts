@@ -1,6 +1,7 @@
 import type { StoredChannel } from "../../gateway/storage.ts";
 import { headersOf, hiddenValue } from "../../manage/channel-secrets.ts";
-import { keyFields, priceFileFields } from "../../manage/resource-file/fields.ts";
+import { groupFields, keyFields, priceFileFields } from "../../manage/resource-file/fields.ts";
+import { groupNamesOf } from "../../manage/resource-file/group-plan.ts";
 import { dayName } from "../../manage/resource-file/price-plan.ts";
 import type { CommandContext, ExplainedConfiguration, OpenStore } from "../command-context.ts";
 import { CommandError } from "../command-error.ts";
@@ -27,7 +28,7 @@ export async function explain(
   context: CommandContext,
 ): Promise<void> {
   const settings = await context.explained();
-  const stored = store === null ? [] : await storeRows(store, paths, () => context.terminal.say(manyKeys));
+  const stored = store === null ? [] : await storeRows(store, paths, (note) => context.terminal.say(note));
   const rows = [...settings.rows.map(configRow), ...stored];
   const unknown = paths.find((path) => !rows.some((row) => isUnder(row, path)));
   if (unknown !== undefined) {
@@ -59,33 +60,43 @@ function configRow(row: ExplainedConfiguration["rows"][number]): OriginRow {
   return { path, numbered, value, origin, line, variables, otherwise, overridden: null };
 }
 
-async function storeRows(store: OpenStore, paths: readonly string[], onManyKeys: () => void): Promise<readonly OriginRow[]> {
+async function storeRows(store: OpenStore, paths: readonly string[], say: (note: string) => void): Promise<readonly OriginRow[]> {
   const rows: OriginRow[] = [];
   for (const channel of await store.storage.channels.list()) {
     const place = store.channels.isInFile(channel.name) ? store.definedAt("channels", channel.name) : null;
     rows.push(...membersOf(`channels.${channel.name}`, channelMembers(channel), place));
   }
   for (const price of await store.storage.prices.list()) rows.push(...membersOf(`prices.${dayName(price)}`, priceFileFields(price), null));
+  const groups = await store.storage.groups.list();
+  const groupName = groupNamesOf(store, groups);
+  const asked = paths.filter((path) => path.startsWith("groups."));
+  const shown = asked.length > 0 ? groups.filter(({ name }) => asked.some((path) => `${path}.`.startsWith(`groups.${name}.`))) : groups;
+  if (shown.length > entriesMax) say(manyGroups);
+  for (const group of shown.slice(0, entriesMax)) {
+    const place = store.fileGroups().some(({ name }) => name === group.name) ? store.definedAt("groups", group.name) : null;
+    rows.push(...membersOf(`groups.${group.name}`, groupFields(group, groupName), place));
+  }
   // There may be a million keys: all of them belong into an export.
   const named = paths.flatMap((path) => (path.startsWith("keys.") ? [path.slice("keys.".length)] : []));
   const wanted = named.flatMap((path) => path.split(".").map((_, at, parts) => parts.slice(0, at + 1).join(".")));
   const keys =
     wanted.length > 0
-      ? (await Promise.all([...new Set(wanted)].slice(0, keysMax).map((name) => store.storage.keys.find(name)))).filter(
+      ? (await Promise.all([...new Set(wanted)].slice(0, entriesMax).map((name) => store.storage.keys.find(name)))).filter(
           (key) => key !== null,
         )
-      : await store.storage.keys.list({ search: null, revoked: false, after: null, limit: keysMax });
-  if (wanted.length === 0 && keys.length === keysMax) onManyKeys();
+      : await store.storage.keys.list({ search: null, revoked: false, after: null, limit: entriesMax });
+  if (wanted.length === 0 && keys.length === entriesMax) say(manyKeys);
   for (const key of keys) {
     const place = store.fileKeys().some(({ name }) => name === key.name) ? store.definedAt("keys", key.name) : null;
-    const { name, ...members } = keyFields(key);
+    const { name, ...members } = keyFields(key, groupName);
     rows.push(...membersOf(`keys.${key.name}`, { name, id: key.id, key: `****${key.tokens[0]?.last4 ?? ""}`, ...members }, place));
   }
   return rows;
 }
 
-const keysMax = 200;
-const manyKeys = `Of the keys in the store, the first ${keysMax} are shown: name one, as in keys.NAME, or use sluice keys list.`;
+const entriesMax = 200;
+const manyGroups = `Of the groups in the store, the first ${entriesMax} are shown: name one, as in groups.NAME, or use sluice groups list.`;
+const manyKeys = `Of the keys in the store, the first ${entriesMax} are shown: name one, as in keys.NAME, or use sluice keys list.`;
 
 function channelMembers({ entry, last4 }: StoredChannel): Readonly<Record<string, unknown>> {
   const headers = headersOf(entry);

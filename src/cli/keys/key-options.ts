@@ -3,11 +3,11 @@ import type { KeyChange } from "../../keys/stored-key.ts";
 import { budgetNanosMax, budgetPeriods, rateLimitMax } from "../../limits/limit-fields.ts";
 import type { BudgetPeriod } from "../../limits/limits.ts";
 import { operations, type Operation } from "../../operations/operation.ts";
-import { rule, type LimitChange, type RuleChange } from "./limit-change.ts";
+import { budgetChange, rule, type BudgetChange, type LimitChange, type RuleChange } from "./limit-change.ts";
 import { choice, dollars, future, line, prose, several, wholeNumber, type Future } from "../option-values.ts";
 
 /** The fields of a key besides its limits. An absent field stays as it is. */
-export interface KeyFields extends Pick<KeyChange, "name" | "owner" | "note" | "models" | "operations" | "channels"> {
+export interface KeyFields extends Pick<KeyChange, "name" | "owner" | "note" | "models" | "operations" | "channels" | "group"> {
   readonly expires?: Future | null;
   readonly longAudio?: boolean;
   readonly longInput?: boolean;
@@ -20,6 +20,7 @@ export function addFieldOptions(command: Command, clearable: boolean): Command {
   command
     .option("--owner <text>", "who it belongs to", line(200))
     .option("--note <text>", "a note for operators", prose(10_000))
+    .option("--group <group>", "the group it belongs to, by id or name; see sluice groups", line(200))
     .option("--model <pattern>", `the models it may use; * matches any characters${severalWords}`, several(line(256)))
     .option("--operation <name>", `the operations it may use: ${operations.join(", ")}${severalWords}`, several(choice(operations)))
     .option("--channel <pattern>", `the channels it may use, by name or tag${severalWords}`, several(line(256)))
@@ -30,6 +31,7 @@ export function addFieldOptions(command: Command, clearable: boolean): Command {
   return command
     .option("--no-owner", "remove the owner")
     .option("--no-note", "remove the note")
+    .option("--no-group", "take it out of its group")
     .option("--no-model", "allow every model")
     .option("--no-operation", "allow every operation")
     .option("--no-channel", "allow every channel")
@@ -42,6 +44,7 @@ export interface FieldOptions {
   readonly name?: string;
   readonly owner?: string | false;
   readonly note?: string | false;
+  readonly group?: string | false;
   readonly model?: readonly string[] | false;
   readonly operation?: readonly Operation[] | false;
   readonly channel?: readonly string[] | false;
@@ -51,11 +54,12 @@ export interface FieldOptions {
 }
 
 export function fieldsOf(options: FieldOptions): KeyFields {
-  const { name, owner, note, model, operation, channel, expires, longAudio, longInput } = options;
+  const { name, owner, note, group, model, operation, channel, expires, longAudio, longInput } = options;
   return {
     ...(name === undefined ? {} : { name }),
     ...(owner === undefined ? {} : { owner: orNull(owner) }),
     ...(note === undefined ? {} : { note: orNull(note) }),
+    ...(group === undefined ? {} : { group: orNull(group) }),
     ...(model === undefined ? {} : { models: orNull(model) }),
     ...(operation === undefined ? {} : { operations: orNull(operation) }),
     ...(channel === undefined ? {} : { channels: orNull(channel) }),
@@ -84,6 +88,11 @@ export function addLimitOptions(command: Command, clearable: boolean): Command {
       "--per-model <rule>",
       "limits for matching models, such as 'large-*:rpm=10,budget_usd=5,budget_period=day'; may be repeated",
       (text: string, before: RulesOption) => rules(rule(text), before),
+    )
+    .option(
+      "--selected-budget <budget>",
+      "a budget for some calls, such as 'images:operations=image,budget_usd=5,budget_period=day' (models, operations, channels; several values with |); may be repeated",
+      (text: string, before: readonly BudgetChange[] | undefined) => budgets(budgetChange(text), before),
     );
   if (!clearable) return command;
   return command
@@ -106,6 +115,12 @@ export interface LimitOptions {
   readonly budgetPeriod?: BudgetPeriod;
   readonly unpriced?: "refuse" | "allow";
   readonly perModel?: Exclude<RulesOption, undefined>;
+  readonly selectedBudget?: readonly BudgetChange[];
+}
+
+function budgets(added: BudgetChange | string, before: readonly BudgetChange[] = []): readonly BudgetChange[] {
+  if (typeof added === "string") throw new InvalidArgumentError(added);
+  return [...before, added];
 }
 
 type RulesOption = LimitChange["rules"] | false | undefined;
@@ -122,8 +137,8 @@ function rulesOf(option: RulesOption): LimitChange["rules"] {
 
 /** Null if no limit is given. */
 export function limitsGiven(options: LimitOptions): LimitChange | null {
-  const { rpm, tpm, audioSeconds, characters, concurrency, budget, budgetPeriod, unpriced, perModel } = options;
-  const given = [rpm, tpm, audioSeconds, characters, concurrency, budget, budgetPeriod, unpriced, perModel];
+  const { rpm, tpm, audioSeconds, characters, concurrency, budget, budgetPeriod, unpriced, perModel, selectedBudget } = options;
+  const given = [rpm, tpm, audioSeconds, characters, concurrency, budget, budgetPeriod, unpriced, perModel, selectedBudget];
   if (given.every((option) => option === undefined)) return null;
   return {
     rates: {
@@ -137,6 +152,7 @@ export function limitsGiven(options: LimitOptions): LimitChange | null {
     ...(budgetPeriod === undefined ? {} : { budgetPeriod }),
     ...(unpriced === undefined ? {} : { unpriced }),
     rules: rulesOf(perModel),
+    budgets: selectedBudget ?? [],
   };
 }
 

@@ -1,4 +1,4 @@
-import type { Budget, Limits, RateLimits } from "../../limits/limits.ts";
+import type { Budget, Limits, RateLimits, SelectedBudget } from "../../limits/limits.ts";
 import { keyState, type KnownKey } from "../../manage/key-search.ts";
 import { localMinute, money, plural } from "../shown-text.ts";
 import { facts, table } from "../table.ts";
@@ -32,8 +32,10 @@ export function keyFacts(known: KnownKey, nowMs: number, spent: string | null): 
     ["models", key.models?.join(", ") ?? "all"],
     ["operations", key.operations?.join(", ") ?? "all"],
     ["channels", key.channels?.join(", ") ?? "all"],
+    ["group", key.group],
     ["limits", limitsLine(key.limits)],
     ...key.limits.models.map(({ pattern, budget, ...rates }) => [`  ${pattern}`, ratesLine(rates, budget)] as const),
+    ...key.limits.budgets.map((budget) => [`  budget ${budget.name}`, selectedText(budget)] as const),
     ["spent", spent],
     ["long audio", key.splits.audio ? "split" : null],
     ["long input", key.splits.input ? "split" : null],
@@ -56,12 +58,25 @@ export function limitsFacts(limits: Limits): string {
   return facts([
     ["all models", limitsLine(limits)],
     ...limits.models.map(({ pattern, budget, ...rates }) => [pattern, ratesLine(rates, budget)] as const),
+    ...limits.budgets.map((budget) => [`budget ${budget.name}`, selectedText(budget)] as const),
   ]);
 }
 
-function limitsLine({ budget, unpriced, ...rates }: Limits): string {
-  const allowed = budget !== null && unpriced === "allow" ? "; calls of unknown price are allowed" : "";
-  return `${ratesLine(rates, budget)}${allowed}`;
+function selectedText(budget: SelectedBudget): string {
+  const { models, operations, channels } = budget;
+  const parts = [
+    models === null ? null : `models ${models.join(", ")}`,
+    operations === null ? null : `operations ${operations.join(", ")}`,
+    channels === null ? null : `channels ${channels.join(", ")}`,
+  ].filter((part) => part !== null);
+  return `${budgetText(budget)} for ${parts.length === 0 ? "all calls" : parts.join("; ")}`;
+}
+
+export function limitsLine({ budget, budgets, unpriced, ...rates }: Limits): string {
+  const own = ratesLine(rates, budget);
+  const some = budgets.length === 0 ? "" : `${plural(budgets.length, "budget")} for some calls`;
+  const allowed = (budget !== null || some !== "") && unpriced === "allow" ? "; calls of unknown price are allowed" : "";
+  return `${some === "" ? own : own === "none" ? some : `${own}, ${some}`}${allowed}`;
 }
 
 function ratesLine({ requests, tokens, audioSeconds, characters, concurrency }: RateLimits, budget: Budget | null): string {

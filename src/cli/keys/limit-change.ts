@@ -1,5 +1,14 @@
 import { budgetNanosMax, budgetPeriods, limitsOf, rateLimitMax, type RateLimitFields } from "../../limits/limit-fields.ts";
-import type { Budget, BudgetPeriod, Limits, ModelLimits, RateLimits } from "../../limits/limits.ts";
+import {
+  unlimited,
+  type Budget,
+  type BudgetPeriod,
+  type Limits,
+  type ModelLimits,
+  type RateLimits,
+  type SelectedBudget,
+} from "../../limits/limits.ts";
+import { operations } from "../../operations/operation.ts";
 import { nanosOf } from "../../usage/dollars.ts";
 
 /** A change of a key's limits: null removes one, and an absent one stays as it is. */
@@ -8,6 +17,7 @@ export interface LimitChange {
   readonly budgetNanos?: number | null;
   readonly budgetPeriod?: BudgetPeriod;
   readonly unpriced?: Limits["unpriced"];
+  readonly budgets: readonly BudgetChange[];
   readonly rules: { readonly clears: boolean; readonly changes: readonly RuleChange[] };
 }
 
@@ -15,6 +25,12 @@ export interface LimitChange {
 export interface RuleChange {
   readonly pattern: string;
   readonly limits: ModelLimits | null;
+}
+
+/** A budget with a selector, or null to remove the one of this name. */
+export interface BudgetChange {
+  readonly name: string;
+  readonly budget: SelectedBudget | null;
 }
 
 /** Returns the changed limits, or a message that says why they cannot be changed. */
@@ -28,7 +44,14 @@ export function changedLimits(limits: Limits, change: LimitChange): Limits | str
     if (rule === null) models = models.toSpliced(at, 1);
     else models = at === -1 ? [...models, rule] : models.with(at, rule);
   }
-  return { ...limits, ...change.rates, budget, models, unpriced: change.unpriced ?? limits.unpriced };
+  let { budgets } = limits;
+  for (const { name, budget: selected } of change.budgets) {
+    const at = budgets.findIndex((known) => known.name === name);
+    if (selected === null && at === -1) return `There is no budget ${name}.`;
+    if (selected === null) budgets = budgets.toSpliced(at, 1);
+    else budgets = at === -1 ? [...budgets, selected] : budgets.with(at, selected);
+  }
+  return { ...limits, ...change.rates, budget, budgets, models, unpriced: change.unpriced ?? limits.unpriced };
 }
 
 function changedBudget(before: Budget | null, { budgetNanos, budgetPeriod }: LimitChange): Budget | null | string {
@@ -45,8 +68,61 @@ export function rule(text: string): RuleChange | string {
     return "Give it as PATTERN:NAME=VALUE,…, such as 'large-*:rpm=10,budget_usd=5'.";
   }
   if (text.slice(colon + 1).trim() === "off") return { pattern, limits: null };
+  const fields = limitFieldsOf(text.slice(colon + 1));
+  if (typeof fields === "string") return fields;
+  const [limits] = limitsOf({ per_model: [{ ...fields, model: pattern }] }).models;
+  return limits === undefined ? "The rule sets no limit." : { pattern, limits };
+}
+
+/** Reads `rpm=10,tpm=1000`, or `off` for no limits. Returns a message if that is not possible. */
+export function limitsOfText(text: string): Limits | string {
+  if (text.trim() === "off") return unlimited;
+  const fields = limitFieldsOf(text);
+  return typeof fields === "string" ? fields : limitsOf(fields);
+}
+
+/** Reads `images:operations=image,budget_usd=5,budget_period=day`, or `images:off`. Several values are separated by `|`. */
+export function budgetChange(text: string): BudgetChange | string {
+  const colon = text.indexOf(":");
+  const name = text.slice(0, Math.max(0, colon)).trim();
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) {
+    return "Give it as NAME:FIELD=VALUE,…, such as 'images:operations=image,budget_usd=5'.";
+  }
+  const rest = text.slice(colon + 1).trim();
+  if (rest === "off") return { name, budget: null };
+  const parts = rest.split(",").map((part) => part.trim());
+  const listed = (field: string): readonly string[] | null => {
+    const part = parts.find((one) => one.startsWith(`${field}=`));
+    return part === undefined ? null : part.slice(field.length + 1).split("|");
+  };
+  const others = parts.filter((part) => !/^(models|operations|channels)=/.test(part));
+  const fields = others.length === 0 ? {} : limitFieldsOf(others.join(","));
+  if (typeof fields === "string") return fields;
+  if (Object.keys(fields).some((field) => !field.startsWith("budget_")))
+    return "A budget has models, operations, channels, budget_usd and budget_period.";
+  if (fields.budget_usd === undefined) return "A budget needs budget_usd.";
+  const named = listed("operations");
+  const unknown = named?.find((one) => !operations.some((known) => known === one));
+  if (unknown !== undefined) return `There is no operation ${JSON.stringify(unknown)}: use ${operations.join(", ")}.`;
+  const [models, channels] = [listed("models"), listed("channels")];
+  if ([models, channels].some((list) => list?.some((one) => one === "" || one.length > patternCharactersMax) === true)) {
+    return `Names of models and channels have 1 to ${patternCharactersMax} characters.`;
+  }
+  const operationsNamed = named === null ? null : operations.filter((known) => named.includes(known));
+  const selected = {
+    name,
+    models,
+    operations: operationsNamed,
+    channels,
+    nanos: fields.budget_usd,
+    period: fields.budget_period ?? "total",
+  };
+  return { name, budget: selected };
+}
+
+function limitFieldsOf(text: string): RateLimitFields | string {
   const fields: Record<string, number | string> = {};
-  for (const part of text.slice(colon + 1).split(",")) {
+  for (const part of text.split(",")) {
     const [name = "", value = ""] = part.split("=", 2).map((side) => side.trim());
     const read = fieldReaders[name];
     if (read === undefined) return `There is no such limit: use ${Object.keys(fieldReaders).join(", ")}.`;
@@ -55,8 +131,7 @@ export function rule(text: string): RuleChange | string {
     fields[name] = parsed;
   }
   if (fields["budget_period"] !== undefined && fields["budget_usd"] === undefined) return "budget_period needs budget_usd too.";
-  const [limits] = limitsOf({ per_model: [{ ...(fields as RateLimitFields), model: pattern }] }).models;
-  return limits === undefined ? "The rule sets no limit." : { pattern, limits };
+  return fields;
 }
 
 const patternCharactersMax = 256;

@@ -11,6 +11,7 @@ export interface UsageRequest {
   readonly since: string | null;
   readonly until: string | null;
   readonly key: string | null;
+  readonly group: string | null;
   readonly model: string | null;
   readonly channel: string | null;
 }
@@ -23,6 +24,7 @@ export function addUsage({ program, onRequest }: CommandRegistry): void {
     .option("--since <when>", "from this time on: a date, a time, or how long ago, such as 24h or 7d", past)
     .option("--until <when>", "before this time", past)
     .option("--key <key>", "only this key, by id or name", line(200))
+    .option("--group <group>", "only calls of keys in this group and below it, by id or name", line(200))
     .option("--model <name>", "only this model, as clients name it", line(512))
     .option("--channel <name>", "only this channel", line(200))
     .option("--json", "print rows as JSON")
@@ -32,8 +34,12 @@ export function addUsage({ program, onRequest }: CommandRegistry): void {
   usage.action((options: UsageOptions) => {
     const { config, json = false, csv = false, by = [] } = options;
     if (json && csv) usage.error("error: --json and --csv are both given: choose one");
-    const { since = null, until = null, key = null, model = null, channel = null } = options;
-    onRequest(config, { on: "usage", as: json ? "json" : csv ? "csv" : "table", by, since, until, key, model, channel });
+    const { since = null, until = null, key = null, group = null, model = null, channel = null } = options;
+    if (group !== null && (key !== null || by.includes("key")))
+      usage.error("error: what a group used is not known by key: give a key or a group");
+    if (by.includes("group") && (key !== null || by.includes("key")))
+      usage.error("error: what a group used is not known by key: group by one of them");
+    onRequest(config, { on: "usage", as: json ? "json" : csv ? "csv" : "table", by, since, until, key, group, model, channel });
   });
 }
 
@@ -43,6 +49,7 @@ interface UsageOptions extends CommonOptions {
   readonly since?: string;
   readonly until?: string;
   readonly key?: string;
+  readonly group?: string;
   readonly model?: string;
   readonly channel?: string;
 }
@@ -60,6 +67,8 @@ Examples:
   $ sluice usage --since 2027-01-01 --until 2027-02-01 --by day --csv
   $ sluice usage --json --by key,model,channel,day --since 7d
   $ sluice usage --key laptop --by hour --since 24h
+  $ sluice usage --by group --since 7d
+  $ sluice usage --group web --by model,day
 
 Days and hours are in UTC, and the time range is extended to whole hours. The cost is the sum of the calls with a known
 price; the others are counted as unpriced. If no call has a known price, the cost is unknown (null). Calls with

@@ -2,6 +2,7 @@ import { csvOf } from "../../usage/csv.ts";
 import { parsePastMoment } from "../../usage/time-text.ts";
 import { knownNanos, type UsageColumn, type UsageRow } from "../../usage/usage-row.ts";
 import { usageHeadings, usageView, type UsageView } from "../../usage/usage-view.ts";
+import { groupByIdOrName, groupNames } from "../../manage/group-search.ts";
 import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { json, money, plural, shown } from "../shown-text.ts";
 import type { OpenStore, CommandContext } from "../command-context.ts";
@@ -21,11 +22,13 @@ export async function runUsage(request: UsageRequest, store: OpenStore, context:
     sinceMs: request.since === null ? null : parsePastMoment(request.since, nowMs),
     untilMs: request.until === null ? null : parsePastMoment(request.until, nowMs),
     keyId: request.key === null ? null : await keyId(request.key, store, context),
+    groupId: request.group === null ? null : await groupId(request.group, store, context),
     model,
     channel,
   });
   const ids = rows.flatMap(({ group }) => (typeof group.key === "string" ? [group.key] : []));
-  const names = await keyNames(store, ids, namesMax);
+  const groupIds = rows.flatMap(({ group }) => (typeof group.group === "string" ? [group.group] : []));
+  const names = new Map([...(await keyNames(store, ids, namesMax)), ...(groupIds.length === 0 ? [] : await groupNames(store, groupIds))]);
   const views = rows.map((row) => usageView(row, (id) => names.get(id) ?? null));
   switch (request.as) {
     case "json":
@@ -55,10 +58,20 @@ async function keyId(idOrName: string, store: OpenStore, context: CommandContext
   return idOrName;
 }
 
+async function groupId(idOrName: string, store: OpenStore, context: CommandContext): Promise<string> {
+  const known = await groupByIdOrName(store, idOrName);
+  if (known !== null) return known.group.id;
+  context.terminal.say(
+    `note: there is no group ${JSON.stringify(shown(idOrName))} (see sluice groups list); this is the usage recorded under that id.`,
+  );
+  return idOrName;
+}
+
 /** Figures that are zero in every row are left out, except for the most common ones. */
 function usageTable(by: readonly UsageColumn[], rows: readonly UsageRow[], names: ReadonlyMap<string, string>): string {
   const total = rows.reduce(sum);
-  const all = rows.length > 1 && by.length > 0 ? [...rows, total] : rows;
+  // A call counts for all groups above its key, so that these rows have no sum.
+  const all = rows.length > 1 && by.length > 0 && !by.includes("group") ? [...rows, total] : rows;
   const group = by.map((column, at): Column<UsageRow> => ({
     title: column.toUpperCase(),
     cell: (row) => (row === total && all !== rows ? (at === 0 ? "total" : "") : groupCell(row.group[column] ?? null, column, names)),
@@ -72,7 +85,7 @@ function usageTable(by: readonly UsageColumn[], rows: readonly UsageRow[], names
 
 function groupCell(value: string | null, column: UsageColumn, names: ReadonlyMap<string, string>): string {
   if (value === null) return "-";
-  return column === "key" ? (names.get(value) ?? value) : value;
+  return column === "key" || column === "group" ? (names.get(value) ?? value) : value;
 }
 
 function cellOf(figure: number | null, cell: Figure["cell"] = String): string {

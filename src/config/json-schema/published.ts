@@ -6,7 +6,7 @@ import { variableDefinition, type SchemaFragment } from "./fragment.ts";
 
 const published = {
   configuration: { title: "The configuration of Sluice", schema: fileSchema },
-  resources: { title: "The channels, keys and prices in the store of Sluice", schema: resourceFileSchema },
+  resources: { title: "The channels, groups, keys and prices in the store of Sluice", schema: resourceFileSchema },
 } as const;
 
 export type PublishedSchemaName = keyof typeof published;

@@ -1,10 +1,11 @@
+import type { NewGroup } from "../../keys/stored-group.ts";
 import type { HashedToken, NewKey } from "../../keys/stored-key.ts";
-import { limitsOf } from "../../limits/limit-fields.ts";
-import { unlimited } from "../../limits/limits.ts";
 import { ratesOfFields } from "../../usage/price-fields.ts";
 import type { Price } from "../../usage/price.ts";
 import { readDocument, type Document } from "../document.ts";
 import { pathText, type Path, type Problem } from "../findings/problem.ts";
+import { circleFindings, groupLimitsFindings } from "../keys/group.ts";
+import { limitsFindings, limitsIn } from "../keys/limits.ts";
 import { schemaProblems } from "../findings/schema-problems.ts";
 import type { Environment } from "../interpolate.ts";
 import { isGroup } from "../kinds.ts";
@@ -14,6 +15,7 @@ import { resourceFileSchema, type ResourceFile } from "./schema.ts";
 export interface ResourceFileContents {
   readonly storeId: string | null;
   readonly channels: readonly ChannelOfFile[] | null;
+  readonly groups: readonly GroupOfFile[] | null;
   readonly keys: readonly KeyOfFile[] | null;
   readonly prices: readonly PriceOfFile[] | null;
 }
@@ -25,9 +27,17 @@ interface ChannelOfFile {
   readonly secrets: readonly string[] | null;
 }
 
+interface GroupOfFile {
+  readonly line: number | null;
+  /** The parent by its name. */
+  readonly fields: NewGroup;
+  readonly frozen: boolean | null;
+}
+
 interface KeyOfFile {
   readonly line: number | null;
   readonly id: string | null;
+  /** The group by its name. */
   readonly fields: NewKey;
   readonly token: string | HashedToken | null;
 }
@@ -68,7 +78,7 @@ const emptyFile: Problem = {
   line: null,
   path: "",
   reason: "the file is empty",
-  fix: "write what the store shall have under channels:, keys: or prices:; sluice config export prints what it has",
+  fix: "write what the store shall have under channels:, groups:, keys: or prices:; sluice config export prints what it has",
 };
 
 function desiredOf(file: ResourceFile, given: Readonly<Record<string, unknown>>, lineOf: Document["lineOf"]): ResourceFileContents {
@@ -83,6 +93,7 @@ function desiredOf(file: ResourceFile, given: Readonly<Record<string, unknown>>,
           return { line: lineOf(["channels", at]), name, entry, secrets: keys ?? (key === undefined ? null : [key]) };
         })
       : null,
+    groups: has("groups") ? file.groups.map((entry, at) => desiredGroup(entry, lineOf(["groups", at]))) : null,
     keys: has("keys") ? file.keys.map((entry, at) => desiredKey(entry, lineOf(["keys", at]))) : null,
     prices: has("prices")
       ? file.prices.map(({ provider = null, model, from = 0, note = null, ...rates }, at) => ({
@@ -90,6 +101,24 @@ function desiredOf(file: ResourceFile, given: Readonly<Record<string, unknown>>,
           price: { provider, model, fromMs: from, rates: ratesOfFields(rates), note },
         }))
       : null,
+  };
+}
+
+function desiredGroup(
+  { name, kind, parent, note, limits, defaults, frozen }: ResourceFile["groups"][number],
+  line: number | null,
+): GroupOfFile {
+  return {
+    line,
+    fields: {
+      name,
+      kind,
+      parent: parent ?? null,
+      note: note ?? null,
+      limits: limitsIn(limits),
+      defaults: { keys: limitsIn(defaults?.keys), groups: limitsIn(defaults?.groups) },
+    },
+    frozen: frozen ?? null,
   };
 }
 
@@ -106,14 +135,15 @@ function desiredKey(entry: ResourceFile["keys"][number], line: number | null): K
       operations: entry.operations ?? null,
       channels: entry.channels ?? null,
       expiresMs: entry.expires ?? null,
-      limits: entry.limits === undefined ? unlimited : limitsOf(entry.limits),
+      limits: limitsIn(entry.limits),
+      group: entry.group ?? null,
       splits: { audio: entry.long_audio === "split", input: entry.long_input === "split" },
     },
     token,
   };
 }
 
-function entryProblems({ channels, keys, prices }: ResourceFile, lineOf: Document["lineOf"]): readonly Problem[] {
+function entryProblems({ channels, groups, keys, prices }: ResourceFile, lineOf: Document["lineOf"]): readonly Problem[] {
   const at = (path: Path, reason: string, fix: string): Problem => ({ line: lineOf(path), path: pathText(path), reason, fix });
   const twice = (list: string, names: readonly (string | null)[], setting: string): Problem[] => {
     const seen = new Set<string>();
@@ -135,6 +165,16 @@ function entryProblems({ channels, keys, prices }: ResourceFile, lineOf: Documen
       key !== undefined && pool !== undefined ? [at(["channels", index, "api_keys"], "api_key is also set", "keep one of the two")] : [],
     ),
     ...twice(
+      "groups",
+      groups.map(({ name }) => name),
+      "name",
+    ),
+    ...[
+      ...circleFindings(groups),
+      ...groups.flatMap((group, index) => groupLimitsFindings(group, ["groups", index])),
+      ...keys.flatMap(({ limits }, index) => limitsFindings(limits, ["keys", index, "limits"])),
+    ].map(({ path, reason, fix }) => at(path, reason, fix)),
+    ...twice(
       "keys",
       keys.map(({ name }) => name),
       "name",
@@ -151,11 +191,6 @@ function entryProblems({ channels, keys, prices }: ResourceFile, lineOf: Documen
     ),
     ...keys.flatMap(({ key, hash }, index) =>
       key !== undefined && hash !== undefined ? [at(["keys", index, "hash"], "key is also set", "keep one of the two")] : [],
-    ),
-    ...keys.flatMap(({ limits }, index) =>
-      limits?.budget_period !== undefined && limits.budget_usd === undefined
-        ? [at(["keys", index, "limits", "budget_period"], "there is no budget for this period", "add budget_usd, or remove this line")]
-        : [],
     ),
     ...twice(
       "prices",

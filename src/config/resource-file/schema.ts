@@ -2,8 +2,8 @@ import { z } from "zod";
 import { rateNanosMax } from "../../usage/price.ts";
 import { priceFieldNames } from "../../usage/price-fields.ts";
 import { groups, optional, required } from "../field.ts";
-import { dollars, integer, InvalidValue, moment, notA, secret, text, type Kind } from "../kinds.ts";
-import { channelShape, keyShape } from "../schema.ts";
+import { dollars, flag, integer, InvalidValue, moment, notA, secret, text, type Kind } from "../kinds.ts";
+import { channelShape, groupShape, keyShape } from "../schema.ts";
 
 /** Text of several lines. */
 function prose(charactersMax: number): Kind<string> {
@@ -46,6 +46,20 @@ const { api_key_file: _file, proxy: _proxy, ...storedChannelShape } = channelSha
 export const resourceFileSchema = z.strictObject({
   store_id: optional(text(64), "The store that made the hashes of keys. It is written by `sluice config export`."),
   channels: groups(storedChannelShape, "The channels of the store. Without `api_key` or `api_keys`, a channel keeps the keys it has."),
+  groups: groups(
+    {
+      ...groupShape,
+      name: required(text(200), "The group's name in messages, lists and receipts. It must be unique."),
+      parent: optional(
+        text(200),
+        "The group above it, here, in the store or in the configuration file. There are at most three levels.",
+        "none",
+      ),
+      frozen: optional(flag(), "Whether all keys of the group are rejected.", "as it is in the store"),
+      note: optional(prose(10_000), "Anything worth knowing about it."),
+    },
+    "The groups of the store.",
+  ),
   keys: groups(
     {
       ...keyShape,
@@ -59,6 +73,7 @@ export const resourceFileSchema = z.strictObject({
       last4: optional(text(4), "The end of the token that the hash was made of."),
       owner: optional(text(200), "Whose key it is."),
       note: optional(prose(10_000), "Anything worth knowing about it."),
+      group: optional(text(200), "The group that the key belongs to, here, in the store or in the configuration file.", "none"),
     },
     "The client keys of the store.",
   ),

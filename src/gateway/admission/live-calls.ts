@@ -47,6 +47,16 @@ export class LiveCalls {
     for (const call of [...this.calls]) if (call.keyId === keyId) call.cancel(failure);
   }
 
+  /** Ends every call of a group for which there is a failure. */
+  cancelGroups(failureOf: (groupId: string) => Failure | null): void {
+    for (const call of [...this.calls]) {
+      for (const id of call.groupIds) {
+        const failure = failureOf(id);
+        if (failure !== null) call.cancel(failure);
+      }
+    }
+  }
+
   cancelAll(failure: Failure): void {
     for (const call of [...this.calls]) call.cancel(failure);
   }

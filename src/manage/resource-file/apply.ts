@@ -1,4 +1,4 @@
-import type { Actor } from "../../gateway/storage.ts";
+import { StorageError, type Actor } from "../../gateway/storage.ts";
 import { ManageError } from "../error.ts";
 import type { DesiredResources, ResourceChange, ResourceContext } from "./desired-resources.ts";
 import { plannedChanges } from "./planned-changes.ts";
@@ -25,7 +25,7 @@ export async function applyResources(
       const planned = await plannedChanges(inside, desired, prune);
       if (planned instanceof ManageError) throw new ApplyRefused(planned);
       for (const { change, run } of planned) {
-        const result = await run(inside, actor);
+        const result = await run(inside, actor).catch(refusedByStore);
         if (result instanceof ManageError) throw new ApplyRefused(aboutChange(result, change));
       }
       const changes = planned.map(({ change }) => change);
@@ -50,6 +50,21 @@ class ApplyRefused extends Error {
 class TakenBack extends Error {
   constructor(readonly changes: readonly ResourceChange[]) {
     super("dry run");
+  }
+}
+
+/** What the store refuses is about one change, too, and its line. What else goes wrong is not. */
+function refusedByStore(error: unknown): ManageError {
+  if (!(error instanceof StorageError)) throw error;
+  switch (error.kind) {
+    case "conflict":
+      return new ManageError("conflict", error.message);
+    case "missing":
+      return new ManageError("not_found", error.message);
+    case "invalid":
+      return new ManageError("invalid_value", error.message);
+    default:
+      throw error;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Actor } from "../../gateway/storage.ts";
+import type { NewGroup } from "../../keys/stored-group.ts";
 import type { HashedToken, NewKey } from "../../keys/stored-key.ts";
 import type { Price } from "../../usage/price.ts";
 import type { ChannelEditContext, ChannelRules } from "../channel-context.ts";
@@ -9,6 +10,7 @@ export interface DesiredResources {
   /** Identifies the store whose hashes the file has. */
   readonly storeId: string | null;
   readonly channels: readonly DesiredChannel[] | null;
+  readonly groups: readonly DesiredGroup[] | null;
   readonly keys: readonly DesiredKey[] | null;
   readonly prices: readonly DesiredPrice[] | null;
 }
@@ -22,10 +24,19 @@ export interface DesiredChannel {
   readonly secrets: readonly string[] | null;
 }
 
+export interface DesiredGroup {
+  readonly line: number | null;
+  /** The parent by its name. */
+  readonly fields: NewGroup;
+  /** Null: the file does not say, and the group stays as it is. */
+  readonly frozen: boolean | null;
+}
+
 export interface DesiredKey {
   readonly line: number | null;
   /** Null: the key is known by its name. */
   readonly id: string | null;
+  /** The group by its name. */
   readonly fields: NewKey;
   /** What clients send, or its hash; null: the tokens of the store stay. */
   readonly token: string | HashedToken | null;
@@ -38,7 +49,7 @@ export interface DesiredPrice {
 
 /** One difference between a file and the store, and so what `apply` does about it. Without anything secret. */
 export interface ResourceChange {
-  readonly what: "channel" | "key" | "price";
+  readonly what: "channel" | "group" | "key" | "price";
   readonly name: string;
   readonly action: "create" | "change" | "remove" | "revoke";
   readonly fields: readonly FieldChange[];

@@ -2,12 +2,13 @@ import type { StoredChannel } from "../../gateway/storage.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
 import { headersOf } from "../channel-secrets.ts";
 import type { ManageContext } from "../context.ts";
-import { keyFields, priceFileFields } from "./fields.ts";
+import { groupFields, keyFields, priceFileFields, type GroupNames } from "./fields.ts";
+import { groupNamesOf } from "./group-plan.ts";
 import { storedKeys } from "./key-plan.ts";
 import { storeIdOf } from "./planned-changes.ts";
 import { dayName } from "./price-plan.ts";
 
-export const resourceSections = ["channels", "keys", "prices"] as const;
+export const resourceSections = ["channels", "groups", "keys", "prices"] as const;
 export type ResourceSection = (typeof resourceSections)[number];
 
 /** The contents of the store as a file would say them, in an order that depends on nothing but the contents. */
@@ -28,12 +29,15 @@ export async function exportedResources(context: ManageContext, { sections, keyV
   const names = new VariableNames();
   const has = (section: ResourceSection): boolean => sections.includes(section);
   const channels = has("channels") ? (await reports.channels.list()).toSorted(byName).map((channel) => channelEntry(channel, names)) : null;
-  const keys = has("keys") ? await keyEntries(context, keyVariables ? names : null) : null;
+  const groups = (await reports.groups.list()).toSorted(byName);
+  const groupName = groupNamesOf(context, groups);
+  const keys = has("keys") ? await keyEntries(context, keyVariables ? names : null, groupName) : null;
   const prices = has("prices") ? (await reports.prices.list()).toSorted((one, other) => order(dayName(one), dayName(other))) : null;
   return {
     document: {
       ...(keys === null || keys.length === 0 || keyVariables ? {} : { store_id: storeIdOf(context) }),
       ...(channels === null ? {} : { channels }),
+      ...(has("groups") ? { groups: groups.map((group) => escaped(groupFields(group, groupName))) } : {}),
       ...(keys === null ? {} : { keys }),
       ...(prices === null ? {} : { prices: prices.map((price) => escaped(priceFileFields(price))) }),
     },
@@ -59,7 +63,11 @@ function channelEntry({ name, entry, last4 }: StoredChannel, names: VariableName
   };
 }
 
-async function keyEntries(context: ManageContext, names: VariableNames | null): Promise<readonly Readonly<Record<string, unknown>>[]> {
+async function keyEntries(
+  context: ManageContext,
+  names: VariableNames | null,
+  groupName: GroupNames,
+): Promise<readonly Readonly<Record<string, unknown>>[]> {
   const keys: StoredKey[] = [];
   for await (const key of storedKeys(context.reports)) keys.push(key);
   keys.sort((one, other) => order(one.name, other.name));
@@ -73,7 +81,7 @@ async function keyEntries(context: ManageContext, names: VariableNames | null): 
       const last4 = key.tokens[0]?.last4 ?? "";
       const variable = names?.refer(`key_${key.name}`, `the token of key ${key.name}, ending in ${last4}`);
       const token = variable !== undefined ? { key: variable } : digest === undefined ? {} : { hash: digest, last4 };
-      const { name, ...others } = keyFields(key);
+      const { name, ...others } = keyFields(key, groupName);
       entries.push({ ...escaped({ name }), id: key.id, ...token, ...escaped(others) });
     }
   }
@@ -110,7 +118,7 @@ function sortedMembers(members: Readonly<Record<string, unknown>>): Readonly<Rec
   return Object.fromEntries(Object.entries(members).toSorted(([one], [other]) => order(one, other)));
 }
 
-function byName(one: StoredChannel, other: StoredChannel): number {
+function byName(one: { readonly name: string }, other: { readonly name: string }): number {
   return order(one.name, other.name);
 }
 

@@ -1,3 +1,5 @@
+import type { Limits } from "../../limits/limits.ts";
+import type { NewGroup } from "../../keys/stored-group.ts";
 import type { NewKey } from "../../keys/stored-key.ts";
 import { priceFields } from "../../usage/price-fields.ts";
 import type { Price } from "../../usage/price.ts";
@@ -8,9 +10,12 @@ import type { FieldChange } from "./desired-resources.ts";
 
 type FileFields = Readonly<Record<string, unknown>>;
 
+/** The name of a group by its id. What is not an id is a name. */
+export type GroupNames = (idOrName: string) => string;
+
 /** A key in the words of the file, without what is not set. */
-export function keyFields({ name, owner, note, models, operations, channels, limits, splits, expiresMs }: NewKey): FileFields {
-  const shownLimits = limitsView(limits);
+export function keyFields(key: NewKey, groupName: GroupNames): FileFields {
+  const { name, owner, note, models, operations, channels, limits, group, splits, expiresMs } = key;
   return present({
     name,
     owner,
@@ -18,11 +23,32 @@ export function keyFields({ name, owner, note, models, operations, channels, lim
     models,
     operations,
     channels,
-    limits: Object.keys(shownLimits).length === 0 ? null : shownLimits,
+    limits: limitsField(limits),
+    group: group === null ? null : groupName(group),
     long_audio: splits.audio ? "split" : null,
     long_input: splits.input ? "split" : null,
     expires: isoOrNull(expiresMs),
   });
+}
+
+/** A group in the words of the file, without what is not set. */
+export function groupFields(group: NewGroup & { readonly frozen: boolean }, groupName: GroupNames): FileFields {
+  const { name, kind, parent, note, limits, defaults, frozen } = group;
+  const children = present({ keys: limitsField(defaults.keys), groups: limitsField(defaults.groups) });
+  return present({
+    name,
+    kind: kind === "group" ? null : kind,
+    parent: parent === null ? null : groupName(parent),
+    note,
+    limits: limitsField(limits),
+    frozen: frozen ? true : null,
+    defaults: Object.keys(children).length === 0 ? null : children,
+  });
+}
+
+function limitsField(limits: Limits): FileFields | null {
+  const shown = limitsView(limits);
+  return Object.keys(shown).length === 0 ? null : { ...shown };
 }
 
 /** A price in the words of the file, without what is not set. */

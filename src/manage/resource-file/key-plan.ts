@@ -3,14 +3,16 @@ import { importProblem } from "../../keys/imported-token.ts";
 import type { HashedToken, StoredKey } from "../../keys/stored-key.ts";
 import type { ManageContext } from "../context.ts";
 import { ManageError } from "../error.ts";
+import { groupIdOf } from "../groups.ts";
 import { createKey, editKey, fileKeyPrefix, keyInFile, revokeKey, type KeyEdit } from "../keys.ts";
 import type { DesiredKey, FieldChange, PlannedChange } from "./desired-resources.ts";
-import { fieldChanges, keyFields } from "./fields.ts";
+import { fieldChanges, keyFields, type GroupNames } from "./fields.ts";
 
 export async function plannedKeys(
   context: ManageContext,
   desired: readonly DesiredKey[] | null,
   prune: boolean,
+  groupName: GroupNames,
 ): Promise<readonly PlannedChange[] | ManageError> {
   if (desired === null) return [];
   const changes: PlannedChange[] = [];
@@ -20,7 +22,7 @@ export async function plannedKeys(
     const problem = keyProblem(context, key, before);
     if (problem !== null) return problem;
     if (before !== null) wanted.add(before.id);
-    changes.push(...(before === null ? [created(key)] : await changed(context, before, key)));
+    changes.push(...(before === null ? [created(key, groupName)] : await changed(context, before, key, groupName)));
   }
   if (!prune) return changes;
   for await (const key of storedKeys(context.storage)) if (!wanted.has(key.id)) changes.push(revoked(key));
@@ -65,21 +67,34 @@ function keyProblem(context: ManageContext, { fields, token, line }: DesiredKey,
   return problem === null ? null : new ManageError("invalid_value", `The token of key ${fields.name}${at} cannot be used: ${problem}.`);
 }
 
-function created({ id, fields, token, line }: DesiredKey): PlannedChange {
+function created({ id, fields, token, line }: DesiredKey, groupName: GroupNames): PlannedChange {
   const tokens = token === null ? [] : [{ field: "key", from: null, to: endOf(token) }];
   return {
-    change: { what: "key", name: fields.name, action: "create", fields: [...fieldChanges({}, keyFields(fields)), ...tokens], line },
+    change: {
+      what: "key",
+      name: fields.name,
+      action: "create",
+      fields: [...fieldChanges({}, keyFields(fields, groupName)), ...tokens],
+      line,
+    },
     run: async (context, actor) => {
       if (token === null) return null;
       if (id === null && typeof token === "string") return createKey(context, fields, () => token, actor);
+      const group = await groupIdOf(context, fields.group);
+      if (group instanceof ManageError) return group;
       // A key that had this id before keeps it, and so its receipts; it may also have expired.
-      return context.storage.keys.create(id ?? context.makeKeyToken().publicId, fields, hashed(context, token), actor);
+      return context.storage.keys.create(id ?? context.makeKeyToken().publicId, { ...fields, group }, hashed(context, token), actor);
     },
   };
 }
 
-async function changed(context: ManageContext, before: StoredKey, { fields, token, line }: DesiredKey): Promise<readonly PlannedChange[]> {
-  const settings = fieldChanges(keyFields(before), keyFields(fields));
+async function changed(
+  context: ManageContext,
+  before: StoredKey,
+  { fields, token, line }: DesiredKey,
+  groupName: GroupNames,
+): Promise<readonly PlannedChange[]> {
+  const settings = fieldChanges(keyFields(before, groupName), keyFields(fields, groupName));
   const tokens = token === null ? [] : await tokenChanges(context, before, token);
   if (settings.length === 0 && tokens.length === 0) return [];
   const { name } = fields;

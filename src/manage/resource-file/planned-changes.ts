@@ -2,6 +2,7 @@ import type { ManageContext } from "../context.ts";
 import { ManageError } from "../error.ts";
 import { plannedChannels } from "./channel-plan.ts";
 import type { DesiredResources, PlannedChange, ResourceContext } from "./desired-resources.ts";
+import { groupNamesOf, groupReferenceProblem, plannedGroups } from "./group-plan.ts";
 import { plannedKeys } from "./key-plan.ts";
 import { plannedPrices } from "./price-plan.ts";
 
@@ -13,10 +14,16 @@ export async function plannedChanges(
 ): Promise<readonly PlannedChange[] | ManageError> {
   const problem = hashProblem(context, desired);
   if (problem !== null) return problem;
+  const stored = await context.storage.groups.list();
+  const groups = groupReferenceProblem(context, desired, stored) ?? plannedGroups(context, desired.groups, stored, prune);
+  if (groups instanceof ManageError) return groups;
   const plans = [
     await plannedChannels(context, desired.channels, prune),
     await plannedPrices(context, desired.prices, prune),
-    await plannedKeys(context, desired.keys, prune),
+    groups.changes,
+    await plannedKeys(context, desired.keys, prune, groupNamesOf(context, stored)),
+    // A group with keys cannot be deleted.
+    groups.removals,
   ];
   const refused = plans.find((plan) => plan instanceof ManageError);
   return refused ?? plans.flatMap((plan) => (plan instanceof ManageError ? [] : plan));

@@ -23,8 +23,8 @@ export const groups: readonly (Sql | SqlByEngine)[] = [
   // What an account or a token may see and change: everything, or one group.
   sql`alter table accounts add column group_id text`,
   sql`alter table admin_tokens add column group_id text`,
-  // The group that a change was about, and those above it, with spaces around each.
-  sql`alter table audit add column owners text`,
+  // The group that a change was about.
+  sql`alter table audit add column group_id text`,
 ];
 
 function sumsOf(table: string): readonly SqlByEngine[] {

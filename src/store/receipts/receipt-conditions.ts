@@ -14,12 +14,19 @@ export function conditionsOf(query: ReceiptQuery): Sql {
 export function filtersOf(query: ReceiptQuery): readonly Sql[] {
   const facts = [sql`1 = 1`];
   if (query.keyId !== null) facts.push(sql`key_id = ${name(query.keyId)}`);
+  if (query.groupId != null) facts.push(hasOwner(query.groupId));
   if (query.model !== null) facts.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) facts.push(sql`channel = ${name(query.channel)}`);
   if (query.state !== null) facts.push(sql`state = ${name(query.state)}`);
   if (query.sinceMs !== null) facts.push(sql`started_ms >= ${Math.ceil(query.sinceMs)}`);
   if (query.untilMs !== null) facts.push(sql`started_ms < ${Math.ceil(query.untilMs)}`);
   return facts;
+}
+
+/** Not with `like`, which ignores case in SQLite. */
+function hasOwner(id: string): Sql {
+  const words = sql`(' ' || owners || ' ')`;
+  return sql`replace(${words}, ${` ${name(id)} `}, '') <> ${words}`;
 }
 
 /** Ids contain the time and are indexed. The start of a call may differ a little from the time in its id. */

@@ -208,12 +208,18 @@ function openingOf(fields: ArrayReader): ReceiptOpening {
   };
 }
 
+interface LastFields {
+  warning: string | null;
+  owners: readonly string[];
+  channelTags: readonly string[];
+}
+
 function receiptOf(fields: ArrayReader): Receipt {
   const id = fields.text();
   const attempts: AttemptReceipt[] = [];
   // These stand last in the line.
-  const last: { -readonly [F in "warning" | "owners" | "channelTags"]: Receipt[F] } = { warning: null, owners: none, channelTags: none };
-  const receipt: Omit<Receipt, keyof typeof last> & typeof last = {
+  const last: LastFields = { warning: null, owners: none, channelTags: none };
+  const receipt: Omit<Receipt, keyof LastFields> & LastFields = {
     id,
     requestId: fields.maybeText() ?? requestNameOf(id),
     keyId: fields.text(),

@@ -8,7 +8,7 @@ import { receiptIdsOfKey } from "./receipts-of-key.ts";
 import { joinSql, sql, type Sql, type Value } from "../sql.ts";
 import { receiptIdIn } from "./stored-request.ts";
 import { pageRows } from "../stored-text.ts";
-import { usageOf } from "./usage-query.ts";
+import { paymentsOf, usageOf } from "./usage-query.ts";
 
 export function makeReceiptStorage(database: Database): ReceiptStorage {
   return {
@@ -26,6 +26,7 @@ export function makeReceiptStorage(database: Database): ReceiptStorage {
       return ids.length === 0 ? [] : receiptsWhere(database, sql`id in (${listOf(ids)})`, limit);
     },
     usage: async (query) => usageOf(database, query),
+    payments: async (ownerId, sinceMs) => paymentsOf(database, name(ownerId), sinceMs ?? 0),
   };
 }
 

@@ -1,6 +1,8 @@
-import { StorageError } from "../../gateway/storage.ts";
+import { StorageError, type Payment } from "../../gateway/storage.ts";
+import { isGroupId } from "../../keys/group.ts";
 import type { UsageColumn, UsageQuery, UsageRow } from "../../usage/usage-row.ts";
 import type { Database } from "../database.ts";
+import { wordsOf } from "./receipt-line.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
@@ -11,6 +13,11 @@ import { dayMs, hourMs } from "./usage-sums.ts";
  */
 export async function usageOf(database: Database, query: UsageQuery): Promise<readonly UsageRow[]> {
   const by = [...new Set(query.by)];
+  const { groupId = null } = query;
+  const ofGroups = groupId !== null || by.includes("group");
+  if (ofGroups && (query.keyId !== null || by.includes("key"))) {
+    throw new StorageError("invalid", "What a group used is not known by key: leave out the group, or the key.");
+  }
   const { source, wholeDays } = sourceOf(query, by, database.engine);
   const columns = by.map((column) => grouping(column, wholeDays));
   const listed = columns.map(({ text, as }) => sql`${text} as ${as}, `);
@@ -30,7 +37,19 @@ export async function usageOf(database: Database, query: UsageQuery): Promise<re
       `The result has more than ${rowsMax} rows. Choose a shorter time, one key or model, or fewer columns.`,
     );
   }
-  return rows.map((row) => usageRow(row, by)).sort((one, other) => compareRows(one, other, by));
+  const shownRows = rows.map((row) => usageRow(row, by));
+  // Keys with a budget that has a selector are owners, too.
+  const ofOwners = by.includes("group") ? shownRows.filter(({ group }) => isGroupId(group.group ?? "")) : shownRows;
+  return ofOwners.toSorted((one, other) => compareRows(one, other, by));
+}
+
+/** What was paid for calls that count for an owner, from the start of an hour on. */
+export async function paymentsOf(database: Database, ownerId: string, sinceMs: number): Promise<readonly Payment[]> {
+  const from = sinceMs % dayMs === 0 ? sql`owner_days` : sql`owner_hours`;
+  const rows = await database.all<Omit<Payment, "tags"> & { readonly tags: string }>(sql`
+    select model, channel, tags, operation, cast(sum(nanos) as bigint) as nanos from ${from}
+    where owner_id = ${ownerId} and at_ms >= ${sinceMs} group by model, channel, tags, operation`);
+  return rows.map((row) => ({ ...row, tags: wordsOf(row.tags) }));
 }
 
 const figures = [
@@ -58,6 +77,8 @@ function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql
     case "key":
       // An expression instead of the column, because SQLite would walk the index by key and look up each row.
       return { text: sql`key_id || ''`, as: sql`by_key` };
+    case "group":
+      return { text: sql`owner_id`, as: sql`by_group` };
     case "model":
       return { text: sql`model`, as: sql`by_model` };
     case "channel":
@@ -82,12 +103,14 @@ function sourceOf(
   const untilMs = query.untilMs === null ? endMs : ceiling(clamped(query.untilMs), hourMs);
   const firstDayMs = ceiling(sinceMs, dayMs);
   const lastDayMs = floor(untilMs, dayMs);
+  const ofGroups = by.includes("group") || query.groupId != null;
+  const [days, hours] = ofGroups ? [sql`owner_days`, sql`owner_hours`] : [sql`usage_days`, sql`usage_hours`];
   if (by.includes("hour") || firstDayMs >= lastDayMs) {
-    return { source: part(sql`usage_hours`, columns, query, sinceMs, untilMs), wholeDays: false };
+    return { source: part(hours, columns, query, sinceMs, untilMs), wholeDays: false };
   }
-  const parts = [part(sql`usage_days`, columns, query, firstDayMs, lastDayMs)];
-  if (sinceMs < firstDayMs) parts.push(part(sql`usage_hours`, columns, query, sinceMs, firstDayMs));
-  if (lastDayMs < untilMs) parts.push(part(sql`usage_hours`, columns, query, lastDayMs, untilMs));
+  const parts = [part(days, columns, query, firstDayMs, lastDayMs)];
+  if (sinceMs < firstDayMs) parts.push(part(hours, columns, query, sinceMs, firstDayMs));
+  if (lastDayMs < untilMs) parts.push(part(hours, columns, query, lastDayMs, untilMs));
   return { source: joinSql(parts, sql` union all `), wholeDays: parts.length === 1 };
 }
 
@@ -103,6 +126,7 @@ const keysInOrder: SourceColumns = { columns: sql`at_ms, key_id, ${sums}`, group
 function part(table: Sql, { columns, grouped }: SourceColumns, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
   const conditions = [sql`at_ms >= ${sinceMs}`, sql`at_ms < ${untilMs}`];
   if (query.keyId !== null) conditions.push(sql`key_id = ${name(query.keyId)}`);
+  if (query.groupId != null) conditions.push(sql`owner_id = ${name(query.groupId)}`);
   if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
   return sql`select ${columns} from ${table} where ${joinSql(conditions, sql` and `)}${grouped}`;
@@ -136,6 +160,7 @@ function shown(column: UsageColumn, value: string | number | bigint | null): str
     case "channel":
       return value === "" ? null : String(value);
     case "key":
+    case "group":
     case "model":
     case "operation":
       return String(value);

@@ -6,6 +6,7 @@ import {
   type AdminToken,
   type Role,
   type Session,
+  roles,
 } from "../../gateway/storage.ts";
 import type { HashedToken } from "../../keys/stored-key.ts";
 import { differences, type TableContext, change } from "./change.ts";
@@ -16,6 +17,7 @@ import { checkName, checkText, isValidName } from "../stored-text.ts";
 interface NewAccount {
   readonly name: string;
   readonly role: Role;
+  readonly group?: string;
   readonly passwordHash: string;
 }
 
@@ -30,7 +32,7 @@ export class AccountTable implements AccountStorage {
   }
 
   async list(): Promise<readonly Account[]> {
-    const rows = await this.database.all<AccountRow>(sql`select name, role, created_ms, disabled_ms from accounts order by name`);
+    const rows = await this.database.all<AccountRow>(sql`select name, role, group_id, created_ms, disabled_ms from accounts order by name`);
     return rows.flatMap((row) => {
       const account = accountFrom(row);
       if (account === null) this.context.damaged?.({ table: "accounts", id: row.name, column: "role" });
@@ -45,13 +47,15 @@ export class AccountTable implements AccountStorage {
         throw new StorageError("conflict", "An account with this name already exists: choose another.");
       }
       const value = await insertAccount(transaction, account, this.context.wallMs());
-      return { value, audit: { action: "account.create", subject: account.name, detail: { role: account.role } } };
+      const { role, group } = account;
+      const detail = { role, ...(group === undefined ? {} : { group }) };
+      return { value, audit: { action: "account.create", subject: account.name, detail } };
     });
   }
 
   async change(
     name: string,
-    changes: { readonly role?: Role; readonly passwordHash?: string; readonly disabled?: boolean },
+    changes: { readonly role?: Role; readonly group?: string | null; readonly passwordHash?: string; readonly disabled?: boolean },
     by: Actor,
   ): Promise<Account> {
     const { role, passwordHash, disabled } = changes;
@@ -60,17 +64,25 @@ export class AccountTable implements AccountStorage {
       const before = await requireAccount(transaction, name);
       const wasDisabled = before.disabledMs !== null;
       const isDisabled = disabled ?? wasDisabled;
+      const { group: groupBefore = null, ...rest } = before;
+      const group = changes.group === undefined ? groupBefore : changes.group;
       const after: Account = {
-        ...before,
+        ...rest,
+        ...(group === null ? {} : { group }),
         role: role ?? before.role,
         disabledMs: isDisabled ? (before.disabledMs ?? this.context.wallMs()) : null,
       };
+      checkRole(after);
       if (after.role !== "admin" || isDisabled) await rejectLastAdmin(transaction, before);
-      await transaction.run(sql`update accounts set role = ${after.role}, disabled_ms = ${after.disabledMs} where name = ${name}`);
+      await transaction.run(sql`
+        update accounts set role = ${after.role}, group_id = ${group}, disabled_ms = ${after.disabledMs} where name = ${name}`);
       if (passwordHash !== undefined) {
         await transaction.run(sql`update accounts set password_hash = ${passwordHash} where name = ${name}`);
       }
-      const changed = differences({ role: before.role, disabled: wasDisabled }, { role: after.role, disabled: isDisabled });
+      const changed = differences(
+        { role: before.role, group: groupBefore, disabled: wasDisabled },
+        { role: after.role, group, disabled: isDisabled },
+      );
       const detail = { ...changed, ...(passwordHash === undefined ? {} : { password: "changed" }) };
       if (Object.keys(detail).length === 0) return { value: after, audit: null };
       await transaction.run(sql`delete from sessions where account = ${name}`);
@@ -106,11 +118,11 @@ export class AccountTable implements AccountStorage {
 
   async session(digest: string): Promise<Session | null> {
     const [row] = await this.database.all<SessionRow>(sql`
-      select s.digest, s.account, s.csrf, s.created_ms, s.seen_ms, a.role from sessions s join accounts a on a.name = s.account
+      select s.digest, s.account, s.csrf, s.created_ms, s.seen_ms, a.role, a.group_id from sessions s join accounts a on a.name = s.account
       where s.digest = ${digest} and a.disabled_ms is null`);
     if (row === undefined || !isRole(row.role)) return null;
     const { account, csrf, role } = row;
-    return { digest, account, role, csrf, createdMs: row.created_ms, seenMs: row.seen_ms };
+    return { digest, account, role, ...groupOf(row), csrf, createdMs: row.created_ms, seenMs: row.seen_ms };
   }
 
   async seen(digest: string, atMs: number): Promise<void> {
@@ -126,12 +138,12 @@ export class AccountTable implements AccountStorage {
   }
 
   async createToken(
-    { name, role, mark }: { readonly name: string; readonly role: Role; readonly mark: HashedToken },
+    { name, role, group, mark }: { readonly name: string; readonly role: Role; readonly group?: string; readonly mark: HashedToken },
     by: Actor,
   ): Promise<AdminToken> {
     checkName("The name of a token", name);
     checkName("The digest of a token", mark.digest);
-    checkRole(role);
+    checkRole({ role, ...(group === undefined ? {} : { group }) });
     return change(this.database, this.context, by, async (transaction) => {
       // A revoked token can be replaced by a new one of the same name. The audit log still has the old one.
       await transaction.run(sql`delete from admin_tokens where name = ${name} and revoked_ms is not null`);
@@ -139,16 +151,17 @@ export class AccountTable implements AccountStorage {
       if (taken.length > 0) throw new StorageError("conflict", "A token with this name already exists: choose another.");
       const createdMs = this.context.wallMs();
       await transaction.run(sql`
-        insert into admin_tokens (digest, name, role, last4, created_ms)
-        values (${mark.digest}, ${name}, ${role}, ${mark.last4}, ${createdMs})`);
-      const value = { name, role, last4: mark.last4, createdMs, revokedMs: null };
-      return { value, audit: { action: "token.create", subject: name, detail: { role, last4: mark.last4 } } };
+        insert into admin_tokens (digest, name, role, group_id, last4, created_ms)
+        values (${mark.digest}, ${name}, ${role}, ${group ?? null}, ${mark.last4}, ${createdMs})`);
+      const scope = group === undefined ? {} : { group };
+      const value = { name, role, ...scope, last4: mark.last4, createdMs, revokedMs: null };
+      return { value, audit: { action: "token.create", subject: name, detail: { role, ...scope, last4: mark.last4 } } };
     });
   }
 
   async tokens(): Promise<readonly AdminToken[]> {
     const rows = await this.database.all<TokenRow>(
-      sql`select name, role, last4, created_ms, revoked_ms from admin_tokens order by created_ms, name`,
+      sql`select name, role, group_id, last4, created_ms, revoked_ms from admin_tokens order by created_ms, name`,
     );
     return rows.flatMap((row) => {
       const token = tokenFrom(row);
@@ -160,7 +173,7 @@ export class AccountTable implements AccountStorage {
   /** Revoked tokens are not found. */
   async token(digest: string): Promise<AdminToken | null> {
     const [row] = await this.database.all<TokenRow>(sql`
-      select name, role, last4, created_ms, revoked_ms from admin_tokens where digest = ${digest} and revoked_ms is null`);
+      select name, role, group_id, last4, created_ms, revoked_ms from admin_tokens where digest = ${digest} and revoked_ms is null`);
     return row === undefined ? null : tokenFrom(row);
   }
 
@@ -197,6 +210,7 @@ export class AccountTable implements AccountStorage {
 interface AccountRow {
   readonly name: string;
   readonly role: string;
+  readonly group_id: string | null;
   readonly password_hash: string;
   readonly created_ms: number;
   readonly disabled_ms: number | null;
@@ -205,6 +219,7 @@ interface AccountRow {
 interface SessionRow {
   readonly account: string;
   readonly role: string;
+  readonly group_id: string | null;
   readonly csrf: string;
   readonly created_ms: number;
   readonly seen_ms: number;
@@ -213,6 +228,7 @@ interface SessionRow {
 interface TokenRow {
   readonly name: string;
   readonly role: string;
+  readonly group_id: string | null;
   readonly last4: string;
   readonly created_ms: number;
   readonly revoked_ms: number | null;
@@ -225,7 +241,7 @@ const hashCharactersMax = 1_000;
 async function find(database: Database, name: string): Promise<AccountRow | undefined> {
   if (!isValidName(name)) return undefined;
   const [row] = await database.all<AccountRow>(
-    sql`select name, role, password_hash, created_ms, disabled_ms from accounts where name = ${name}`,
+    sql`select name, role, group_id, password_hash, created_ms, disabled_ms from accounts where name = ${name}`,
   );
   return row;
 }
@@ -251,31 +267,44 @@ async function rejectLastAdmin(transaction: Database, account: Account): Promise
   throw new StorageError("conflict", "This is the last administrator: create another one first.");
 }
 
-async function insertAccount(transaction: Database, { name, role, passwordHash }: NewAccount, createdMs: number): Promise<Account> {
-  await transaction.run(
-    sql`insert into accounts (name, role, password_hash, created_ms) values (${name}, ${role}, ${passwordHash}, ${createdMs})`,
-  );
-  return { name, role, createdMs, disabledMs: null };
+async function insertAccount(transaction: Database, { name, role, group, passwordHash }: NewAccount, createdMs: number): Promise<Account> {
+  await transaction.run(sql`
+    insert into accounts (name, role, group_id, password_hash, created_ms)
+    values (${name}, ${role}, ${group ?? null}, ${passwordHash}, ${createdMs})`);
+  return { name, role, ...(group === undefined ? {} : { group }), createdMs, disabledMs: null };
 }
 
-function checkAccount({ name, role, passwordHash }: NewAccount): void {
-  checkName("The name of an account", name);
-  checkRole(role);
-  checkText("The hash of a password", passwordHash, hashCharactersMax);
+function checkAccount(account: NewAccount): void {
+  checkName("The name of an account", account.name);
+  checkRole(account);
+  checkText("The hash of a password", account.passwordHash, hashCharactersMax);
 }
 
-function checkRole(role: string): void {
-  if (!isRole(role)) throw new StorageError("invalid", "The role must be `admin` or `viewer`.");
+/** Who has a group must not have a role that ignores it, and the other way round. */
+function checkRole({ role, group }: { readonly role: string; readonly group?: string }): void {
+  if (!isRole(role)) throw new StorageError("invalid", `The role must be one of ${roles.join(", ")}.`);
+  if (group !== undefined) checkName("The group of an administrator", group);
+  if ((role === "group_admin") === (group !== undefined)) return;
+  throw new StorageError("invalid", "The role group_admin needs a group, and no other role has one.");
 }
 
 function isRole(text: string): text is Role {
-  return text === "admin" || text === "viewer";
+  return roles.some((role) => role === text);
 }
 
-function accountFrom({ name, role, created_ms, disabled_ms }: AccountRow): Account | null {
-  return isRole(role) ? { name, role, createdMs: created_ms, disabledMs: disabled_ms } : null;
+function groupOf({ group_id }: { readonly group_id: string | null }): { readonly group?: string } {
+  return group_id === null ? {} : { group: group_id };
 }
 
-function tokenFrom({ name, role, last4, created_ms, revoked_ms }: TokenRow): AdminToken | null {
-  return isRole(role) ? { name, role, last4, createdMs: created_ms, revokedMs: revoked_ms } : null;
+/** Null also for a group admin without a group, who must not see everything. */
+function accountFrom(row: AccountRow): Account | null {
+  const { name, role, created_ms, disabled_ms } = row;
+  if (!isRole(role) || (role === "group_admin") !== (row.group_id !== null)) return null;
+  return { name, role, ...groupOf(row), createdMs: created_ms, disabledMs: disabled_ms };
+}
+
+function tokenFrom(row: TokenRow): AdminToken | null {
+  const { name, role, last4, created_ms, revoked_ms } = row;
+  if (!isRole(role) || (role === "group_admin") !== (row.group_id !== null)) return null;
+  return { name, role, ...groupOf(row), last4, createdMs: created_ms, revokedMs: revoked_ms };
 }

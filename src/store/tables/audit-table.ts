@@ -11,12 +11,13 @@ export class AuditTable implements AuditStorage {
     private readonly context: TableContext,
   ) {}
 
-  async list({ action, subject, actor, sinceMs, before, limit }: AuditQuery): Promise<readonly AuditEntry[]> {
+  async list({ action, subject, actor, sinceMs, groups, before, limit }: AuditQuery): Promise<readonly AuditEntry[]> {
     const where: Sql[] = [sql`1 = 1`];
     if (action !== null) where.push(sql`action = ${action}`);
     if (subject !== null) where.push(sql`subject = ${subject}`);
     if (actor !== null) where.push(sql`actor = ${actor}`);
     if (sinceMs !== null) where.push(sql`at_ms >= ${sinceMs}`);
+    if (groups !== undefined) where.push(aboutGroups(groups));
     if (before !== null) where.push(sql`id < ${before}`);
     const rows = await this.database.all<AuditRow>(sql`
       select id, at_ms, actor_kind, actor, address, action, subject, detail from audit
@@ -43,6 +44,14 @@ export class AuditTable implements AuditStorage {
       detail: detail ?? { damaged: true },
     };
   }
+}
+
+function aboutGroups(groups: readonly string[]): Sql {
+  if (groups.length === 0) return sql`1 = 0`;
+  return sql`group_id in (${joinSql(
+    groups.map((group) => sql`${group}`),
+    sql`, `,
+  )})`;
 }
 
 interface AuditRow {

@@ -1,5 +1,5 @@
 import type { BudgetHoldRequest } from "../../gateway/storage.ts";
-import { isNamedBy, selectsCall } from "../../keys/budget-selector.ts";
+import { selectsPaid, type PaidCalls } from "../../keys/budget-selector.ts";
 import { belongsTo } from "../../keys/rule-models.ts";
 import type { BudgetSelector } from "../../limits/limits.ts";
 import type { Database } from "../database.ts";
@@ -7,22 +7,6 @@ import { wordsOf } from "../receipts/receipt-line.ts";
 import { sql, type Sql } from "../sql.ts";
 import { parsedJson } from "../stored-json.ts";
 import { selectorFrom } from "./stored-limits.ts";
-
-/** What a budget looks at of calls that were paid. */
-export interface PaidCalls {
-  readonly model: string;
-  /** Empty if no channel answered. */
-  readonly channel: string;
-  readonly tags: readonly string[];
-  readonly operation: string;
-}
-
-/** Whether calls count on a budget with this selector. */
-export function selectsPaid(selector: BudgetSelector, { model, channel, tags, operation }: PaidCalls): boolean {
-  if (!selectsCall(selector, model, operation)) return false;
-  if (selector.channels === null) return true;
-  return channel !== "" && isNamedBy({ name: channel, tags }, selector.channels);
-}
 
 /** The selector of a budget as it is stored; null for a budget of a key, and "damaged" if this version cannot read it. */
 export function storedSelector(text: string | null): BudgetSelector | null | "damaged" {

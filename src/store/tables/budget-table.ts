@@ -7,7 +7,8 @@ import {
 } from "../../gateway/storage.ts";
 import { belongsTo } from "../../keys/rule-models.ts";
 import type { Database } from "../database.ts";
-import { selectsPaid, spentAndHeld, storedSelector, type PaidCalls } from "./budget-sums.ts";
+import { selectsPaid, type PaidCalls } from "../../keys/budget-selector.ts";
+import { spentAndHeld, storedSelector } from "./budget-sums.ts";
 import { sql, type Sql, batches } from "../sql.ts";
 import { parsedJson, textsFrom } from "../stored-json.ts";
 

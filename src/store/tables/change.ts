@@ -16,7 +16,7 @@ export interface TableContext {
 }
 
 export interface DamagedRow {
-  readonly table: "keys" | "channels" | "prices" | "audit" | "accounts" | "admin_tokens";
+  readonly table: "keys" | "key_groups" | "channels" | "prices" | "audit" | "accounts" | "admin_tokens";
   readonly id: string;
   /** The column that could not be parsed. */
   readonly column: string;
@@ -57,14 +57,16 @@ export interface AuditNote {
   readonly action: string;
   readonly subject: string;
   readonly detail: Readonly<Record<string, unknown>>;
+  /** The id of the group that the change is about. */
+  readonly group?: string | null;
 }
 
 export async function writeAudit(database: Database, context: TableContext, note: AuditNote, by: Actor): Promise<void> {
   const address = by.address === undefined ? null : storableText(by.address, nameCharactersMax);
   await database.run(sql`
-    insert into audit (id, at_ms, actor_kind, actor, address, action, subject, detail)
+    insert into audit (id, at_ms, actor_kind, actor, address, action, subject, detail, group_id)
     values (${context.newId()}, ${context.wallMs()}, ${by.kind}, ${storableText(by.name, nameCharactersMax)}, ${address},
-      ${storableText(note.action, nameCharactersMax)}, ${storableText(note.subject, nameCharactersMax)}, ${detailText(note.detail)})`);
+      ${storableText(note.action, nameCharactersMax)}, ${storableText(note.subject, nameCharactersMax)}, ${detailText(note.detail)}, ${note.group ?? null})`);
 }
 
 /** Parts of the detail come from outside, so that its size is bounded. A detail that is too long is replaced by its member names. */

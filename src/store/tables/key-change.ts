@@ -9,9 +9,18 @@ import { scopesFrom, splitsFrom } from "./stored-scopes.ts";
 import { checkName, checkText, nameCharactersMax, noteCharactersMax } from "../stored-text.ts";
 
 /** The columns of a key that can be changed. */
-export type KeyColumns = Pick<KeyRow, "name" | "owner" | "note" | "scopes" | "limits" | "splits" | "expires_ms">;
+export type KeyColumns = Pick<KeyRow, "name" | "owner" | "note" | "scopes" | "limits" | "splits" | "expires_ms" | "group_id">;
 
-export const emptyColumns: KeyColumns = { name: "", owner: null, note: null, scopes: "{}", limits: "{}", splits: "{}", expires_ms: null };
+export const emptyColumns: KeyColumns = {
+  name: "",
+  owner: null,
+  note: null,
+  scopes: "{}",
+  limits: "{}",
+  splits: "{}",
+  expires_ms: null,
+  group_id: null,
+};
 
 /** The changed columns. They can also be computed for a damaged row, which a change repairs. */
 export function changedColumns(row: KeyColumns, change: KeyChange): KeyColumns {
@@ -21,6 +30,7 @@ export function changedColumns(row: KeyColumns, change: KeyChange): KeyColumns {
     owner: change.owner === undefined ? row.owner : change.owner,
     note: change.note === undefined ? row.note : change.note,
     expires_ms: change.expiresMs === undefined ? row.expires_ms : change.expiresMs,
+    group_id: change.group === undefined ? row.group_id : change.group,
     scopes: mergedJson(row.scopes, scopesIn(change)),
     limits: limits === undefined ? row.limits : mergedJson(row.limits, { ...limits }),
     splits: splits === undefined ? row.splits : mergedJson(row.splits, { ...splits }),
@@ -33,9 +43,19 @@ export function keyDifferences(before: KeyColumns, after: KeyColumns): JsonObjec
   return { ...differences(described(before), described(after)), ...noted };
 }
 
-function described({ name, owner, expires_ms, scopes, limits, splits }: KeyColumns): JsonObject {
+function described({ name, owner, expires_ms, group_id: group, scopes, limits, splits }: KeyColumns): JsonObject {
   const { models = null, operations = null, channels = null } = parsedObject(scopes) ?? {};
-  return { name, owner, expiresMs: expires_ms, models, operations, channels, limits: parsedObject(limits), splits: parsedObject(splits) };
+  return {
+    name,
+    owner,
+    group,
+    expiresMs: expires_ms,
+    models,
+    operations,
+    channels,
+    limits: parsedObject(limits),
+    splits: parsedObject(splits),
+  };
 }
 
 /** Rejects values that could not be read back. For example, JSON turns NaN into null, which would mean "no limit". */
@@ -43,6 +63,7 @@ export function checkKeyChange(change: KeyChange): void {
   if (change.name !== undefined) checkName("The name of a key", change.name);
   checkText("The owner of a key", change.owner ?? null, nameCharactersMax);
   checkText("The note of a key", change.note ?? null, noteCharactersMax);
+  checkText("The group of a key", change.group ?? null, nameCharactersMax);
   const { expiresMs, limits, splits } = change;
   if (expiresMs !== undefined && expiresMs !== null && !Number.isSafeInteger(expiresMs))
     reject("The expiry of a key must be a time in milliseconds.");

@@ -18,6 +18,7 @@ export interface KeyRow {
   readonly created_ms: number;
   readonly revoked_ms: number | null;
   readonly last_used_ms: number | null;
+  readonly group_id: string | null;
   readonly digest: string | null;
   readonly token_last4: string | null;
   readonly token_created_ms: number | null;
@@ -38,7 +39,7 @@ export async function readKeys(
   const first = order === "id" ? sql`k.id` : sql`k.revision, k.id`;
   const within = order === "id" ? sql`keys.id` : sql`keys.revision, keys.id`;
   const rows = await database.all<KeyRow>(sql`
-    select k.id, k.name, k.owner, k.note, k.scopes, k.limits, k.splits, k.expires_ms, k.created_ms, k.revoked_ms, k.last_used_ms,
+    select k.id, k.name, k.owner, k.note, k.scopes, k.limits, k.splits, k.expires_ms, k.created_ms, k.revoked_ms, k.last_used_ms, k.group_id,
       t.digest, t.last4 as token_last4, t.created_ms as token_created_ms, t.expires_ms as token_expires_ms
     from (select * from keys where ${joinSql([sql`1 = 1`, ...where], sql` and `)} order by ${within} limit ${keysMax}) k
     left join key_tokens t on t.key_id = k.id
@@ -68,7 +69,7 @@ export function keyFrom(rows: readonly [KeyRow, ...KeyRow[]]): StoredKey | { rea
     expiresMs: row.expires_ms,
     splits,
     limits,
-    group: null,
+    group: row.group_id,
     owner: row.owner,
     note: row.note,
     createdMs: row.created_ms,

@@ -1,4 +1,5 @@
 import { StorageError, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../../gateway/storage.ts";
+import { fileGroupPrefix } from "../../keys/group.ts";
 import type { KeyChange, NewKey, StoredKey, HashedToken } from "../../keys/stored-key.ts";
 import { change, readRevision, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
@@ -20,15 +21,16 @@ export class KeyTable implements KeyStorage {
     return change(this.database, this.context, by, async (transaction, revision) => {
       await rejectTakenNames(transaction, [id, columns.name], null);
       await rejectKnownToken(transaction, token);
+      await requireGroup(transaction, columns.group_id);
       const nowMs = this.context.wallMs();
       await transaction.run(sql`
-        insert into keys (id, name, owner, note, scopes, limits, splits, expires_ms, created_ms, revision)
+        insert into keys (id, name, owner, note, scopes, limits, splits, expires_ms, group_id, created_ms, revision)
         values (${id}, ${columns.name}, ${columns.owner}, ${columns.note}, ${columns.scopes}, ${columns.limits}, ${columns.splits},
-          ${columns.expires_ms}, ${nowMs}, ${revision})`);
+          ${columns.expires_ms}, ${columns.group_id}, ${nowMs}, ${revision})`);
       await insertToken(transaction, id, token, nowMs);
-      const { name, owner, models, operations, channels, expiresMs, splits, limits } = key;
-      const detail = { name, owner, models, operations, channels, expiresMs, splits, limits, last4: token.last4 };
-      return { value: requireReadable(await requireRows(transaction, id)), audit: { action: "key.create", subject: id, detail } };
+      const { name, owner, models, operations, channels, expiresMs, splits, limits, group } = key;
+      const detail = { name, owner, group, models, operations, channels, expiresMs, splits, limits, last4: token.last4 };
+      return { value: requireReadable(await requireRows(transaction, id)), audit: { action: "key.create", subject: id, detail, group } };
     });
   }
 
@@ -41,9 +43,10 @@ export class KeyTable implements KeyStorage {
     return isValidName(idOrName) ? this.#first(sql`(keys.id = ${idOrName} or keys.name = ${idOrName})`) : null;
   }
 
-  async list({ search, revoked, after, limit }: KeyQuery): Promise<readonly StoredKey[]> {
+  async list({ search, revoked, groups = null, after, limit }: KeyQuery): Promise<readonly StoredKey[]> {
     const where: Sql[] = revoked ? [] : [sql`keys.revoked_ms is null`];
     if (search !== null) where.push(searchCondition(search));
+    if (groups !== null) where.push(inGroups(groups));
     const keysMax = pageRows(limit);
     const found: StoredKey[] = [];
     let last = after;
@@ -79,11 +82,13 @@ export class KeyTable implements KeyStorage {
       const columns = changedColumns(row, changes);
       const detail = keyDifferences(row, columns);
       if (columns.name !== row.name) await rejectTakenNames(transaction, [columns.name], id);
+      if (columns.group_id !== row.group_id) await requireGroup(transaction, columns.group_id);
       await transaction.run(sql`
         update keys set name = ${columns.name}, owner = ${columns.owner}, note = ${columns.note}, scopes = ${columns.scopes},
-          limits = ${columns.limits}, splits = ${columns.splits}, expires_ms = ${columns.expires_ms}, revision = ${revision}
+          limits = ${columns.limits}, splits = ${columns.splits}, expires_ms = ${columns.expires_ms}, group_id = ${columns.group_id},
+          revision = ${revision}
         where id = ${id}`);
-      const audit = Object.keys(detail).length === 0 ? null : { action: "key.change", subject: id, detail };
+      const audit = Object.keys(detail).length === 0 ? null : { action: "key.change", subject: id, detail, group: row.group_id };
       return { value: await requireRows(transaction, id), audit };
     });
     return requireReadable(key);
@@ -108,7 +113,7 @@ export class KeyTable implements KeyStorage {
       await insertToken(transaction, id, token, nowMs);
       await transaction.run(sql`update keys set revision = ${revision} where id = ${id}`);
       const detail = { last4: token.last4, before: row.token_last4, overlapMs };
-      return { value: await requireRows(transaction, id), audit: { action: "key.rotate", subject: id, detail } };
+      return { value: await requireRows(transaction, id), audit: { action: "key.rotate", subject: id, detail, group: row.group_id } };
     });
     return requireReadable(key);
   }
@@ -123,7 +128,8 @@ export class KeyTable implements KeyStorage {
         sql`update keys set revoked_ms = ${nowMs}, revision = ${revision} where id = ${id} and revoked_ms is null`,
       );
       const rows = await requireRows(transaction, id);
-      return { value: rows, audit: revoked === 0 ? null : { action: "key.revoke", subject: id, detail: { name: rows[0].name } } };
+      const { name, group_id: group } = rows[0];
+      return { value: rows, audit: revoked === 0 ? null : { action: "key.revoke", subject: id, detail: { name }, group } };
     });
     return requireReadable(key);
   }
@@ -226,6 +232,21 @@ async function rejectKnownToken(transaction: Database, { digest }: HashedToken):
   checkName("The digest of a token", digest);
   const known = await transaction.all(sql`select key_id from key_tokens where digest = ${digest}`);
   if (known.length > 0) throw new StorageError("conflict", "This token already opens a key: use another.");
+}
+
+/** Groups of the configuration are not in the store: their ids are checked by whoever knows the configuration. */
+async function requireGroup(transaction: Database, group: string | null): Promise<void> {
+  if (group === null || group.startsWith(fileGroupPrefix)) return;
+  const known = await transaction.all(sql`select id from key_groups where id = ${group} and deleted_ms is null`);
+  if (known.length === 0) throw new StorageError("invalid", "There is no such group.");
+}
+
+function inGroups(groups: readonly string[]): Sql {
+  if (groups.length === 0) return sql`1 = 0`;
+  return sql`keys.group_id in (${joinSql(
+    groups.map((group) => sql`${group}`),
+    sql`, `,
+  )})`;
 }
 
 async function insertToken(transaction: Database, id: string, { digest, last4 }: HashedToken, nowMs: number): Promise<void> {

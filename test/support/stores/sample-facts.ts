@@ -14,6 +14,7 @@ export async function factsOf({ storage, master, secrets }: OpenedSample): Promi
   const ofKeys = keys.map(async ({ id }) => [id, (await storage.receipts.list({ ...receipts, keyId: id })).map((one) => one.id)]);
   return {
     keys,
+    groups: await storage.groups.list(),
     opens: Object.fromEntries(await Promise.all(opens)),
     channels,
     secrets: channels.map(({ name, sealed }) => (sealed === null ? null : secrets.decrypt(name, sealed))),

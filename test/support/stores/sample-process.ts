@@ -23,7 +23,12 @@ export async function recordProcess(database: Database, dataDir: string, journal
   const slot = { id: "budgeted concurrency", limit: 5, call: `call-${roundMark}`, ttlMs: 30_000 };
   const works: Readonly<Record<string, () => Promise<unknown>>> = {
     "authenticate a call": () => storage.keys.byDigest(master.digest(sampleTokens.budgeted)),
-    "follow changes": async () => [await storage.keys.changedSince(1, 100), await storage.channels.list(), await storage.prices.list()],
+    "follow changes": async () => [
+      await storage.keys.changedSince(1, 100),
+      await storage.groups.changedSince(1),
+      await storage.channels.list(),
+      await storage.prices.list(),
+    ],
     "lease money of a budget": () => storage.budgets.hold(budgetRequest),
     "lease requests and a slot": () => counts.take([{ id: "budgeted rpm", limit: 100_000, need: 1, wish: 2, sharers: 2 }], [slot]),
     "free the slot": () => counts.release(slot.id, [slot.call]),

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Actor, BudgetHoldRequest, Storage } from "../../../src/gateway/storage.ts";
+import { defaultGroup } from "../../../src/keys/stored-group.ts";
 import { defaultKey, type HashedToken } from "../../../src/keys/stored-key.ts";
 import { adminTokenPrefix, makeToken, tokenPrefix } from "../../../src/keys/token.ts";
 import { unlimited } from "../../../src/limits/limits.ts";
@@ -90,6 +91,8 @@ export async function fillSample(opened: OpenedSample, folder: string): Promise<
   await storage.keys.create("revoked", { ...defaultKey, name: "Revoked" }, hashed(sampleTokens.revoked), by);
   await storage.keys.revoke("revoked", by);
   await storage.keys.used(new Map([["plain", sampleMs]]));
+  const team = { ...defaultGroup, name: "Team", limits: { ...unlimited, requests: 600, budget } };
+  await storage.groups.create("grp_team", team, [], by);
   const entry = { provider: "openai", base_url: "https://upstream.example/v1", models: ["gpt-4o"], headers: { "x-team": "blue" } };
   await storage.channels.create({ name: "spare", entry, sealed: secrets.encrypt("spare", ["sk-upstream-1234"]), last4: ["1234"] }, by);
   const price = { provider: "openai", model: "gpt-4o", fromMs: Date.UTC(2026, 0, 1), note: "list price" };

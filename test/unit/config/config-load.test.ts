@@ -158,6 +158,7 @@ describe("defaults", () => {
       admin: { host: "127.0.0.1", port: 4401 },
       dataDir: "./data",
       channels: [],
+      groups: [],
       keys: [],
       routing: {
         attemptsMax: 3,

@@ -1,10 +1,10 @@
-import { limitsOf, type RateLimitFields } from "../limits/limit-fields.ts";
-import { unlimited } from "../limits/limits.ts";
-import { isBearerToken } from "../keys/bearer.ts";
-import { parseToken, tokenPrefix } from "../keys/token.ts";
-import { problem, warning, type Finding, type Path } from "./findings/problem.ts";
-import type { KeyEntry } from "./schema.ts";
-import type { ClientKey } from "./settings.ts";
+import { isBearerToken } from "../../keys/bearer.ts";
+import { parseToken, tokenPrefix } from "../../keys/token.ts";
+import { problem, warning, type Finding, type Path } from "../findings/problem.ts";
+import { fileGroupId } from "./group.ts";
+import { limitsFindings, limitsIn } from "./limits.ts";
+import type { KeyEntry } from "../schema.ts";
+import type { ClientKey } from "../settings.ts";
 
 /** Shorter keys can be guessed. */
 const keyCharactersMin = 16;
@@ -14,7 +14,8 @@ export interface KeyReading {
   readonly findings: readonly Finding[];
 }
 
-export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading {
+/** `groups`: the names of the groups in the file. */
+export function readKey(entry: KeyEntry, path: Path, nowMs: number, groups: ReadonlySet<string>): KeyReading {
   const parsed = parseToken(entry.key);
   const findings: Finding[] = [];
   if (entry.key.length < keyCharactersMin) {
@@ -36,16 +37,11 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
   } else if (!isBearerToken(entry.key)) {
     findings.push(problem([...path, "key"], "clients could not send this key: it is too long or contains a comma", "choose another"));
   }
-  for (const [rulePath, limits] of budgetsIn(entry.limits)) {
-    if (limits.budget_period !== undefined && limits.budget_usd === undefined) {
-      findings.push(
-        problem(
-          [...path, "limits", ...rulePath, "budget_period"],
-          "there is no budget for this period",
-          "add budget_usd, or remove this line",
-        ),
-      );
-    }
+  findings.push(...limitsFindings(entry.limits, [...path, "limits"]));
+  if (entry.group !== undefined && !groups.has(entry.group)) {
+    findings.push(
+      problem([...path, "group"], `there is no group ${JSON.stringify(entry.group)} in this file`, "add it to groups, or remove the line"),
+    );
   }
   const expiresMs = entry.expires ?? null;
   if (expiresMs !== null && expiresMs <= nowMs) {
@@ -60,17 +56,12 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number): KeyReading 
         operations: entry.operations ?? null,
         channels: entry.channels ?? null,
         expiresMs,
-        limits: entry.limits === undefined ? unlimited : limitsOf(entry.limits),
-        group: null,
+        limits: limitsIn(entry.limits),
+        group: entry.group === undefined ? null : fileGroupId(entry.group),
         splits: { audio: entry.long_audio === "split", input: entry.long_input === "split" },
       },
       token: entry.key,
     },
     findings,
   };
-}
-
-function budgetsIn(limits: KeyEntry["limits"]): readonly (readonly [Path, RateLimitFields])[] {
-  if (limits === undefined) return [];
-  return [[[], limits], ...limits.per_model.map((rule, at) => [["per_model", at], rule] as const)];
 }

@@ -1,0 +1,96 @@
+import type { Group } from "../../keys/group.ts";
+import { GroupTree, noGroups } from "../../keys/group-tree.ts";
+import type { Key } from "../../keys/key.ts";
+
+export interface GroupDirectoryPorts {
+  /** All groups of the store, as they were at a revision or later. */
+  readonly read: () => Promise<{ readonly revision: number; readonly groups: readonly Group[] }>;
+  /** Milliseconds on a monotonic clock. */
+  readonly nowMs: () => number;
+  readonly after: (ms: number, then: () => void) => () => void;
+  /** The groups have changed: one may be frozen now. */
+  readonly onChange: (tree: GroupTree) => void;
+}
+
+/** The groups of the configuration and of the store, as far as this process knows them: its follower reports changes. */
+export class GroupDirectory {
+  private inFile: readonly Group[] = [];
+  private inStore: readonly Group[] = [];
+  private current = noGroups;
+  /** The revision of the last change that was reported. */
+  private reported = 0;
+  /** The next look into the store, as long as it has not begun. */
+  private nextRead: Promise<void> | null = null;
+  private readMs = Number.NEGATIVE_INFINITY;
+
+  constructor(private readonly ports: GroupDirectoryPorts) {}
+
+  get tree(): GroupTree {
+    return this.current;
+  }
+
+  setFile(groups: readonly Group[]): void {
+    if (groups === this.inFile) return;
+    this.inFile = groups;
+    this.build();
+  }
+
+  /** What the follower found. */
+  changed(groups: readonly Group[], revision: number): void {
+    this.reported = revision;
+    this.setStored(groups);
+  }
+
+  /** The key with its groups; null if its group is not known. */
+  attached(key: Key): Key | null {
+    return this.current.attached(key);
+  }
+
+  /** The same, after another look into the store: a key and its group may have been made a moment ago. */
+  async attachedLater(key: Key): Promise<Key | null | "unavailable"> {
+    try {
+      await this.readSoon();
+    } catch {
+      return "unavailable";
+    }
+    return this.current.attached(key);
+  }
+
+  async read(): Promise<void> {
+    const { revision, groups } = await this.ports.read();
+    // It may have taken long, and must not undo what was reported meanwhile, such as that a group is frozen.
+    if (revision >= this.reported) this.setStored(groups);
+  }
+
+  /** A look that begins after this moment, shared by all who wait for one. */
+  private readSoon(): Promise<void> {
+    this.nextRead ??= this.pause().then(() => {
+      this.nextRead = null;
+      this.readMs = this.ports.nowMs();
+      return this.read();
+    });
+    return this.nextRead;
+  }
+
+  private pause(): Promise<void> {
+    const waitMs = this.readMs + readAgainMs - this.ports.nowMs();
+    if (waitMs <= 0) return Promise.resolve();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.ports.after(waitMs, resolve);
+    return promise;
+  }
+
+  private setStored(groups: readonly Group[]): void {
+    if (groups.length + this.inStore.length === 0) return;
+    this.inStore = groups;
+    this.build();
+  }
+
+  private build(): void {
+    this.current = new GroupTree([...this.inFile, ...this.inStore]);
+    this.ports.onChange(this.current);
+  }
+}
+
+/** Calls of keys whose group is missing read all groups together, and not more often than this. */
+const readAgainMs = 500;

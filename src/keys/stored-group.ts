@@ -1,0 +1,24 @@
+import { unlimited } from "../limits/limits.ts";
+import type { Group } from "./group.ts";
+
+/** A group in the store, with its history. */
+export interface StoredGroup extends Group {
+  readonly note: string | null;
+  readonly createdMs: number;
+  readonly frozenMs: number | null;
+}
+
+/** What is given when a group is created; the gateway adds the rest. */
+export type NewGroup = Pick<StoredGroup, "name" | "kind" | "parent" | "note" | "limits" | "defaults">;
+
+/** The defaults of a new group: it limits nothing. */
+export const defaultGroup: Omit<NewGroup, "name"> = {
+  kind: "group",
+  parent: null,
+  note: null,
+  limits: unlimited,
+  defaults: { keys: unlimited, groups: unlimited },
+};
+
+/** What can be changed of an existing group. */
+export type GroupChange = Partial<NewGroup> & { readonly frozen?: boolean };

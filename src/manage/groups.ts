@@ -1,0 +1,90 @@
+import type { Actor } from "../gateway/storage.ts";
+import { fileGroupPrefix, groupIdPrefix, type Group } from "../keys/group.ts";
+import { defaultGroup, type GroupChange, type StoredGroup } from "../keys/stored-group.ts";
+import type { Limits } from "../limits/limits.ts";
+import type { ManageContext } from "./context.ts";
+import { ManageError } from "./error.ts";
+import { groupByIdOrName } from "./group-search.ts";
+
+/** What to change of a group: null clears a field, and an absent one stays as it is. The parent is given by its id or its name. */
+export interface GroupEdit extends Omit<GroupChange, "defaults"> {
+  readonly defaults?: { readonly keys?: Limits; readonly groups?: Limits };
+}
+
+export async function createGroup(
+  context: ManageContext,
+  edit: GroupEdit & { readonly name: string },
+  actor: Actor,
+): Promise<StoredGroup | ManageError> {
+  const change = await changeOf(context, edit, defaultGroup.defaults);
+  if (change instanceof ManageError) return change;
+  const { frozen, ...fields } = change;
+  const id = `${groupIdPrefix}${context.makeKeyToken().publicId}`;
+  const created = await context.storage.groups.create(id, { ...defaultGroup, ...fields, name: edit.name }, context.fileGroups(), actor);
+  return frozen === true ? context.storage.groups.change(id, { frozen }, context.fileGroups(), actor) : created;
+}
+
+/** Freezing and moving are edits as well. */
+export async function editGroup(
+  context: ManageContext,
+  idOrName: string,
+  edit: GroupEdit,
+  actor: Actor,
+): Promise<StoredGroup | ManageError> {
+  const before = await storedGroup(context, idOrName);
+  if (before instanceof ManageError) return before;
+  const change = await changeOf(context, edit, before.defaults);
+  if (change instanceof ManageError) return change;
+  return context.storage.groups.change(before.id, change, context.fileGroups(), actor);
+}
+
+export async function removeGroup(context: ManageContext, idOrName: string, actor: Actor): Promise<StoredGroup | ManageError> {
+  const group = await storedGroup(context, idOrName);
+  if (group instanceof ManageError) return group;
+  await context.storage.groups.remove(group.id, actor);
+  return group;
+}
+
+/** Finds a group that can be changed: one of the store. */
+async function storedGroup(context: ManageContext, idOrName: string): Promise<StoredGroup | ManageError> {
+  const known = await groupByIdOrName(context, idOrName);
+  if (known === null) return new ManageError("not_found", "There is no such group.");
+  return known.source === "store" ? known.group : groupInFile(context, known.group);
+}
+
+/** A group of the configuration can only be changed there. */
+export function groupInFile({ definedAt }: ManageContext, { name }: Group): ManageError {
+  return new ManageError(
+    "in_file",
+    `Group ${name} is defined in ${definedAt("groups", name)}: change it there. A running gateway reloads its file by itself.`,
+  );
+}
+
+/** The id of the group that a key is put into; null for none. */
+export async function groupIdOf(context: ManageContext, idOrName: string | null): Promise<string | null | ManageError> {
+  if (idOrName === null) return null;
+  const known = await groupByIdOrName(context, idOrName);
+  return known === null ? new ManageError("invalid_value", "There is no such group.", "group") : known.group.id;
+}
+
+async function changeOf(context: ManageContext, edit: GroupEdit, before: Group["defaults"]): Promise<GroupChange | ManageError> {
+  const { defaults, parent, ...rest } = edit;
+  const problem = rest.name === undefined ? null : nameProblem(context, rest.name);
+  if (problem !== null) return problem;
+  const given = parent == null ? null : await groupByIdOrName(context, parent);
+  if (parent != null && given === null) return new ManageError("invalid_value", "There is no such group.", "parent");
+  return {
+    ...rest,
+    ...(parent === undefined ? {} : { parent: given?.group.id ?? null }),
+    ...(defaults === undefined ? {} : { defaults: { ...before, ...defaults } }),
+  };
+}
+
+function nameProblem({ fileGroups, definedAt }: ManageContext, name: string): ManageError | null {
+  if (name.startsWith(fileGroupPrefix) || name.startsWith(groupIdPrefix)) {
+    return new ManageError("conflict", `A name must not begin with ${fileGroupPrefix} or ${groupIdPrefix}, as ids do.`, "name");
+  }
+  if (!fileGroups().some((group) => group.name === name)) return null;
+  const place = definedAt("groups", name);
+  return new ManageError("conflict", `A group in the configuration already has this name (${place}): choose another.`, "name");
+}

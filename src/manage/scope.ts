@@ -1,0 +1,157 @@
+import {
+  StorageError,
+  type AccountStorage,
+  type AuditStorage,
+  type BudgetStorage,
+  type ChannelStorage,
+  type GroupStorage,
+  type KeyStorage,
+  type PriceStorage,
+  type Storage,
+} from "../gateway/storage.ts";
+import type { Group } from "../keys/group.ts";
+import type { Key } from "../keys/key.ts";
+import type { StoredKey } from "../keys/stored-key.ts";
+import type { ManageContext } from "./context.ts";
+import { groupTree, idsWithin } from "./group-search.ts";
+
+/** What a group admin may see and change: keys of the group and of those below it, groups below it, and what they used. */
+export interface GroupScope {
+  readonly groupId: string;
+  /** The group itself, and all groups below it. */
+  readonly ids: ReadonlySet<string>;
+}
+
+/** A group that does not exist any more has no scope. */
+export async function scopeOf(context: ManageContext, groupId: string): Promise<GroupScope> {
+  const tree = await groupTree(context);
+  return { groupId, ids: new Set(idsWithin(tree, groupId)) };
+}
+
+/**
+ * The same actions within a scope. It is the storage that is narrowed and not each action, so that whatever is built on it cannot see
+ * or change anything else. What is outside looks as if it did not exist.
+ */
+export function scopedContext<Context extends ManageContext>(context: Context, scope: GroupScope): Context {
+  const { ids } = scope;
+  const inScope = ({ group }: Pick<Key, "group">): boolean => group !== null && ids.has(group);
+  const fileKeys = (): readonly Key[] => context.fileKeys().filter(inScope);
+  const narrowed = (storage: Storage): Storage => scopedStorage(storage, scope, context.fileGroups, fileKeys);
+  return {
+    ...context,
+    storage: narrowed(context.storage),
+    reports: narrowed(context.reports),
+    fileKeys,
+    fileGroups: () => context.fileGroups().filter(({ id }) => ids.has(id)),
+  };
+}
+
+function scopedStorage(
+  storage: Storage,
+  { groupId, ids }: GroupScope,
+  fileGroups: () => readonly Group[],
+  fileKeys: () => readonly Key[],
+): Storage {
+  const visible = (key: StoredKey | null): StoredKey | null => (key !== null && key.group !== null && ids.has(key.group) ? key : null);
+  const ownKey = async (id: string): Promise<void> => {
+    if (visible(await storage.keys.get(id)) === null) throw new StorageError("missing", "There is no such key.");
+  };
+  const knowsKey = async (id: string): Promise<boolean> =>
+    fileKeys().some((key) => key.id === id) || visible(await storage.keys.get(id)) !== null;
+  const place = (group: string | null | undefined): void => {
+    if (group == null || !ids.has(group)) throw new StorageError("invalid", "Choose a group that you manage.");
+  };
+  const groupBelow = (id: string): void => {
+    if (id === groupId) throw new StorageError("conflict", "Your own group is managed by those above it.");
+    if (!ids.has(id)) throw new StorageError("missing", "There is no such group.");
+  };
+  return {
+    keys: only<KeyStorage>({
+      create: async (id, key, token, by) => {
+        place(key.group);
+        return storage.keys.create(id, key, token, by);
+      },
+      get: async (id) => visible(await storage.keys.get(id)),
+      find: async (idOrName) => visible(await storage.keys.find(idOrName)),
+      list: (query) => storage.keys.list({ ...query, groups: query.groups?.filter((id) => ids.has(id)) ?? [...ids] }),
+      change: async (id, change, by) => {
+        await ownKey(id);
+        if (change.group !== undefined) place(change.group);
+        return storage.keys.change(id, change, by);
+      },
+      rotate: async (id, token, overlapMs, by) => {
+        await ownKey(id);
+        return storage.keys.rotate(id, token, overlapMs, by);
+      },
+      revoke: async (id, by) => {
+        await ownKey(id);
+        return storage.keys.revoke(id, by);
+      },
+    }),
+    groups: only<GroupStorage>({
+      create: async (id, group, _inFile, by) => {
+        place(group.parent);
+        return storage.groups.create(id, group, fileGroups(), by);
+      },
+      get: async (id) => (ids.has(id) ? storage.groups.get(id) : null),
+      find: async (idOrName) => {
+        const group = await storage.groups.find(idOrName);
+        return group !== null && ids.has(group.id) ? group : null;
+      },
+      list: async () => (await storage.groups.list()).filter(({ id }) => ids.has(id)),
+      names: (some) => storage.groups.names(some.filter((id) => ids.has(id))),
+      change: async (id, change, _inFile, by) => {
+        groupBelow(id);
+        if (change.parent !== undefined) place(change.parent);
+        return storage.groups.change(id, change, fileGroups(), by);
+      },
+      remove: async (id, by) => {
+        groupBelow(id);
+        return storage.groups.remove(id, by);
+      },
+    }),
+    receipts: {
+      find: async (id) => {
+        const receipt = await storage.receipts.find(id);
+        return receipt !== null && receipt.owners.includes(groupId) ? receipt : null;
+      },
+      // Clients of other groups may have chosen the same request id.
+      namesakes: () => Promise.resolve([]),
+      list: async (query) => {
+        const asked = query.groupId ?? groupId;
+        return ids.has(asked) ? storage.receipts.list({ ...query, groupId: asked }) : [];
+      },
+      usage: async (query) => {
+        if (query.keyId !== null) return (await knowsKey(query.keyId)) ? storage.receipts.usage(query) : [];
+        const asked = query.groupId ?? null;
+        if (asked !== null && !ids.has(asked)) return [];
+        if (!query.by.includes("group")) return storage.receipts.usage({ ...query, groupId: asked ?? groupId });
+        return (await storage.receipts.usage(query)).filter(({ group }) => ids.has(group.group ?? ""));
+      },
+      payments: async (ownerId, sinceMs) =>
+        ids.has(ownerId) || (await knowsKey(ownerId)) ? storage.receipts.payments(ownerId, sinceMs) : [],
+    },
+    audit: only<AuditStorage>({
+      list: (query) => storage.audit.list({ ...query, groups: [...ids] }),
+      note: (action, subject, detail, by) => storage.audit.note(action, subject, detail, by),
+    }),
+    channels: only<ChannelStorage>({}),
+    prices: only<PriceStorage>({}),
+    budgets: only<BudgetStorage>({}),
+    accounts: only<AccountStorage>({}),
+    revision: () => storage.revision(),
+    together: refuse,
+    close: refuse,
+  };
+}
+
+/** All other methods are not for group admins, and no route of theirs uses them. */
+function only<Part extends object>(allowed: Partial<Part>): Part {
+  const get = (target: Partial<Part>, name: string | symbol): unknown =>
+    Reflect.get(target, name) ?? (name === "then" ? undefined : refuse);
+  return new Proxy(allowed, { get }) as Part;
+}
+
+function refuse(): Promise<never> {
+  return Promise.reject(new StorageError("invalid", "This is not for administrators of a group."));
+}

@@ -1,0 +1,178 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { describe, expect, test } from "bun:test";
+import type { GroupView } from "../../src/manage/group-view.ts";
+import { codeOf, startAdmin, type AdminWorld, type Called } from "../support/admin.ts";
+import { sampleReceipt } from "../support/journal-receipts.ts";
+
+interface Company {
+  readonly world: AdminWorld;
+  readonly call: (method: string, path: string, body?: unknown) => Promise<Called>;
+  /** As the administrator of the team web. */
+  readonly eve: (method: string, path: string, body?: unknown) => Promise<Called>;
+  readonly ids: Readonly<Record<"org" | "web" | "app" | "ads", string>>;
+}
+
+const shown = (called: Called): GroupView => called.json as GroupView;
+
+/** An organisation with the teams web and ads; web has the project app. */
+async function company(): Promise<Company> {
+  const world = await startAdmin();
+  const admin = await world.token("admin");
+  const as =
+    (headers: Record<string, string>) =>
+    (method: string, path: string, body?: unknown): Promise<Called> =>
+      world.call(method, `/admin/api${path}`, { headers, ...(body === undefined ? {} : { body }) });
+  const call = as(admin);
+  const ids = { org: "", web: "", app: "", ads: "" };
+  for (const [name, parent] of [
+    ["org", null],
+    ["web", "org"],
+    ["app", "web"],
+    ["ads", "org"],
+  ] as const) {
+    ids[name] = shown(await call("POST", "/groups", { name, parent })).id;
+  }
+  return { world, call, ids, eve: as(await world.token("group_admin", ids.web)) };
+}
+
+describe("groups", () => {
+  test("are created, shown, changed, moved, frozen and deleted", async () => {
+    const { call, ids } = await company();
+    const limits = { rpm: 5, budgets: [{ name: "eu", channels: ["eu-*"], budget_usd: 2.5, budget_period: "day" }] };
+    const changed = await call("PATCH", `/groups/${ids.app}`, { kind: "project", limits, default_key_limits: { tpm: 7 }, note: "n" });
+    expect(shown(changed)).toMatchObject({
+      name: "app",
+      kind: "project",
+      parent: ids.web,
+      limits,
+      defaults: { keys: { tpm: 7 }, groups: {} },
+      frozen: false,
+      note: "n",
+      source: "store",
+    });
+    expect((await call("GET", "/groups/app")).json).toEqual(changed.json);
+    expect(shown(await call("PATCH", "/groups/app", { parent: "ads", frozen: true }))).toMatchObject({ parent: ids.ads, frozen: true });
+    expect(shown(await call("PATCH", "/groups/app", { parent: null, frozen: false }))).toMatchObject({ parent: null, frozen_at: null });
+    expect((await call("GET", "/groups/app/standing")).json).toMatchObject({
+      budgets: [{ name: "eu", limit_usd: 2.5, spent_usd: 0, period: "day" }],
+    });
+    expect((await call("DELETE", "/groups/app")).status).toBe(200);
+    expect((await call("GET", "/groups/app")).status).toBe(404);
+    expect(((await call("GET", "/groups")).json as { groups: GroupView[] }).groups.map(({ name }) => name).toSorted()).toEqual([
+      "ads",
+      "org",
+      "web",
+    ]);
+  });
+
+  test("are refused with a reason: a circle, a fourth level, a name twice, a budget of nothing, an unknown parent", async () => {
+    const { call, ids } = await company();
+    for (const [method, path, body, status] of [
+      ["PATCH", "/groups/org", { parent: "app" }, 400],
+      ["PATCH", "/groups/org", { parent: ids.org }, 400],
+      ["POST", "/groups", { name: "deep", parent: "app" }, 400],
+      ["POST", "/groups", { name: "web" }, 409],
+      ["POST", "/groups", { name: "x", parent: "nobody" }, 400],
+      ["POST", "/groups", { name: "x", limits: { budget_usd: 0 } }, 400],
+      [
+        "POST",
+        "/groups",
+        {
+          name: "x",
+          limits: {
+            budgets: [
+              { name: "a", budget_usd: 1 },
+              { name: "a", budget_usd: 2 },
+            ],
+          },
+        },
+        400,
+      ],
+      ["POST", "/groups", { name: "x", colour: "red" }, 400],
+      ["PATCH", "/groups/nobody", { note: "x" }, 404],
+      ["DELETE", "/groups/web", undefined, 409],
+    ] as const)
+      expect([method, path, (await call(method, path, body)).status]).toEqual([method, path, status]);
+  });
+
+  test("have keys, and their usage is shown under their names", async () => {
+    const { world, call, ids } = await company();
+    const made = (await call("POST", "/keys", { name: "laptop", group: "app" })).json as { id: string; group: string };
+    expect(made.group).toBe(ids.app);
+    expect((await call("POST", "/keys", { name: "other", group: "nobody" })).status).toBe(400);
+    const owners = [ids.app, ids.web, ids.org];
+    await world.receipts(sampleReceipt({ keyId: made.id, owners, billedNanos: 1_000_000_000 }), sampleReceipt({ billedNanos: 1 }));
+    expect((await call("GET", "/usage?by=group")).json).toMatchObject({
+      rows: expect.arrayContaining([expect.objectContaining({ group: ids.org, group_name: "org", calls: 1, cost_usd: 1 })]),
+    });
+    expect((await call("GET", "/usage?group=web&by=model")).json).toMatchObject({ rows: [{ calls: 1, cost_usd: 1 }] });
+    expect((await call("GET", "/receipts?group=web")).json).toMatchObject({ receipts: [{ key: made.id, groups: owners }] });
+    const inWeb = (await call("GET", "/keys?group=web")).json as { keys: { name: string }[] };
+    expect(inWeb.keys.map(({ name }) => name)).toEqual(["laptop"]);
+  });
+});
+
+describe("an administrator of a group", () => {
+  test("manages its keys and the groups below it, and nothing else exists", async () => {
+    const { world, call, eve, ids } = await company();
+    const [inside, outside] = await Promise.all(
+      ["app", "ads"].map(async (group) => (await call("POST", "/keys", { name: `key of ${group}`, group })).json as { id: string }),
+    );
+    await world.receipts(
+      sampleReceipt({ keyId: inside!.id, requestId: "req-inside", owners: [ids.app, ids.web, ids.org] }),
+      sampleReceipt({ keyId: outside!.id, requestId: "req-outside", owners: [ids.ads, ids.org] }),
+    );
+    expect((await eve("GET", "/me")).json).toMatchObject({ role: "group_admin", group: ids.web });
+    expect((await eve("GET", "/keys")).json).toMatchObject({ keys: [{ id: inside!.id }], next: null });
+    expect((await eve("POST", "/keys", { name: "mine", group: ids.app })).status).toBe(201);
+    expect((await eve("PATCH", `/keys/${inside!.id}`, { note: "x" })).status).toBe(200);
+    expect((await eve("POST", "/groups", { name: "lab", parent: "web" })).status).toBe(201);
+    expect((await eve("PATCH", "/groups/app", { frozen: true })).status).toBe(200);
+    expect((await eve("GET", "/usage")).json).toMatchObject({ rows: [{ calls: 1 }] });
+    expect((await eve("GET", "/receipts")).json).toMatchObject({ receipts: [{ key: inside!.id }] });
+    expect((await eve("GET", "/requests/req-inside")).status).toBe(200);
+    for (const [method, path, body, status] of [
+      ["GET", `/keys/${outside!.id}`, undefined, 404],
+      ["GET", `/keys/${outside!.id}/standing`, undefined, 404],
+      ["PATCH", `/keys/${outside!.id}`, { note: "x" }, 404],
+      ["POST", `/keys/${outside!.id}/rotate`, {}, 404],
+      ["POST", `/keys/${outside!.id}/revoke`, {}, 404],
+      ["POST", "/keys", { name: "free" }, 400],
+      ["POST", "/keys", { name: "elsewhere", group: ids.ads }, 400],
+      ["PATCH", `/keys/${inside!.id}`, { group: null }, 400],
+      ["PATCH", `/keys/${inside!.id}`, { group: ids.org }, 400],
+      ["GET", `/groups/${ids.org}`, undefined, 404],
+      ["GET", "/groups/ads/standing", undefined, 404],
+      ["PATCH", `/groups/${ids.web}`, { limits: {} }, 409],
+      ["PATCH", "/groups/ads", { frozen: true }, 404],
+      ["PATCH", "/groups/app", { parent: null }, 400],
+      ["DELETE", `/groups/${ids.ads}`, undefined, 404],
+      ["GET", "/requests/req-outside", undefined, 404],
+      ["GET", "/usage?by=key", undefined, 400],
+      ["GET", "/channels", undefined, 403],
+      ["GET", "/accounts", undefined, 403],
+      ["GET", "/tokens", undefined, 403],
+      ["GET", "/prices", undefined, 403],
+      ["GET", "/health", undefined, 403],
+      ["POST", "/accounts", { name: "bob", role: "admin", password: "quiet otters sing at dawn" }, 403],
+    ] as const)
+      expect([method, path, (await eve(method, path, body)).status]).toEqual([method, path, status]);
+    expect((await eve("GET", `/usage?key=${outside!.id}`)).json).toEqual({ rows: [] });
+    expect((await eve("GET", `/receipts?group=${ids.ads}`)).json).toMatchObject({ receipts: [] });
+    expect((await eve("GET", "/audit")).text).not.toContain(outside!.id);
+    expect((await eve("GET", "/audit")).text).toContain(inside!.id);
+    const explained = await eve("POST", "/explain", { model: "m", operation: "chat" });
+    expect(explained.json).toMatchObject({ outcome: "refuse", candidates: [] });
+    expect((await eve("POST", "/explain", { model: "m", operation: "chat", key: outside!.id })).status).toBe(400);
+    expect(world.bugs).toEqual([]);
+  });
+
+  test("needs a group, and no other role has one", async () => {
+    const { call, ids } = await company();
+    const made = await call("POST", "/tokens", { name: "ci", role: "group_admin", group: "web" });
+    expect(made.json).toMatchObject({ role: "group_admin", group: ids.web });
+    for (const body of [{ role: "group_admin" }, { role: "admin", group: "web" }, { role: "group_admin", group: "nobody" }])
+      expect((await call("POST", "/tokens", { name: "other", ...body })).status).toBe(400);
+    expect(codeOf(await call("DELETE", `/groups/${ids.web}`))).toBe("conflict");
+  });
+});

@@ -1,0 +1,126 @@
+import { describe, expect, test } from "bun:test";
+import { StorageError, type Storage } from "../../src/gateway/storage.ts";
+import type { Key } from "../../src/keys/key.ts";
+import { scopedContext, scopeOf } from "../../src/manage/scope.ts";
+import { createGroup, editGroup } from "../../src/manage/groups.ts";
+import { createKey, editKey } from "../../src/manage/keys.ts";
+import { allGroups } from "../../src/manage/group-search.ts";
+import { keyByIdOrName, keyPage } from "../../src/manage/key-search.ts";
+import { ManageError } from "../../src/manage/error.ts";
+import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
+import { addToSums } from "../../src/store/receipts/usage-sums.ts";
+import { newGroup } from "../support/groups.ts";
+import { sampleReceipt } from "../support/journal-receipts.ts";
+import { fileKey, manageWorld } from "../support/manage-world.ts";
+import { newKey } from "../support/new-key.ts";
+
+const by = { kind: "admin", name: "eve" } as const;
+
+/** An organisation with the teams web and ads; web has a project. Each has a key, and eve administers web. */
+async function company() {
+  const world = await manageWorld();
+  const { storage } = world;
+  for (const [id, parent] of [
+    ["org", null],
+    ["web", "org"],
+    ["app", "web"],
+    ["ads", "org"],
+  ] as const)
+    await storage.groups.create(id, newGroup(`${id} name`, { parent }), [], by);
+  for (const group of ["org", "web", "app", "ads", null])
+    await storage.keys.create(`k-${group}`, { ...newKey, name: `key ${group}`, group }, { digest: `d-${group}`, last4: "abcd" }, by);
+  const own: Key = { ...fileKey, id: "file:own", name: "own", group: "web" };
+  const context = { ...world.context, fileKeys: () => [fileKey, own] };
+  return { world, context, scoped: scopedContext(context, await scopeOf(context, "web")) };
+}
+
+async function problem(work: Promise<unknown>): Promise<string> {
+  const result = await work.catch((error: unknown) => error);
+  if (result instanceof StorageError) return result.kind;
+  return result instanceof ManageError ? result.code : "none";
+}
+
+describe("an administrator of a group", () => {
+  test("sees the keys of the group and below, and no others", async () => {
+    const { world, scoped } = await company();
+    await using _ = world;
+    const page = await keyPage(scoped, { search: null, revoked: true, after: null, limit: 50 });
+    expect(page.keys.map(({ key }) => key.id)).toEqual(["file:own", "k-app", "k-web"]);
+    const elsewhere = await keyPage(scoped, { search: null, revoked: true, groups: ["ads", "app"], after: null, limit: 50 });
+    expect(elsewhere.keys.map(({ key }) => key.id)).toEqual(["k-app"]);
+    for (const id of ["k-org", "k-ads", "k-null", "key ads", fileKey.id]) expect(await keyByIdOrName(scoped, id)).toBeNull();
+    expect((await keyByIdOrName(scoped, "key app"))?.key.id).toBe("k-app");
+    expect((await allGroups(scoped)).map(({ group }) => group.id)).toEqual(["app", "web"]);
+  });
+
+  test("changes what is there, and cannot reach or place anything outside", async () => {
+    const { world, scoped } = await company();
+    await using _ = world;
+    expect(await problem(editKey(scoped, "k-app", { note: "mine" }, by))).toBe("none");
+    expect(await problem(createKey(scoped, { name: "new", group: "app name" }, null, by))).toBe("none");
+    for (const group of [null, "ads", "org name"]) {
+      expect(await problem(createKey(scoped, { name: `new ${group}`, group }, null, by))).not.toBe("none");
+      expect(await problem(editKey(scoped, "k-app", { group }, by))).not.toBe("none");
+    }
+    expect(await problem(createKey(scoped, { name: "without" }, null, by))).toBe("invalid");
+    for (const id of ["k-ads", "k-org", "k-null"]) {
+      expect(await problem(editKey(scoped, id, { note: "x" }, by))).toBe("missing");
+      expect(await problem(scoped.storage.keys.revoke(id, by))).toBe("missing");
+      expect(await problem(scoped.storage.keys.rotate(id, { digest: "x", last4: "xxxx" }, 0, by))).toBe("missing");
+    }
+    expect(await problem(createGroup(scoped, { name: "below", parent: "web" }, by))).toBe("none");
+    expect(await problem(createGroup(scoped, { name: "top" }, by))).toBe("invalid");
+    expect(await problem(createGroup(scoped, { name: "aside", parent: "ads" }, by))).toBe("invalid_value");
+    expect(await problem(editGroup(scoped, "app", { frozen: true }, by))).toBe("none");
+    expect(await problem(editGroup(scoped, "app", { parent: null }, by))).toBe("invalid");
+    expect(await problem(editGroup(scoped, "web", { frozen: false }, by))).toBe("conflict");
+    expect(await problem(editGroup(scoped, "ads", { frozen: true }, by))).toBe("not_found");
+    expect(await problem(scoped.storage.groups.remove("ads", by))).toBe("missing");
+  });
+
+  test("sees the usage, the receipts and the audit log of the group alone", async () => {
+    const { world, context, scoped } = await company();
+    await using _ = world;
+    const receipts = [
+      sampleReceipt({ keyId: "k-app", owners: ["app", "web", "org"], billedNanos: 1 }),
+      sampleReceipt({ keyId: "k-ads", owners: ["ads", "org"], billedNanos: 2 }),
+      sampleReceipt({ keyId: "k-null", billedNanos: 4 }),
+    ];
+    await world.database.transaction(async (inside) => addToSums(inside, await addReceipts(inside, receipts)));
+    const query = { sinceMs: null, untilMs: null, keyId: null, model: null, channel: null };
+    const nanos = async (reports: Storage, more = {}): Promise<number> =>
+      (await reports.receipts.usage({ by: [], ...query, ...more })).reduce((sum, row) => sum + row.nanos, 0);
+    expect([await nanos(context.reports), await nanos(scoped.reports)]).toEqual([7, 1]);
+    for (const more of [{ groupId: "ads" }, { groupId: "org" }, { keyId: "k-ads" }, { keyId: "k-null" }])
+      expect(await nanos(scoped.reports, more)).toBe(0);
+    expect([await nanos(scoped.reports, { groupId: "app" }), await nanos(scoped.reports, { keyId: "k-app" })]).toEqual([1, 1]);
+    expect(await nanos(scoped.reports, { by: ["key"] }).catch(() => -1)).toBe(-1);
+    const list = { ...query, state: null, before: null, limit: 10 };
+    expect((await scoped.reports.receipts.list(list)).map(({ keyId }) => keyId)).toEqual(["k-app"]);
+    expect(await scoped.reports.receipts.list({ ...list, groupId: "org" })).toEqual([]);
+    expect(await Promise.all(receipts.map(async ({ id }) => (await scoped.reports.receipts.find(id)) !== null))).toEqual([
+      true,
+      false,
+      false,
+    ]);
+    expect(await scoped.reports.receipts.payments("ads", null)).toEqual([]);
+    const entries = await scoped.reports.audit.list({ action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 50 });
+    expect(new Set(entries.map(({ subject }) => subject))).toEqual(new Set(["web", "app", "k-web", "k-app"]));
+  });
+
+  test("has nothing where the group does not exist, and no other storage at all", async () => {
+    const { world, context, scoped } = await company();
+    await using _ = world;
+    const gone = scopedContext(context, await scopeOf(context, "deleted"));
+    expect(await allGroups(gone)).toEqual([]);
+    expect((await keyPage(gone, { search: null, revoked: true, after: null, limit: 50 })).keys).toEqual([]);
+    for (const work of [
+      scoped.storage.channels.list(),
+      scoped.storage.prices.list(),
+      scoped.storage.keys.byDigest("d-ads"),
+      scoped.storage.keys.changedSince(0, 10),
+      scoped.storage.budgets.wanted("x"),
+    ])
+      expect(await problem(work)).toBe("invalid");
+  });
+});

@@ -1,0 +1,286 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { describe, expect, test } from "bun:test";
+import type { BudgetHoldRequest, Storage } from "../../src/gateway/storage.ts";
+import type { Group } from "../../src/keys/group.ts";
+import { unlimited } from "../../src/limits/limits.ts";
+import type { Database } from "../../src/store/database.ts";
+import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
+import { addToSums } from "../../src/store/receipts/usage-sums.ts";
+import { retain } from "../../src/store/retention.ts";
+import { sql } from "../../src/store/sql.ts";
+import type { Receipt } from "../../src/usage/receipt.ts";
+import { engines } from "../support/databases.ts";
+import { newGroup } from "../support/groups.ts";
+import { sampleReceipt } from "../support/journal-receipts.ts";
+import { newKey } from "../support/new-key.ts";
+import { ada as by, errorKind, storageWorld } from "../support/storage-world.ts";
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+const today = 20_000 * dayMs;
+
+for (const engine of engines) {
+  describe.skipIf(engine.skipped !== null)(`groups in ${engine.name}`, () => {
+    test("are read back as they were created and changed, and the audit log has both", async () => {
+      await using world = await storageWorld(engine, 1_000);
+      const { groups, audit } = world.storage;
+      const limits = {
+        ...unlimited,
+        requests: 5,
+        budgets: [{ name: "eu", models: ["m*"], operations: null, channels: ["eu"], nanos: 7, period: "day" as const }],
+      };
+      const defaults = { keys: { ...unlimited, tokens: 9 }, groups: unlimited };
+      const made = await groups.create("grp_org", newGroup("Acme", { kind: "organisation", note: "n", limits, defaults }), [], by);
+      expect(made).toEqual({
+        id: "grp_org",
+        name: "Acme",
+        kind: "organisation",
+        parent: null,
+        note: "n",
+        limits,
+        defaults,
+        frozen: false,
+        frozenMs: null,
+        createdMs: 1_000,
+      });
+      expect([await groups.get("grp_org"), await groups.find("Acme"), await groups.find("acme")]).toEqual([made, made, null]);
+      world.clock.nowMs = 2_000;
+      const changed = await groups.change("grp_org", { name: "ACME", frozen: true, limits: unlimited }, [], by);
+      expect(changed).toMatchObject({ name: "ACME", frozen: true, frozenMs: 2_000, limits: unlimited, defaults });
+      world.clock.nowMs = 3_000;
+      expect(await groups.change("grp_org", { frozen: true }, [], by)).toEqual(changed);
+      expect(await groups.change("grp_org", { frozen: false }, [], by)).toMatchObject({ frozen: false, frozenMs: null });
+      const logged = await audit.list({ action: null, subject: "grp_org", actor: null, sinceMs: null, before: null, limit: 10 });
+      expect(logged.map(({ action }) => action)).toEqual(["group.unfreeze", "group.freeze", "group.create"]);
+      expect(logged[1]?.detail).toMatchObject({ name: { from: "Acme", to: "ACME" }, frozen: { from: false, to: true } });
+    });
+
+    test("have names of their own, and places where they are not below themselves and not too deep", async () => {
+      await using world = await storageWorld(engine);
+      const { groups } = world.storage;
+      const inFile: readonly Group[] = [
+        {
+          id: "file-group:corp",
+          name: "corp",
+          kind: "organisation",
+          parent: null,
+          limits: unlimited,
+          frozen: false,
+          defaults: { keys: unlimited, groups: unlimited },
+        },
+      ];
+      const create = (id: string, parent: string | null, name = id): Promise<unknown> =>
+        groups.create(id, newGroup(name, { parent }), inFile, by);
+      await create("a", null);
+      await create("b", "a");
+      await create("c", "b");
+      expect(await errorKind(create("d", "c"))).toBe("invalid");
+      expect(await errorKind(create("x", "nobody"))).toBe("invalid");
+      expect(await errorKind(create("x", null, "b"))).toBe("conflict");
+      expect(await errorKind(create("a", null, "x"))).toBe("conflict");
+      for (const parent of ["a", "b", "c"]) expect(await errorKind(groups.change("a", { parent }, inFile, by))).toBe("invalid");
+      expect(await errorKind(groups.change("nobody", { name: "x" }, inFile, by))).toBe("missing");
+      expect(await errorKind(groups.change("a", { parent: "file-group:corp" }, inFile, by))).toBe("invalid");
+      expect(await groups.change("b", { parent: "file-group:corp" }, inFile, by)).toMatchObject({ parent: "file-group:corp" });
+      expect((await groups.list()).map(({ id, parent }) => [id, parent])).toEqual([
+        ["a", null],
+        ["b", "file-group:corp"],
+        ["c", "b"],
+      ]);
+      for (const wrong of [
+        { ...unlimited, requests: Number.NaN },
+        { ...unlimited, budget: { nanos: -1, period: "day" as const } },
+      ])
+        expect(await errorKind(groups.change("a", { limits: wrong }, inFile, by))).toBe("invalid");
+    });
+
+    test("cannot be put below each other by two changes at once", async () => {
+      await using world = await storageWorld(engine, 1_000, true);
+      const other = await world.another();
+      for (let round = 0; round < 5; round += 1) {
+        const [a, b] = [`a${round}`, `b${round}`];
+        for (const id of [a, b]) await world.storage.groups.create(id, newGroup(id), [], by);
+        const moves = [world.storage.groups.change(a, { parent: b }, [], by), other.storage.groups.change(b, { parent: a }, [], by)];
+        expect((await Promise.all(moves.map(errorKind))).toSorted()).toEqual(["invalid", "none"]);
+      }
+    });
+
+    test("are deleted only without keys, groups and accounts, and their names stay known", async () => {
+      await using world = await storageWorld(engine);
+      const { groups, keys } = world.storage;
+      await groups.create("a", newGroup("team"), [], by);
+      await groups.create("b", newGroup("project", { parent: "a" }), [], by);
+      await keys.create("k", { ...newKey, group: "b" }, { digest: "d", last4: "abcd" }, by);
+      expect(await errorKind(groups.remove("a", by))).toBe("conflict");
+      expect(await errorKind(groups.remove("b", by))).toBe("conflict");
+      await keys.revoke("k", by);
+      await groups.remove("b", by);
+      await groups.remove("a", by);
+      expect(await errorKind(groups.remove("a", by))).toBe("missing");
+      expect([await groups.list(), await groups.find("team")]).toEqual([[], null]);
+      expect(await groups.names(["a", "b", "c"])).toEqual(
+        new Map([
+          ["a", "team"],
+          ["b", "project"],
+        ]),
+      );
+      await groups.create("a2", newGroup("team"), [], by);
+      expect(await errorKind(keys.create("k2", { ...newKey, name: "k2", group: "a" }, { digest: "d2", last4: "abcd" }, by))).toBe(
+        "invalid",
+      );
+    });
+
+    test("tell of a change since a revision, and only then", async () => {
+      await using world = await storageWorld(engine);
+      const { groups, keys } = world.storage;
+      const made = await groups.create("a", newGroup("a"), [], by);
+      const first = await groups.changedSince(0);
+      expect(first.groups).toEqual([made]);
+      await keys.create("k", { ...newKey, group: "a" }, { digest: "d", last4: "abcd" }, by);
+      const second = await groups.changedSince(first.revision);
+      expect(second).toEqual({ revision: first.revision + 1, groups: null });
+      await keys.revoke("k", by);
+      await groups.remove("a", by);
+      expect((await groups.changedSince(second.revision)).groups).toEqual([]);
+      // The store was replaced by an older backup.
+      expect((await groups.changedSince(1_000)).groups).toEqual([]);
+    });
+
+    test("have keys, which can be listed, moved and taken out", async () => {
+      await using world = await storageWorld(engine);
+      const { groups, keys } = world.storage;
+      for (const id of ["a", "b"]) await groups.create(id, newGroup(id), [], by);
+      for (const [at, group] of (["a", "a", "b", null, "file-group:x"] as const).entries())
+        await keys.create(`k${at}`, { ...newKey, name: `n${at}`, group }, { digest: `d${at}`, last4: "abcd" }, by);
+      const listed = async (some: readonly string[] | null): Promise<readonly string[]> =>
+        (await keys.list({ search: null, revoked: false, groups: some, after: null, limit: 10 })).map(({ id }) => id);
+      expect([await listed(["a"]), await listed(["a", "b"]), await listed([]), await listed(["file-group:x"]), await listed(null)]).toEqual(
+        [["k0", "k1"], ["k0", "k1", "k2"], [], ["k4"], ["k0", "k1", "k2", "k3", "k4"]],
+      );
+      expect(await keys.change("k0", { group: "b" }, by)).toMatchObject({ group: "b" });
+      expect((await keys.byDigest("d0"))?.key.group).toBe("b");
+      expect(await keys.change("k0", { group: null }, by)).toMatchObject({ group: null });
+      expect(await errorKind(keys.change("k0", { group: "nobody" }, by))).toBe("invalid");
+      // A change of something else does not ask for the group again.
+      expect(await keys.change("k4", { note: "x" }, by)).toMatchObject({ group: "file-group:x" });
+    });
+  });
+
+  describe.skipIf(engine.skipped !== null)(`what groups use, in ${engine.name}`, () => {
+    const receipt = (nanos: number, owners: readonly string[], more: Partial<Receipt> = {}): Receipt =>
+      sampleReceipt({ startedMs: today + hourMs, billedNanos: nanos, owners, attempts: [], ...more });
+
+    const ask: BudgetHoldRequest = {
+      budget: "grp_org",
+      ownerId: "grp_org",
+      models: null,
+      selector: JSON.stringify({ models: null, operations: null, channels: null }),
+      limitNanos: 1_000,
+      sinceMs: today,
+      holder: "p1",
+      need: 1,
+      wish: 100,
+      ttlMs: 600_000,
+    };
+
+    test("is summed once for each group of the key at that time, and for all of them it can be asked", async () => {
+      await using world = await storageWorld(engine, today);
+      const { receipts } = world.storage;
+      const nested = ["grp_web", "grp_org"];
+      await stored(world.database, [
+        receipt(5, nested),
+        receipt(7, nested, { model: "other", startedMs: today + 2 * hourMs }),
+        receipt(11, ["grp_ads", "grp_org", "key-1"], { startedMs: today - hourMs }),
+        receipt(13, []),
+      ]);
+      const query = { sinceMs: null, untilMs: null, keyId: null, model: null, channel: null };
+      const by = async (columns: readonly ("group" | "model" | "hour" | "day")[], more = {}): Promise<unknown> =>
+        (await receipts.usage({ by: columns, ...query, ...more })).map(({ group, calls, nanos }) => [
+          ...Object.values(group),
+          calls,
+          nanos,
+        ]);
+      expect(await by(["group"])).toEqual([
+        ["grp_ads", 1, 11],
+        ["grp_org", 3, 23],
+        ["grp_web", 2, 12],
+      ]);
+      expect(await by(["model"], { groupId: "grp_org" })).toEqual([
+        ["model-1", 2, 16],
+        ["other", 1, 7],
+      ]);
+      expect(await by([], { groupId: "grp_org", sinceMs: today })).toEqual([[2, 12]]);
+      expect(await by(["hour"], { groupId: "grp_web" })).toHaveLength(2);
+      expect(await by(["model"])).toEqual([
+        ["model-1", 3, 29],
+        ["other", 1, 7],
+      ]);
+      expect(await errorKind(receipts.usage({ by: ["group", "key"], ...query }))).toBe("invalid");
+      expect(await errorKind(receipts.usage({ by: ["group"], ...query, keyId: "key-1" }))).toBe("invalid");
+      const list = { ...query, state: null, before: null, limit: 10 };
+      expect(
+        (await receipts.list({ ...list, groupId: "grp_web" }))
+          .map(({ billedNanos }) => billedNanos)
+          .toSorted((one, other) => Number(one) - Number(other)),
+      ).toEqual([5, 7]);
+      expect(await receipts.list({ ...list, groupId: "grp_w" })).toEqual([]);
+      expect((await receipts.list({ ...list, groupId: "grp_ads" }))[0]?.owners).toEqual(["grp_ads", "grp_org", "key-1"]);
+    });
+
+    test("counts on their budgets, selected by model, operation, channel and tag", async () => {
+      await using world = await storageWorld(engine, today);
+      const { budgets, receipts } = world.storage;
+      const owners = ["grp_web", "grp_org"];
+      await stored(world.database, [
+        receipt(1, owners, { model: "gpt-5", channel: "eu-1" }),
+        receipt(2, owners, { model: "gpt-5", channel: "us", channelTags: ["gdpr", "fast"] }),
+        receipt(4, owners, { model: "o3", channel: "us" }),
+        receipt(8, owners, { model: "o3", channel: null, operation: "speech" }),
+        receipt(16, ["grp_org"], { model: "gpt-5", channel: "eu-2" }),
+        receipt(32, [], { model: "gpt-5", channel: "eu-1" }),
+        receipt(64, owners, { model: "gpt-5", startedMs: today - 1 }),
+      ]);
+      const spent = async (ownerId: string, selector: object, more: Partial<BudgetHoldRequest> = {}): Promise<number> => {
+        const text = JSON.stringify({ models: null, operations: null, channels: null, ...selector });
+        return (await budgets.hold({ ...ask, budget: crypto.randomUUID(), ownerId, selector: text, ...more })).spentNanos;
+      };
+      expect(await spent("grp_org", {})).toBe(31);
+      expect(await spent("grp_web", {})).toBe(15);
+      expect(await spent("grp_web", {}, { sinceMs: 0 })).toBe(79);
+      expect(await spent("grp_web", {}, { sinceMs: today + hourMs })).toBe(15);
+      expect(await spent("grp_org", { models: ["gpt-*"] })).toBe(19);
+      expect(await spent("grp_org", { operations: ["speech"] })).toBe(8);
+      expect(await spent("grp_org", { channels: ["eu-*"] })).toBe(17);
+      expect(await spent("grp_org", { channels: ["*"] })).toBe(23);
+      expect(await spent("grp_org", { channels: ["gdpr"], models: ["gpt-5"] })).toBe(2);
+      expect(await spent("grp_web", {}, { models: "*", exceptModels: ["o*"] })).toBe(3);
+      expect(await spent("grp_web", { channels: ["us"] }, { models: "o3", exceptModels: [] })).toBe(4);
+      expect((await receipts.payments("grp_org", today)).reduce((sum, { nanos }) => sum + nanos, 0)).toBe(31);
+      expect((await receipts.payments("grp_org", null)).reduce((sum, { nanos }) => sum + nanos, 0)).toBe(95);
+    });
+
+    test("stays within their budget when many processes take of it at once", async () => {
+      await using world = await storageWorld(engine, today, true);
+      const stores: readonly Pick<Storage, "budgets">[] = [world.storage, (await world.another()).storage];
+      await stored(world.database, [receipt(400, ["grp_org"])]);
+      const holds = await Promise.all(
+        Array.from({ length: 40 }, (_, at) => stores[at % 2]!.budgets.hold({ ...ask, holder: `p${at % 5}`, need: 30, wish: 30 })),
+      );
+      expect(holds.filter(({ ok }) => ok)).toHaveLength(20);
+    });
+
+    test("is forgotten by the hour with the sums of keys, and never by the day", async () => {
+      await using world = await storageWorld(engine, today);
+      await stored(world.database, [receipt(5, ["grp_org"], { startedMs: today - 100 * dayMs }), receipt(7, ["grp_org"])]);
+      await retain(world.database, { receiptsMs: null, hoursMs: 50 * dayMs, wallMs: today });
+      const rows = async (table: "owner_hours" | "owner_days"): Promise<number> =>
+        (await world.database.all(table === "owner_hours" ? sql`select 1 as one from owner_hours` : sql`select 1 as one from owner_days`))
+          .length;
+      expect([await rows("owner_hours"), await rows("owner_days")]).toEqual([1, 2]);
+    });
+  });
+}
+
+async function stored(database: Database, receipts: readonly Receipt[]): Promise<void> {
+  await database.transaction(async (inside) => addToSums(inside, await addReceipts(inside, receipts)));
+}
