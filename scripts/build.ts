@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { bundledFiles } from "../src/admin/console/bundle.ts";
 import { lockOf } from "./lockfile.ts";
 
 /**
@@ -42,6 +43,7 @@ async function build(platform: string): Promise<string> {
     naming: { entry: "[name].[ext]" },
     target: "bun",
     minify: { syntax: true, whitespace: true },
+    plugins: [await consoleInside()],
     compile: {
       outfile,
       target: `bun-${platform}` as Bun.Build.CompileTarget,
@@ -53,6 +55,20 @@ async function build(platform: string): Promise<string> {
   });
   if (!result.success) throw new AggregateError(result.logs, `The executable for ${platform} could not be built.`);
   return outfile;
+}
+
+/** The executable has no sources to bundle the console of, so that it gets the bundled files. */
+async function consoleInside(): Promise<Bun.BunPlugin> {
+  const files = JSON.stringify(await bundledFiles());
+  return {
+    name: "console",
+    setup: (build) => {
+      build.onLoad({ filter: /src\/admin\/console\/bundle\.ts$/ }, () => ({
+        loader: "js",
+        contents: `const files = ${files};\nexport function bundledFiles() { return Promise.resolve(files); }\n`,
+      }));
+    },
+  };
 }
 
 /** The runtime's executable: of this installation, or downloaded once. */

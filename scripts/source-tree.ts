@@ -14,6 +14,7 @@ export interface Layer {
 export const layers: readonly Layer[] = [
   { title: "entry", folders: ["main.ts"], siblings: false },
   { title: "wiring", folders: ["app"], siblings: false },
+  { title: "the browser", folders: ["console"], siblings: false },
   { title: "edges", folders: ["http", "admin", "cli"], siblings: false },
   { title: "the outside world", folders: ["net", "store", "state", "engines", "config", "telemetry", "clock"], siblings: false },
   { title: "temporary files", folders: ["files"], siblings: false },
@@ -39,7 +40,7 @@ export interface Source {
   readonly imports: readonly string[];
 }
 
-export const sources: readonly Source[] = filesIn("src", ".ts").map((path) => {
+export const sources: readonly Source[] = [...filesIn("src", ".ts"), ...filesIn("src", ".tsx")].map((path) => {
   const text = readFileSync(join(root, path), "utf8");
   const code = withoutComments(text);
   const [, folder = ""] = path.split("/");

@@ -5,6 +5,8 @@ import { removeBootstrap } from "./login/bootstrap.ts";
 import { checkInput, readQuery } from "./fields/check-input.ts";
 import { makeSessionCookie } from "./login/cookie.ts";
 import { makeHostCheck } from "./host.ts";
+import { bundledFiles } from "./console/bundle.ts";
+import { makeConsoleServer, type ConsoleServer } from "./console/serve-console.ts";
 import { bodyMsUsual, readJsonBody } from "./json-body.ts";
 import { LoginGuard } from "./login/login-guard.ts";
 import { loginRoutes } from "./routes/login-routes.ts";
@@ -80,6 +82,7 @@ export function listenAdmin(options: AdminOptions): AdminListener {
   const digestOf = (token: string | null): string | null => (token === null ? null : services.adminDigest(token));
   const parts: ListenerParts = {
     router: new Router(routes),
+    console: makeConsoleServer(bundledFiles, (error) => onBug(error, "")),
     hostAllowed: makeHostCheck(host, options.hostNames ?? []),
     auth: {
       services,
@@ -143,6 +146,7 @@ function adminTls(tls: ServerTls): Bun.TLSOptions {
 
 interface ListenerParts {
   readonly router: Router;
+  readonly console: ConsoleServer;
   readonly hostAllowed: (header: string | null) => boolean;
   readonly auth: AuthContext;
   readonly answerMs: number;
@@ -155,6 +159,8 @@ async function handle(request: Request, address: string, parts: ListenerParts): 
   const headers = securityHeaders(requestId, parts.auth.secure);
   if (!parts.hostAllowed(request.headers.get("host"))) return errorResponse(hostNotAllowed, headers);
   const { path, query } = targetOf(request.url);
+  const ofConsole = parts.console(request, path, headers);
+  if (ofConsole !== null) return ofConsole;
   const found = parts.router.find(request.method, path);
   if (found.kind === "none") return errorResponse(unknownRoute(request.method, path), headers);
   if (found.kind === "method") {

@@ -24,7 +24,7 @@ export class Router {
   find(method: string, path: string): RouteMatch {
     const segments = path.split("/");
     for (const entry of this.paths) {
-      const params = match(entry.segments, segments);
+      const params = matchPath(entry.segments, segments);
       if (params === null) continue;
       const route = entry.routes.get((method === "HEAD" ? "GET" : method) as Method);
       return route === undefined ? { kind: "method", allow: allowed(entry.routes) } : { kind: "route", route, params };
@@ -47,7 +47,8 @@ export function targetOf(url: string): { readonly path: string; readonly query: 
   return question < 0 ? { path: whole, query: "" } : { path: whole.slice(0, question), query: whole.slice(question + 1) };
 }
 
-function match(pattern: readonly string[], segments: readonly string[]): Readonly<Record<string, string>> | null {
+/** The values of the segments in braces; null if the path has another form. */
+export function matchPath(pattern: readonly string[], segments: readonly string[]): Readonly<Record<string, string>> | null {
   if (pattern.length !== segments.length) return null;
   const params: Record<string, string> = {};
   for (const [at, wanted] of pattern.entries()) {

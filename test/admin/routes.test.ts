@@ -31,6 +31,7 @@ const examples: Readonly<Record<string, Example>> = {
     await storage.accounts.setBootstrap(services.adminDigest("the first token"), services.wallMs() + 60_000);
     return call("/admin/api/bootstrap", { body: { token: "the first token", name: "first", password: goodPassword } });
   },
+  "GET /admin/api/start": ({ call }) => call("/admin/api/start"),
   "GET /admin/api/me": ({ call }) => call("/admin/api/me"),
   "GET /admin/api/openapi.json": ({ call }) => call("/admin/api/openapi.json"),
   "GET /healthz": ({ call }) => call("/healthz"),

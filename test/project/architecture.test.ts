@@ -42,6 +42,19 @@ describe("imports", () => {
     expect([...counts].filter(([, count]) => count > folderFilesMax)).toEqual([]);
   });
 
+  test("of the console are types of the admin API, the list of pages and the rule for paths: it stands on the admin API alone", () => {
+    const shared = ["src/admin/console/pages.ts", "src/admin/router.ts"];
+    const wrong = sources
+      .filter(({ folder }) => folder === "console")
+      .flatMap(({ path, code }) =>
+        [...code.matchAll(/^import\s+(?!type\b)[^;"]*?\bfrom\s*"(\.[^"]+)"/gm)]
+          .map(([, name = ""]) => normalize(join(dirname(path), name)))
+          .filter((name) => !name.startsWith("src/console/") && !shared.includes(name))
+          .map((name) => `${path} imports ${name}`),
+      );
+    expect(wrong).toEqual([]);
+  });
+
   test("of folders make no circle", () => {
     const edges = new Map<string, Set<string>>();
     for (const source of sources) {
@@ -80,6 +93,11 @@ describe("imports", () => {
     );
     expect(wrong).toEqual([]);
   });
+});
+
+test("the console makes no markup of strings", () => {
+  const markup = /dangerouslySetInnerHTML|\.(?:inner|outer)HTML\b|insertAdjacentHTML|document\.write|createContextualFragment|\beval\(/;
+  expect(sources.filter(({ folder, code }) => folder === "console" && markup.test(code)).map(({ path }) => path)).toEqual([]);
 });
 
 describe("the core", () => {
@@ -142,7 +160,7 @@ describe("names", () => {
     const vague = /^(utils?|helpers?|common|misc|shared|lib|stuff|tools)$/;
     const parts = sources.flatMap(({ path }) =>
       path
-        .replace(/\.ts$/, "")
+        .replace(/\.tsx?$/, "")
         .split(/[/-]/)
         .map((part) => ({ path, part })),
     );
@@ -150,7 +168,7 @@ describe("names", () => {
   });
 
   test("files are called in lower case, their words joined by hyphens", () => {
-    expect(sources.map(({ path }) => basename(path)).filter((name) => !/^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(name))).toEqual([]);
+    expect(sources.map(({ path }) => basename(path)).filter((name) => !/^[a-z0-9]+(-[a-z0-9]+)*\.tsx?$/.test(name))).toEqual([]);
   });
 
   test("a provider is named in the index of providers and in its own dialect, and nowhere else", () => {

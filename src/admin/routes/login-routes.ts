@@ -34,6 +34,14 @@ const done = z.strictObject({ done: z.literal(true) });
 export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
   return [
     route({
+      method: "GET",
+      path: "/admin/api/start",
+      access: "public",
+      summary: "Tells whether the first account still has to be created.",
+      answer: z.strictObject({ first_account: z.boolean() }),
+      handle: async ({ services }) => ({ first_account: (await services.storage.accounts.count()) === 0 }),
+    }),
+    route({
       method: "POST",
       path: "/admin/api/bootstrap",
       access: "public",

@@ -1,0 +1,55 @@
+import { useSignal, type Signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { apiUrl, ask, signedIn, type ApiError, type ApiRequest } from "./api.ts";
+
+/** An answer of the admin API that a page shows. While it is asked for again the last one stays, so that nothing jumps. */
+export interface Loaded<Answer> {
+  readonly data: Signal<Answer | null>;
+  readonly error: Signal<ApiError | null>;
+  readonly busy: Signal<boolean>;
+  reload(): void;
+}
+
+export interface LoadOptions {
+  /** Ask again this often while the page is visible. */
+  readonly everyMs?: number;
+  /** Do not ask now. */
+  readonly off?: boolean;
+}
+
+export function useLoaded<Answer>(path: string, query: ApiRequest["query"] = {}, options: LoadOptions = {}): Loaded<Answer> {
+  const data = useSignal<Answer | null>(null);
+  const error = useSignal<ApiError | null>(null);
+  const busy = useSignal(false);
+  const reload = useRef<() => void>(() => undefined);
+  const { everyMs = 0, off = false } = options;
+  const url = apiUrl(path, query);
+  useEffect(() => {
+    if (off) return undefined;
+    const abort = new AbortController();
+    const load = (): void => {
+      if (busy.peek() && !abort.signal.aborted) return;
+      busy.value = true;
+      ask<Answer>(path, { query, signal: abort.signal })
+        .then((answer) => {
+          data.value = answer;
+          error.value = null;
+        })
+        .catch((reason: unknown) => {
+          if (!abort.signal.aborted) error.value = reason as ApiError;
+        })
+        .finally(() => {
+          if (!abort.signal.aborted) busy.value = false;
+        });
+    };
+    busy.value = false;
+    reload.current = load;
+    load();
+    const timer = everyMs === 0 ? null : setInterval(() => document.hidden || signedIn.peek() === null || load(), everyMs);
+    return () => {
+      abort.abort();
+      if (timer !== null) clearInterval(timer);
+    };
+  }, [url, everyMs, off]);
+  return { data, error, busy, reload: () => reload.current() };
+}
