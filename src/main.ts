@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { operatorTokenProblem } from "./admin/login/operator-token.ts";
+import type { ExplainedSettings } from "./admin/services.ts";
 import type { App, AppOptions } from "./app/app.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
 import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
@@ -41,6 +42,9 @@ switch (invocation.command) {
   case "help":
   case "version":
     console.log(asTyped(invocation.text, launch));
+    break;
+  case "completion":
+    process.stdout.write(invocation.text);
     break;
   case "usage-error":
     console.error(asTyped(invocation.text, launch));
@@ -102,6 +106,12 @@ async function openApp(settings: Settings, options: AppOptions): Promise<App> {
     console.error("The gateway was not started.");
     return process.exit(1);
   }
+}
+
+async function configuration(file: string | null): Promise<ExplainedSettings> {
+  // Imported here because only the admin API needs it.
+  const { explainedConfiguration } = await import("./app/explained-configuration.ts");
+  return explainedConfiguration(file, process.env);
 }
 
 function environmentFile(): string | null {
@@ -182,6 +192,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
         masterKey: null,
         adminToken: null,
         version: manifest.version,
+        configuration: () => configuration(file),
         workers: 1,
         // It neither greets nor opens the admin API.
         isLeader: false,
@@ -276,6 +287,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     masterKey: readMasterKey(),
     adminToken,
     version: manifest.version,
+    configuration: () => configuration(file),
     workers: parent === null ? 1 : workers,
     isLeader: parent === null || given.worker === 1,
     others:

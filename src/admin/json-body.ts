@@ -4,7 +4,11 @@ export const bodyBytesMax = 256 * 1024;
 export const bodyMsUsual = 10_000;
 
 /** Reads a JSON body, with limits on its size and its time. */
-export async function readJsonBody(request: Request, bodyMs: number): Promise<{ readonly value: unknown } | AdminError> {
+export async function readJsonBody(
+  request: Request,
+  bodyMs: number,
+  bytesMax = bodyBytesMax,
+): Promise<{ readonly value: unknown } | AdminError> {
   if (!isJson(request.headers.get("content-type"))) {
     return new AdminError(415, "unsupported_media_type", "The request body must be JSON: send 'Content-Type: application/json'.");
   }
@@ -16,8 +20,8 @@ export async function readJsonBody(request: Request, bodyMs: number): Promise<{ 
       "Compressed request bodies are not supported: send the body without 'Content-Encoding'.",
     );
   }
-  if (Number(request.headers.get("content-length") ?? 0) > bodyBytesMax) return tooLarge;
-  const bytes = await withinTime(request, bodyMs);
+  if (Number(request.headers.get("content-length") ?? 0) > bytesMax) return tooLarge(bytesMax);
+  const bytes = await withinTime(request, bodyMs, bytesMax);
   return bytes instanceof AdminError ? bytes : parsed(bytes);
 }
 
@@ -26,7 +30,7 @@ export function isJson(contentType: string | null): boolean {
   return /^application\/json *(?:; *charset=(?:utf-8|"utf-8") *)?$/i.test(contentType ?? "");
 }
 
-async function withinTime({ body }: Request, bodyMs: number): Promise<Uint8Array | AdminError> {
+async function withinTime({ body }: Request, bodyMs: number, bytesMax: number): Promise<Uint8Array | AdminError> {
   if (body === null) return new Uint8Array(0);
   const reader = body.getReader();
   let tooLate = false;
@@ -39,7 +43,7 @@ async function withinTime({ body }: Request, bodyMs: number): Promise<Uint8Array
     let length = 0;
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       length += next.value.length;
-      if (length > bodyBytesMax) return tooLarge;
+      if (length > bytesMax) return tooLarge(bytesMax);
       chunks.push(next.value);
     }
     return tooLate ? tooSlow : Buffer.concat(chunks, length);
@@ -59,7 +63,7 @@ function parsed(bytes: Uint8Array): { readonly value: unknown } | AdminError {
   }
 }
 
-const tooLarge = new AdminError(413, "request_too_large", `The request body is larger than ${bodyBytesMax / 1024} KiB.`, null, {
-  connection: "close",
-});
+function tooLarge(bytesMax: number): AdminError {
+  return new AdminError(413, "request_too_large", `The request body is larger than ${bytesMax / 1024} KiB.`, null, { connection: "close" });
+}
 const tooSlow = new AdminError(408, "request_timeout", "The request body arrived too slowly.", null, { connection: "close" });

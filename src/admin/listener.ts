@@ -4,6 +4,7 @@ import { type AuthContext, authorise, type Caller } from "./authorise.ts";
 import { removeBootstrap } from "./login/bootstrap.ts";
 import { checkInput, readQuery } from "./fields/check-input.ts";
 import { makeSessionCookie } from "./login/cookie.ts";
+import { eventStream } from "./event-stream.ts";
 import { makeHostCheck } from "./host.ts";
 import { bundledFiles } from "./console/bundle.ts";
 import { makeConsoleServer, type ConsoleServer } from "./console/serve-console.ts";
@@ -15,7 +16,7 @@ import { requestIdOf, securityHeaders } from "./security-headers.ts";
 import { prepareVerification } from "./login/password.ts";
 import { AdminError } from "./admin-error.ts";
 import { internalError, errorResponse, respond, storageError } from "./respond.ts";
-import type { RouteResult, AdminRoute } from "./route.ts";
+import { EventResult, type RouteResult, type AdminRoute } from "./route.ts";
 import { Router, targetOf } from "./router.ts";
 import type { Explained, Services } from "./services.ts";
 import type { TrustedProxies } from "../gateway/snapshot.ts";
@@ -186,8 +187,16 @@ async function handle(request: Request, address: string, parts: ListenerParts): 
       services: caller.kind === "anonymous" || caller.group === null || !route.scoped ? services : await scoped(services, caller.group),
       requestId,
       address,
+      signal: request.signal,
     });
-    return respond(await within(answering, parts.answerMs, route), route.status, headers);
+    const answer = await within(answering, route.answerMs ?? parts.answerMs, route);
+    if (!(answer instanceof EventResult)) return respond(answer, route.status, headers);
+    return eventStream(
+      answer,
+      headers,
+      request.signal,
+      async () => !((await authorise(request.headers, route, parts.auth)) instanceof AdminError),
+    );
   } catch (error) {
     const expected = storageError(error);
     if (expected === null) parts.onBug(error, requestId);
@@ -206,7 +215,7 @@ async function readInput(
   const parameters = checkInput(route.query ?? noParameters, given, "parameter");
   if (parameters instanceof AdminError) return parameters;
   if (route.body === null) return { query: parameters.value, body: {} };
-  const sent = await readJsonBody(request, bodyMs);
+  const sent = await readJsonBody(request, bodyMs, route.bodyBytesMax ?? undefined);
   if (sent instanceof AdminError) return sent;
   const body = checkInput(route.body, sent.value, "field");
   return body instanceof AdminError ? body : { query: parameters.value, body: body.value };

@@ -1,9 +1,9 @@
 import { StorageError } from "../gateway/storage.ts";
 import { AdminError } from "./admin-error.ts";
-import { ResultWithHeaders, TextResult, type RouteResult } from "./route.ts";
+import { RelayedResult, ResultWithHeaders, TextResult, type EventResult, type RouteResult } from "./route.ts";
 
 /** Turns the result of a handler into a response. */
-export function respond(answer: RouteResult<unknown>, status: number, headers: Headers): Response {
+export function respond(answer: Exclude<RouteResult<unknown>, EventResult>, status: number, headers: Headers): Response {
   if (answer instanceof AdminError) return errorResponse(answer, headers);
   if (answer instanceof TextResult) {
     for (const [name, value] of Object.entries(answer.headers)) headers.set(name, value);
@@ -11,12 +11,24 @@ export function respond(answer: RouteResult<unknown>, status: number, headers: H
     if (answer.fileName !== null) headers.set("content-disposition", `attachment; filename="${answer.fileName.replace(/[^\w.-]/g, "_")}"`);
     return new Response(answer.text, { status, headers });
   }
+  if (answer instanceof RelayedResult) return relayed(answer.response, headers);
   if (answer instanceof ResultWithHeaders) {
     for (const [name, value] of Object.entries(answer.headers)) headers.set(name, value);
     return json(answer.value, status, headers);
   }
   return json(answer, status, headers);
 }
+
+/** Headers of the data plane say nothing here, except for the id of the call. */
+function relayed(response: Response, headers: Headers): Response {
+  const type = response.headers.get("content-type") ?? "";
+  headers.set("content-type", harmlessType.test(type) ? type : "application/octet-stream");
+  headers.set("x-sluice-request", response.headers.get("x-request-id") ?? "");
+  return new Response(response.body, { status: response.status, headers });
+}
+
+/** An upstream may decide the type of an answer. A document on this origin would be one of the console. */
+const harmlessType = /^(?:application\/(?:json|x-subrip)|text\/(?:event-stream|plain|vtt)|audio\/[\w.+-]+)(?:;[ \w=.-]*)?$/i;
 
 export function errorResponse({ message, code, param, status, headers: own }: AdminError, headers: Headers): Response {
   for (const [name, value] of Object.entries(own)) headers.set(name, value);

@@ -27,6 +27,10 @@ export interface AdminRoute {
   readonly status: number;
   /** The media type of the `TextResult` that it can return instead, such as `text/csv`. */
   readonly text: string | null;
+  /** The longest time for its answer; null for that of the listener. */
+  readonly answerMs: number | null;
+  /** The longest body; null for that of all routes. */
+  readonly bodyBytesMax: number | null;
   /** It only changes what belongs to the caller, so a viewer may use it. */
   readonly own: boolean;
   /** Group admins may use it as well: its `services` then see their group alone. */
@@ -53,10 +57,12 @@ export interface Context<Query, Body, Params> {
   readonly requestId: string;
   /** The peer address of the connection. Headers such as `x-forwarded-for` are ignored, because anybody can send them. */
   readonly address: string;
+  /** Aborted when the caller has left. */
+  readonly signal: AbortSignal;
 }
 
-/** What a handler returns: a value of the answer's schema, an error, or one of the two special forms below. */
-export type RouteResult<Value> = Value | AdminError | TextResult | ResultWithHeaders<Value>;
+/** What a handler returns: a value of the answer's schema, an error, or one of the special forms below. */
+export type RouteResult<Value> = Value | AdminError | TextResult | EventResult | RelayedResult | ResultWithHeaders<Value>;
 
 /** An answer that is not JSON. */
 export class TextResult {
@@ -67,6 +73,19 @@ export class TextResult {
     readonly fileName: string | null = null,
     readonly headers: Readonly<Record<string, string>> = {},
   ) {}
+}
+
+/**
+ * An answer that goes on: server-sent events. `start` is given a function that sends one, and returns one that stops, or why there
+ * are no events. What a slow reader has not taken yet is bounded: then events are left out.
+ */
+export class EventResult {
+  constructor(readonly start: (send: (data: string) => void) => (() => void) | AdminError) {}
+}
+
+/** The answer of the data plane, passed on as it comes: its status, its type and its body. */
+export class RelayedResult {
+  constructor(readonly response: Response) {}
 }
 
 /** A JSON answer with headers of its own, such as a cookie. */
@@ -106,6 +125,8 @@ export function route<
     answer: definition.answer,
     status: definition.status ?? 200,
     text: definition.text ?? null,
+    answerMs: definition.answerMs ?? null,
+    bodyBytesMax: definition.bodyBytesMax ?? null,
     own: definition.own ?? false,
     scoped: definition.scoped ?? false,
     conditional: definition.conditional ?? false,
@@ -124,6 +145,8 @@ interface Definition<Path extends string, AnswerSchema extends z.ZodType, QueryS
   readonly answer: AnswerSchema;
   readonly status?: number;
   readonly text?: string;
+  readonly answerMs?: number;
+  readonly bodyBytesMax?: number;
   readonly own?: boolean;
   readonly scoped?: boolean;
   readonly conditional?: boolean;

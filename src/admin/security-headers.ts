@@ -12,6 +12,8 @@ const contentPolicy = [
   "style-src 'self'",
   "img-src 'self' data:",
   "connect-src 'self'",
+  // Recordings and speech that the console has made or fetched itself.
+  "media-src 'self' blob:",
   "base-uri 'none'",
   "form-action 'self'",
   "frame-ancestors 'none'",

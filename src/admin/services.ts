@@ -11,11 +11,33 @@ export interface Services extends ChannelContext {
   readonly health: () => Promise<GatewayHealth>;
   /** The metrics of all workers, in the text format of Prometheus. */
   readonly metrics: () => Promise<string>;
+  /** A monotonic clock, which the times of running calls are on. */
+  readonly nowMs: () => number;
+  /** The settings, and where their values come from. */
+  readonly configuration: () => Promise<ExplainedSettings>;
+  /** What this gateway counted minute by minute since its start, for a day at most. */
+  readonly traffic: TrafficHistory;
+  /** What was spent of budgets, as of a minute ago or so. */
+  readonly budgets: () => readonly SpentBudget[];
+  /** Calls back with the calls of this process as they happen. Null if too many watch already; else a function that stops it. */
+  readonly live: (watcher: (frame: LiveCallsFrame) => unknown) => (() => void) | null;
+  /** Makes a request to the port for clients of this gateway. Null if it cannot be reached. It does not reject. */
+  readonly dataPlane: (
+    path: string,
+    init: {
+      readonly method: string;
+      readonly headers: Readonly<Record<string, string>>;
+      readonly body: string | FormData;
+      readonly signal: AbortSignal;
+    },
+  ) => Promise<Response | null>;
   /** A dry run of a request. It reserves nothing and changes nothing. */
   readonly explain: (ask: ExplainRequest) => Promise<Explained>;
 }
 
 export interface GatewayHealth {
+  /** Where clients connect, without a path. */
+  readonly url: string;
   /** `degraded`: calls are served, but a part does not work. */
   readonly status: "ok" | "degraded" | "stopping";
   readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string | null };
@@ -25,6 +47,88 @@ export interface GatewayHealth {
   readonly insecureTransport: boolean;
   /** The certificate of the listeners; null if they speak plain HTTP. */
   readonly certificate: { readonly expiresMs: number; readonly daysLeft: number } | null;
+}
+
+export interface ExplainedSettings {
+  readonly file: string | null;
+  /** Why the file cannot be used as it is now; null if it can. */
+  readonly problem: string | null;
+  readonly settings: readonly {
+    readonly path: string;
+    readonly value: unknown;
+    readonly origin: "file" | "environment" | "default";
+    readonly line: number | null;
+    readonly variables: readonly string[];
+    readonly otherwise: string | null;
+    readonly about: string;
+  }[];
+}
+
+export interface TrafficHistory {
+  since(wallMs: number): readonly TrafficFigures[];
+  /** Since when calls are counted; null if they are not, because metrics are off. */
+  state(): { readonly inFlight: number; readonly sinceMs: number | null };
+  /** Times to first content since then; null if there was no stream. */
+  firstContent(wallMs: number): FirstContentTimes | null;
+}
+
+/** What happened in one minute. */
+export interface TrafficFigures {
+  readonly atMs: number;
+  readonly calls: number;
+  readonly failed: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly costUsd: number;
+  readonly byOperation: ReadonlyMap<string, { readonly calls: number; readonly failed: number }>;
+}
+
+export interface FirstContentTimes {
+  readonly p50_ms: number;
+  readonly p95_ms: number;
+  readonly p99_ms: number;
+  readonly streams: number;
+}
+
+export interface SpentBudget {
+  readonly key: string;
+  /** Empty for all models. */
+  readonly models: string;
+  readonly limitNanos: number;
+  readonly spentNanos: number;
+}
+
+export interface LiveCallsFrame {
+  readonly calls: readonly LiveCallFacts[];
+  readonly running: number;
+  readonly omitted: number;
+}
+
+/** A call while it runs, and once more when it has ended. Times are on the monotonic clock. */
+export interface LiveCallFacts {
+  readonly id: string;
+  readonly requestId: string;
+  readonly keyId: string | null;
+  readonly operation: string;
+  readonly model: string | null;
+  readonly stream: boolean;
+  readonly state: string;
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly startedMs: number;
+  readonly tookMs: number;
+  readonly firstContentMs: number | null;
+  readonly outputTokens: number;
+  readonly nanos: number | null;
+  readonly attempts: readonly {
+    readonly channel: string;
+    readonly model: string;
+    readonly afterMs: number;
+    readonly tookMs: number;
+    readonly outcome: string;
+    readonly error: string | null;
+    readonly hedge: boolean;
+  }[];
 }
 
 export interface ExplainRequest {

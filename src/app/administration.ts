@@ -40,8 +40,14 @@ export interface AdministrationParts {
   readonly degraded: () => readonly string[];
   readonly stopping: () => boolean;
   readonly version: string;
+  /** Where clients connect. */
+  readonly url: () => string;
   readonly metrics: () => Promise<string>;
   readonly certificateExpiresMs: () => number | null;
+  readonly configuration: Services["configuration"];
+  readonly traffic: Services["traffic"];
+  readonly budgets: Services["budgets"];
+  readonly live: Services["live"];
 }
 
 /** Connects the admin API to a running gateway. */
@@ -79,12 +85,22 @@ export function administration(parts: AdministrationParts): Services {
         durable.hint(name, forgetLessons, forgottenMs);
         return parts.gateway.upstreams.lessons.forget(name);
       },
+      clear: (name) => {
+        durable.hint(name, clearCoolDowns, forgottenMs);
+        return parts.gateway.upstreams.clear(candidatesOf(name, parts.snapshot()));
+      },
     },
+    nowMs: parts.gateway.ports.nowMs,
+    configuration: parts.configuration,
+    traffic: parts.traffic,
+    budgets: parts.budgets,
+    live: parts.live,
+    dataPlane: (path, init) => dataPlane(parts.url(), path, init),
     explain: (ask) => Promise.resolve(explained(ask, parts)),
   };
 }
 
-function healthOf({ durable, degraded, stopping, settings, certificateExpiresMs }: AdministrationParts): GatewayHealth {
+function healthOf({ url, durable, degraded, stopping, settings, certificateExpiresMs }: AdministrationParts): GatewayHealth {
   const { lag, state } = durable.status();
   const troubles = degraded();
   const { engine } = durable.database;
@@ -93,6 +109,7 @@ function healthOf({ durable, degraded, stopping, settings, certificateExpiresMs 
   const plainHosts = [...(tls === null ? [listen.host] : []), ...(tls?.admin === true ? [] : [admin?.host ?? "localhost"])];
   const expiresMs = certificateExpiresMs();
   return {
+    url: url(),
     status: stopping() ? "stopping" : troubles.length > 0 ? "degraded" : "ok",
     store: { engine, ok: storeOk, detail: storeOk ? null : "the store cannot be reached; receipts wait in the journal" },
     state: { kind: state.kind, ok: state.ok, detail: state.ok ? null : "each process counts limits by itself" },
@@ -100,6 +117,22 @@ function healthOf({ durable, degraded, stopping, settings, certificateExpiresMs 
     insecureTransport: plainHosts.some((host) => !isLoopback(host)),
     certificate: expiresMs === null ? null : { expiresMs, daysLeft: daysUntil(expiresMs, durable.clock.wallMs()) },
   };
+}
+
+/** The listener may be bound to all addresses, or have a certificate for another name: it is our own, on this machine. */
+async function dataPlane(url: string, path: string, init: Parameters<Services["dataPlane"]>[1]): Promise<Response | null> {
+  const socket = url.startsWith("unix:") ? url.slice("unix:".length) : null;
+  const address = socket === null ? url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:") : "http://localhost";
+  try {
+    return await fetch(address + path, {
+      ...init,
+      ...(socket === null ? {} : { unix: socket }),
+      redirect: "manual",
+      tls: { rejectUnauthorized: false },
+    });
+  } catch {
+    return null;
+  }
 }
 
 function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durable }: AdministrationParts): ChannelStatus {
@@ -128,6 +161,14 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
     concurrencyMax: channel.concurrencyMax,
   };
 }
+
+/** What a channel can be asked with. */
+export function candidatesOf(channel: string, { routes }: Snapshot): readonly Candidate[] {
+  return [...routes.values()].flatMap(({ tiers }) => tiers.flat().filter(({ deployment }) => deployment.channel.name === channel));
+}
+
+/** Tells other processes, as a hint, to end the cool-downs of a channel. */
+export const clearCoolDowns = "clear_cool_downs";
 
 /** Long enough to reach every process, even one that has lost the store for a moment. */
 const forgottenMs = 60_000;

@@ -1,6 +1,6 @@
 import { tmpdir } from "node:os";
 import { openAdmin, type AdminServer } from "./admin-listener.ts";
-import { administration } from "./administration.ts";
+import { administration, candidatesOf, clearCoolDowns } from "./administration.ts";
 import { dialects } from "../dialects/index.ts";
 import { makeSplitAudio } from "../engines/audio/split.ts";
 import { makeTranscode } from "../engines/audio/transcode.ts";
@@ -44,8 +44,11 @@ import { failure, isFailure, type Failure, type FailureKind } from "../operation
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { BudgetWatch } from "./budget-watch.ts";
 import { channelStates, Metrics, type OtherWorkers } from "./metrics.ts";
+import { Traffic } from "./traffic.ts";
 import { Webhooks } from "./webhooks.ts";
+import type { ExplainedSettings } from "../admin/services.ts";
 import { accessLine } from "../telemetry/access.ts";
+import { LiveFeed } from "../telemetry/live/live-feed.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { GatewayState } from "../telemetry/metrics/state-metrics.ts";
 import { discoverModels } from "./discovery/discover.ts";
@@ -74,6 +77,8 @@ export class App {
   private readonly lastUsedTimes: LastUsedTimes;
   private readonly storedConfiguration: StoredConfiguration;
   private readonly metrics: Metrics;
+  private readonly traffic: Traffic;
+  private readonly liveFeed: LiveFeed;
   private readonly budgetWatch: BudgetWatch;
   private readonly exporter: OtlpExporter | null;
   private readonly webhooks: Webhooks | null;
@@ -111,6 +116,7 @@ export class App {
     hints.hear = (scope, cause, forMs) => {
       const { upstreams } = app.gateway;
       if (cause === forgetLessons) upstreams.lessons.forget(scope);
+      else if (cause === clearCoolDowns) upstreams.clear(candidatesOf(scope, app.current.snapshot));
       else upstreams.hint(scope, cause as FailureKind, forMs);
     };
     // Changes from this revision on are noticed.
@@ -205,6 +211,8 @@ export class App {
       budgets: () => (settings.metrics.budgets ? this.budgetWatch.states : []),
       more: () => this.exporter?.families() ?? [],
     });
+    this.traffic = new Traffic(() => this.metrics.counted(), durable.clock.wallMs);
+    this.liveFeed = new LiveFeed({ running: () => this.gateway.calls.admitted(), nowMs, after });
     this.exporter = this.makeExporter(settings, timers, nowMs);
     const ledger = new Ledger({
       limiter: durable.limiter,
@@ -356,6 +364,7 @@ export class App {
       tls: settings.tls?.admin === true ? (this.certificate?.tls ?? null) : null,
       onBug: (error) => this.bug(error),
     });
+    if (this.admin !== null && countsCalls(settings)) this.traffic.start();
     // After both listeners are open: a key that is shown by a failed start would be lost.
     const madeKey = settings.keys.length > 0 ? null : await firstKey(durable);
     const words = greeting({
@@ -440,6 +449,7 @@ export class App {
     this.certificate?.stop();
     this.follower.stop();
     this.budgetWatch.stop();
+    this.traffic.stop();
     this.pressure?.stop();
     if (this.gcTimer !== null) clearInterval(this.gcTimer);
     this.lastUsedTimes.stop();
@@ -524,22 +534,31 @@ export class App {
       degraded: () => this.degraded(),
       stopping: () => this.stopping,
       version: this.options.version,
+      url: () => this.listener?.url ?? "",
       metrics: () => this.metrics.text(),
       certificateExpiresMs: () => this.certificate?.expiresMs ?? null,
+      configuration: this.options.configuration,
+      traffic: this.traffic,
+      budgets: () => this.budgetWatch.recent(),
+      live: (watcher) => this.liveFeed.watch(watcher),
     });
   }
 
   /** What looks at each call when it is settled. */
-  private observer({ metrics, otel }: Settings): { readonly observe?: LedgerPorts["observe"] & {} } {
-    const { exporter } = this;
-    // Metrics are counted for an export as well, even if nobody may scrape them.
-    const counts = metrics.enabled || otel?.metrics === true;
-    if (exporter === null) return counts ? { observe: this.metrics.calls.observe } : {};
-    if (!counts) return { observe: exporter.observe };
+  private observer(settings: Settings): { readonly observe?: LedgerPorts["observe"] & {} } {
+    const observers = [
+      ...(countsCalls(settings) ? [this.metrics.calls.observe] : []),
+      ...(this.exporter === null ? [] : [this.exporter.observe]),
+      ...(settings.admin === null ? [] : [this.liveFeed.observe]),
+    ];
+    const [first, second, third] = observers;
+    if (first === undefined) return {};
+    if (second === undefined) return { observe: first };
     return {
       observe: (record, receipt) => {
-        this.metrics.calls.observe(record, receipt);
-        exporter.observe(record, receipt);
+        first(record, receipt);
+        second(record, receipt);
+        third?.(record, receipt);
       },
     };
   }
@@ -616,6 +635,11 @@ export class App {
 }
 
 /** What a gateway needs besides its settings. */
+/** Metrics are counted for an export as well, even if nobody may scrape them. */
+function countsCalls({ metrics, otel }: Settings): boolean {
+  return metrics.enabled || otel?.metrics === true;
+}
+
 export interface AppOptions {
   readonly log: Log;
   /** The environment for engine processes. */
@@ -627,6 +651,8 @@ export interface AppOptions {
   /** The token in ADMIN_TOKEN_FILE. */
   readonly adminToken: string | null;
   readonly version: string;
+  /** The settings with their origins, as the file says now. */
+  readonly configuration: () => Promise<ExplainedSettings>;
   /** How many processes share the port, and whether this one opens the admin API for them. */
   readonly workers: number;
   readonly isLeader: boolean;

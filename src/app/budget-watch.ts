@@ -17,6 +17,7 @@ export interface BudgetWatchOptions {
 export class BudgetWatch {
   private timer: ReturnType<typeof setInterval> | null = null;
   private looking = false;
+  private lookedMs = 0;
   states: readonly BudgetState[] = [];
 
   constructor(private readonly options: BudgetWatchOptions) {}
@@ -27,6 +28,12 @@ export class BudgetWatch {
     this.timer.unref();
   }
 
+  /** The last look. Where none is made regularly, this one begins the next, which whoever asks again will see. */
+  recent(): readonly BudgetState[] {
+    if (this.options.wallMs() - this.lookedMs >= everyMs) void this.look();
+    return this.states;
+  }
+
   stop(): void {
     if (this.timer !== null) clearInterval(this.timer);
   }
@@ -34,6 +41,7 @@ export class BudgetWatch {
   private async look(): Promise<void> {
     if (this.looking) return;
     this.looking = true;
+    this.lookedMs = this.options.wallMs();
     try {
       const stored = await this.options.reports.keys.list({ search: null, revoked: false, after: null, limit: keysMax });
       const keys = [...this.options.fileKeys(), ...stored];

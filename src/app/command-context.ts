@@ -5,21 +5,20 @@ import { join } from "node:path";
 import { hashPassword } from "../admin/login/password.ts";
 import type { CommandContext, OpenStore } from "../cli/command-context.ts";
 import type { StoreMaintenance } from "../manage/backup.ts";
+import { startBrowser } from "../cli/open/start-browser.ts";
 import { processTerminal, type Terminal } from "../cli/terminal.ts";
 import { CommandError, exitCodes } from "../cli/command-error.ts";
 import { userName } from "../cli/user-name.ts";
 import type { Settings } from "../config/settings.ts";
-import { settingsFromEnvironment } from "../config/environment.ts";
-import { readDocument } from "../config/document.ts";
-import { explainedSettings } from "../config/explain/explain.ts";
+import type { ExplainedSetting } from "../config/explain/explain.ts";
 import { readFileText } from "../config/file-text.ts";
 import { renderProblem } from "../config/findings/problem.ts";
 import { withSecretFiles, type Environment } from "../config/interpolate.ts";
 import { readSecretFile } from "../config/load.ts";
 import { readResourceFile } from "../config/resource-file/read.ts";
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
-import { localModels } from "../engines/catalog.ts";
 import { openStore } from "./durable.ts";
+import { explainedConfiguration } from "./explained-configuration.ts";
 import { StorageError } from "../gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import { backupStore } from "../store/backup/backup.ts";
@@ -46,6 +45,9 @@ export function commandContext(
     actor: { kind: "cli", name: userName(), address: hostname() },
     wallMs: Date.now,
     configFile,
+    adminUrl: adminUrlOf(settings),
+    startBrowser,
+    interruption,
     maintenance: maintenance(settings, journalsOf(settings), givenMasterKey),
     open: () => keyTrouble(() => open(settings, configFile, givenMasterKey, terminal)),
     hasStore: () => settings.store !== "sqlite" || existsSync(storeFile(settings.dataDir)),
@@ -59,17 +61,24 @@ export function commandContext(
   };
 }
 
-/** The configuration was read before and is valid; it may have changed since. */
-async function explainedRows(file: string | null, env: Environment): Promise<ReturnType<typeof explainedSettings>> {
-  if (file === null) {
-    const found = settingsFromEnvironment({ env, nofile: 1024, localModels: await localModels(), readSecretFile });
-    return found.ok ? explainedSettings(found.document, env) : [];
-  }
-  const text = await readFileText(file);
-  const variables = typeof text === "string" ? withSecretFiles(text, env, readSecretFile) : env;
-  const document = typeof text === "string" ? await readDocument(text, variables) : { problems: [text] };
-  if (!("problems" in document)) return explainedSettings(document, variables);
-  throw new CommandError(document.problems.map((problem) => renderProblem(file, problem)).join("\n"), exitCodes.config);
+/** From here on, the first Ctrl-C lets the command tidy up. */
+function interruption(): AbortSignal {
+  const abort = new AbortController();
+  process.once("SIGINT", () => abort.abort());
+  return abort.signal;
+}
+
+function adminUrlOf({ admin, tls }: Settings): string | null {
+  if (admin === null) return null;
+  // An address for listening on everything is not one to connect to.
+  const host = admin.host === "0.0.0.0" ? "127.0.0.1" : admin.host === "::" ? "[::1]" : admin.host;
+  return `${tls?.admin === true ? "https" : "http"}://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${admin.port}`;
+}
+
+async function explainedRows(file: string | null, env: Environment): Promise<readonly ExplainedSetting[]> {
+  const { problem, settings } = await explainedConfiguration(file, env);
+  if (problem !== null) throw new CommandError(problem, exitCodes.config);
+  return settings;
 }
 
 async function open(settings: Settings, configFile: string | null, givenMasterKey: string | null, terminal: Terminal): Promise<OpenStore> {

@@ -52,6 +52,11 @@ export class Metrics {
     return [...this.calls.registry.collect(), ...stateFamilies(state()), ...more()];
   }
 
+  /** What calls have counted in all workers. */
+  async counted(): Promise<readonly MetricFamily[]> {
+    return this.options.others === null ? this.own() : this.families();
+  }
+
   private async families(): Promise<readonly MetricFamily[]> {
     const { others, budgets } = this.options;
     const shared = budgetFamilies(budgets());

@@ -1,15 +1,19 @@
-import { Command, CommanderError, Option } from "commander";
+import { Argument, Command, CommanderError, Option } from "commander";
 import { addAccounts } from "./accounts/arguments.ts";
 import { addAudit } from "./audit/arguments.ts";
 import { addBackup } from "./backup/arguments.ts";
 import { addConfig, type SchemaName } from "./config/arguments.ts";
 import { addImport, type ImportRequest } from "./import/arguments.ts";
 import { addChannels, type ChannelsRequest } from "./channels/arguments.ts";
+import { commandTree } from "./completion/command-tree.ts";
+import { completionScript, completionShells, type CompletionShell } from "./completion/completion-script.ts";
 import type { StoreRequest } from "./command-registry.ts";
 import { addGroups } from "./groups/groups-arguments.ts";
 import { healthAddress } from "./health.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
+import { addOpen } from "./open/arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
+import { addTail } from "./tail/arguments.ts";
 import { addUsage } from "./usage/arguments.ts";
 
 /** A parsed command line. The caller carries it out. */
@@ -22,6 +26,7 @@ export type Invocation =
   | { readonly command: "import"; readonly request: ImportRequest }
   | { readonly command: "channels"; readonly config: string | null; readonly request: ChannelsRequest }
   | { readonly command: "schema"; readonly name: SchemaName }
+  | { readonly command: "completion"; readonly text: string }
   | { readonly command: "help"; readonly text: string }
   | { readonly command: "version"; readonly text: string }
   | { readonly command: "usage-error"; readonly text: string; readonly exitCode: typeof usageExitCode };
@@ -140,7 +145,9 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   const onRequest = (config: string | undefined, request: StoreRequest): void => {
     invocation = { command: "store", config: config ?? null, request };
   };
-  for (const add of [addKeys, addGroups, addUsage, addAudit, addPrices, addAccounts, addBackup]) add({ program, onRequest });
+  for (const add of [addKeys, addGroups, addUsage, addAudit, addPrices, addAccounts, addBackup, addOpen, addTail]) {
+    add({ program, onRequest });
+  }
 
   addConfig({ program, onRequest }, (name) => {
     invocation = { command: "schema", name };
@@ -151,6 +158,15 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   addImport(program, (request) => {
     invocation = { command: "import", request };
   });
+
+  program
+    .command("completion")
+    .description("print a script that completes these commands in a shell")
+    .addArgument(new Argument("<shell>", "the shell").choices(completionShells))
+    .addHelpText("after", completionExamples)
+    .action((shell: CompletionShell) => {
+      invocation = { command: "completion", text: completionScript(shell, commandTree(program)) };
+    });
 
   if (args.length === 0) return { command: "help", text: program.helpInformation() + programExamples };
   try {
@@ -202,6 +218,13 @@ Examples:
   $ sluice start --workers 4               four processes on one port
 
 The file is reloaded when it changes and on SIGHUP. If it has mistakes, the running configuration stays in use.
+`;
+
+const completionExamples = `
+Examples:
+  $ sluice completion bash > ~/.local/share/bash-completion/completions/sluice
+  $ sluice completion zsh > ~/.zfunc/_sluice          with fpath+=~/.zfunc before compinit
+  $ sluice completion fish > ~/.config/fish/completions/sluice.fish
 `;
 
 const checkExamples = `

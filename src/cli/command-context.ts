@@ -11,6 +11,12 @@ export interface CommandContext {
   readonly wallMs: () => number;
   /** Null if the configuration comes from the environment. */
   readonly configFile: string | null;
+  /** Where a gateway with this configuration has its admin API, without a path; null if it is off. */
+  readonly adminUrl: string | null;
+  /** A signal for a command that goes on until the user ends it. */
+  readonly interruption: () => AbortSignal;
+  /** Returns whether there is a browser to start. */
+  readonly startBrowser: (url: string) => boolean;
   readonly maintenance: StoreMaintenance;
   /** Rejects with a `StorageError` or a `CommandError`. */
   readonly open: () => Promise<OpenStore>;

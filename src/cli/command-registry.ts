@@ -5,7 +5,9 @@ import type { BackupRequest } from "./backup/arguments.ts";
 import type { ConfigRequest } from "./config/arguments.ts";
 import type { GroupsRequest } from "./groups/groups-arguments.ts";
 import type { KeysRequest } from "./keys/keys-arguments.ts";
+import type { OpenRequest } from "./open/arguments.ts";
 import type { PricesRequest } from "./prices/arguments.ts";
+import type { TailRequest } from "./tail/arguments.ts";
 import type { UsageRequest } from "./usage/arguments.ts";
 
 /** A command on the store. */
@@ -17,7 +19,9 @@ export type StoreRequest =
   | PricesRequest
   | AccountsRequest
   | BackupRequest
-  | ConfigRequest;
+  | ConfigRequest
+  | OpenRequest
+  | TailRequest;
 
 /** Where each group of commands adds its own. */
 export interface CommandRegistry {

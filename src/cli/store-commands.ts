@@ -7,10 +7,12 @@ import { runConfig } from "./config/command.ts";
 import { explain } from "./config/explain.ts";
 import { runGroups } from "./groups/groups-command.ts";
 import { runKeys } from "./keys/keys-command.ts";
+import { runOpen } from "./open/command.ts";
 import { runPrices } from "./prices/command.ts";
 import { shown } from "./shown-text.ts";
 import type { OpenStore, CommandContext } from "./command-context.ts";
 import { CommandError, exitCodes } from "./command-error.ts";
+import { runTail } from "./tail/command.ts";
 import { runUsage } from "./usage/command.ts";
 
 /** Carries out a command on the store and returns the exit code. Results go to standard output, everything else to standard error. */
@@ -56,6 +58,10 @@ async function runPlain(store: OpenStore, request: PlainRequest, context: Comman
       return runPrices(request, store, context);
     case "accounts":
       return runAccounts(request, store, context);
+    case "tail":
+      return runTail(request, store, context);
+    case "open":
+      return runOpen(request, store, context);
   }
 }
 

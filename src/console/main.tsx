@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { findSession, signedIn } from "./core/api.ts";
+import { enterByLink } from "./core/login-link.ts";
 import { followLocation } from "./core/location.ts";
 import { restoreTheme } from "./core/theme.ts";
 import { ErrorNote } from "./parts/notice.tsx";
@@ -30,9 +31,11 @@ function App() {
 
 function start(): void {
   startError.value = null;
-  findSession().catch((error: unknown) => {
-    startError.value = error as Error;
-  });
+  enterByLink()
+    .then(findSession)
+    .catch((error: unknown) => {
+      startError.value = error as Error;
+    });
 }
 
 restoreTheme();

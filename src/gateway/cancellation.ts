@@ -1,4 +1,6 @@
 import type { Failure } from "../operations/failure.ts";
+import type { CallFacts } from "./call.ts";
+import type { AttemptProgress } from "./attempt/attempt-progress.ts";
 
 /** Registered by whatever waits on behalf of a call, and called when the call has to stop. */
 export type CancellationListener = (reason: Failure) => void;
@@ -13,6 +15,10 @@ export class Cancellation {
   keyId: string | null = null;
   /** The ids of the key's groups. */
   groupIds: readonly string[] = noGroupIds;
+  /** What the call is about, for whoever watches the running calls. */
+  facts: Readonly<CallFacts> | null = null;
+  /** The attempts of the call so far; null before it is served. */
+  attempts: readonly { readonly progress: AttemptProgress }[] | null = null;
   /** Its index among the live calls; null if it is not one of them. */
   index: number | null = null;
   /** Almost always there is one listener, the attempt. */

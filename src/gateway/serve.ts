@@ -53,6 +53,7 @@ class CallExecution implements HedgeTrigger {
     private readonly call: Call,
     private readonly gateway: Gateway,
   ) {
+    call.cancellation.attempts = this.attempts;
     const { routing } = call.snapshot;
     const soon = call.facts.stream && operationSpecs[call.ask.operation].startsEarly;
     this.deadlineMs = soon ? routing.streamDeadlineMs : Math.min(routing.wholeDeadlineMs, clientPatienceMs(call));

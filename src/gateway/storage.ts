@@ -329,7 +329,8 @@ export interface AccountStorage {
   /** Null for an account that is disabled. */
   session(digest: string): Promise<Session | null>;
   seen(digest: string, atMs: number): Promise<void>;
-  endSession(digest: string): Promise<void>;
+  /** Whether there was such a session: of several callers at the same time, one is told so. */
+  endSession(digest: string): Promise<boolean>;
   /** Deletes sessions that were last seen, or opened, before these times. */
   sweepSessions(seenBeforeMs: number, openedBeforeMs: number): Promise<void>;
 

@@ -76,6 +76,7 @@ class InboundCall implements RequestObserver {
       trace: this.tracing(),
       admission: null,
     };
+    cancellation.facts = this.facts;
   }
 
   /**

@@ -30,6 +30,8 @@ export interface RunningChannels extends ChannelRules {
   readonly test: (name: string) => Promise<ChannelTest | null>;
   /** Forgets the lessons of a channel, here and soon after in other processes. Returns how many there were here. */
   readonly forget: (name: string) => number;
+  /** Ends the cool-downs of a channel, here and soon after in other processes. Returns how many there were here. */
+  readonly clear: (name: string) => number;
 }
 
 export interface ChannelStatus {

@@ -79,6 +79,15 @@ export async function forgetChannelLessons(context: ChannelContext, name: string
   return forgotten;
 }
 
+/** Ends the cool-downs of a channel: the next call asks it again, and if it still fails, it cools down again. */
+export async function clearChannelCoolDowns(context: ChannelContext, name: string, actor: Actor): Promise<number | ManageError> {
+  const { channels, storage } = context;
+  if (channelStatus(context, name) === null && (await storage.channels.get(name)) === null) return noSuchChannel;
+  const cleared = channels.clear(name);
+  await storage.audit.note("channel.clear", name, { cleared }, actor);
+  return cleared;
+}
+
 export function channelStatus({ channels }: ChannelContext, name: string): ChannelStatus | null {
   return channels.status().find((status) => status.name === name) ?? null;
 }

@@ -35,6 +35,7 @@ async function rig(given: Partial<RunningChannels> = {}, start: StartOptions = {
     status: () => running,
     test: async () => null,
     forget: () => 0,
+    clear: () => 0,
     ...given,
   };
   const world = await startAdmin({ services: { channels }, ...start });

@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
 import type { AdminRoute } from "../../src/admin/route.ts";
+import { createLoginLink } from "../../src/manage/login-link.ts";
 import { unlimited, unlimitedRates } from "../../src/limits/limits.ts";
 import {
   codeOf,
@@ -30,6 +31,10 @@ const examples: Readonly<Record<string, Example>> = {
     const { services, storage } = world;
     await storage.accounts.setBootstrap(services.adminDigest("the first token"), services.wallMs() + 60_000);
     return call("/admin/api/bootstrap", { body: { token: "the first token", name: "first", password: goodPassword } });
+  },
+  "POST /admin/api/login/link": async ({ world, call }) => {
+    const [account] = await world.storage.accounts.list();
+    return call("/admin/api/login/link", { body: { secret: await createLoginLink(world.services, account!, tester) } });
   },
   "GET /admin/api/start": ({ call }) => call("/admin/api/start"),
   "GET /admin/api/me": ({ call }) => call("/admin/api/me"),
@@ -96,6 +101,32 @@ const examples: Readonly<Record<string, Example>> = {
     call(`/admin/api/channels/${await storedChannel(world)}`, { body: { entry: { weight: 3 } } }),
   "DELETE /admin/api/channels/{name}": async ({ world, call }) => call(`/admin/api/channels/${await storedChannel(world)}`),
   "DELETE /admin/api/channels/{name}/learned": async ({ world, call }) => call(`/admin/api/channels/${await storedChannel(world)}/learned`),
+  "DELETE /admin/api/channels/{name}/cool-downs": async ({ world, call }) =>
+    call(`/admin/api/channels/${await storedChannel(world)}/cool-downs`),
+  "GET /admin/api/live": async ({ world }) => {
+    const leaves = new AbortController();
+    const response = await fetch(`${world.url}/admin/api/live`, { headers: await world.session("admin"), signal: leaves.signal });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    while (!text.includes("data: ")) text += (await reader.read()).value ?? "";
+    leaves.abort();
+    return { status: response.status, headers: response.headers, text, json: null };
+  },
+  "GET /admin/api/overview": async ({ world, call }) => {
+    await world.receipts(sampleReceipt({ startedMs: Date.now() - 7_200_000 }));
+    return call("/admin/api/overview?span=90d");
+  },
+  "GET /admin/api/problems": ({ call }) => call("/admin/api/problems"),
+  "GET /admin/api/configuration": ({ call }) => call("/admin/api/configuration"),
+  "POST /admin/api/playground/chat": ({ call }) =>
+    call("/admin/api/playground/chat", { body: { key: "sk-client", request: { model: "m", messages: [] } } }),
+  "POST /admin/api/playground/speech": ({ call }) =>
+    call("/admin/api/playground/speech", { body: { key: "sk-client", request: { model: "m", input: "Hello" } } }),
+  "POST /admin/api/playground/transcription": ({ call }) =>
+    call("/admin/api/playground/transcription", {
+      body: { key: "sk-client", file: btoa("RIFF"), file_name: "a.wav", fields: { model: "m" } },
+    }),
+  "GET /admin/api/providers": ({ call }) => call("/admin/api/providers"),
   "POST /admin/api/channels/{name}/test": ({ call }) => call("/admin/api/channels/tested/test", { body: {} }),
   "GET /admin/api/prices": async ({ world, call }) => {
     await storedPrice(world);
@@ -180,7 +211,13 @@ describe("every route", () => {
   test("S72: declares its access, and only an admin may change what is not the caller's own", () => {
     for (const route of routes) expect(["public", "viewer", "admin"]).toContain(route.access);
     const open = routes.filter(({ access }) => access === "public").map(titleOf);
-    expect(open.toSorted()).toEqual(["GET /healthz", "POST /admin/api/bootstrap", "POST /admin/api/login"]);
+    expect(open.toSorted()).toEqual([
+      "GET /admin/api/start",
+      "GET /healthz",
+      "POST /admin/api/bootstrap",
+      "POST /admin/api/login",
+      "POST /admin/api/login/link",
+    ]);
     const own = mutating().filter(({ access, own }) => access !== "admin" && own);
     expect(own.map(titleOf).toSorted()).toEqual(["POST /admin/api/logout", "POST /admin/api/password"]);
     expect(

@@ -42,8 +42,8 @@ describe("imports", () => {
     expect([...counts].filter(([, count]) => count > folderFilesMax)).toEqual([]);
   });
 
-  test("of the console are types of the admin API, the list of pages and the rule for paths: it stands on the admin API alone", () => {
-    const shared = ["src/admin/console/pages.ts", "src/admin/router.ts"];
+  test("of the console are types of the admin API, the list of pages, the rule for paths and a guide: it stands on the admin API alone", () => {
+    const shared = ["src/admin/console/pages.ts", "src/admin/router.ts", "docs/guides/clients.md"];
     const wrong = sources
       .filter(({ folder }) => folder === "console")
       .flatMap(({ path, code }) =>
@@ -168,7 +168,7 @@ describe("names", () => {
   });
 
   test("files are called in lower case, their words joined by hyphens", () => {
-    expect(sources.map(({ path }) => basename(path)).filter((name) => !/^[a-z0-9]+(-[a-z0-9]+)*\.tsx?$/.test(name))).toEqual([]);
+    expect(sources.map(({ path }) => basename(path)).filter((name) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.d)?\.tsx?$/.test(name))).toEqual([]);
   });
 
   test("a provider is named in the index of providers and in its own dialect, and nowhere else", () => {

@@ -35,6 +35,7 @@ describe("the gateway as one executable file", () => {
       command: [executable],
       directory: folder,
       config: {
+        admin: "127.0.0.1:0",
         keys: [{ name: "tester", key: clientKey }],
         channels: [{ name: "main", base_url: upstream.url, models: ["m", "voice"] }],
       },
@@ -65,6 +66,14 @@ describe("the gateway as one executable file", () => {
     expect([made.code, made.out]).toEqual([0, expect.stringMatching(/sk-gw_/)]);
     expect(run("usage", "--config", "sluice.yaml", "--json").code).toBe(0);
     expect((await chat(gateway, { model: "m" }, { key: /sk-gw_\w+/.exec(made.out)?.[0] ?? "" })).status).toBe(200);
+  });
+
+  test("carries the console, although its sources are not there", async () => {
+    const html = await (await fetch(`${gateway.adminUrl}/console`)).text();
+    const [, path = ""] = /src="([^"]+\.js)"/.exec(html) ?? [];
+    const response = await fetch(gateway.adminUrl + path);
+    expect([response.status, response.headers.get("content-type")]).toEqual([200, "text/javascript; charset=utf-8"]);
+    expect(await response.text()).toContain("Sign in to Sluice");
   });
 
   test("says that it has no models, and where there are some", () => {

@@ -224,7 +224,8 @@ for (const engine of engines) {
       const known = new Set(spy.texts);
       let sent = 0;
       let deep = 0;
-      for (const route of world.listener.routes) {
+      // A stream of events does not end, and takes no input.
+      for (const route of world.listener.routes.filter(({ path }) => path !== "/admin/api/live")) {
         const title = `${route.method} ${route.path}`;
         await fc.assert(
           fc.asyncProperty(attack(route, ids), async ({ path, headers, body }) => {
@@ -299,6 +300,7 @@ async function start(engine: Engine): Promise<Rig> {
         status: () => [],
         test: async () => null,
         forget: () => 0,
+        clear: () => 0,
       },
     },
     listen: { operatorToken: token },

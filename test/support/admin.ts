@@ -164,6 +164,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     metrics: () => Promise.resolve("# no metrics\n"),
     health: async () => ({
       status: "ok",
+      url: "http://127.0.0.1:4400",
       store: { engine: "sqlite", ok: true, detail: null },
       state: { kind: "memory", ok: true, detail: null },
       journal: { waitingBytes: 0 },
@@ -177,6 +178,16 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       status: () => [],
       test: async (name) => (name === "tested" ? wellTested : null),
       forget: () => 2,
+      clear: () => 1,
+    },
+    nowMs: () => performance.now(),
+    configuration: async () => ({ file: "/etc/sluice.yaml", problem: null, settings: [shownSetting] }),
+    traffic: { since: () => [], state: () => ({ inFlight: 0, sinceMs: wallMs() }), firstContent: () => null },
+    budgets: () => [],
+    dataPlane: async (path) => Response.json({ path }),
+    live: (watcher) => {
+      watcher({ calls: [], running: 0, omitted: 0 });
+      return () => undefined;
     },
     explain: async () => ({
       outcome: "serve",
@@ -190,6 +201,16 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     ...given,
   };
 }
+
+const shownSetting = {
+  path: "listen",
+  value: "127.0.0.1:4400",
+  origin: "file",
+  line: 1,
+  variables: [],
+  otherwise: null,
+  about: "Where clients connect.",
+} as const;
 
 const wellTested = { ok: true, status: 200, code: "ok", tookMs: 12.5 };
 

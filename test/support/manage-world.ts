@@ -73,6 +73,7 @@ export async function manageWorld(channels: Partial<RunningChannels> = {}): Prom
         status: () => running,
         test: async () => null,
         forget: () => 0,
+        clear: () => 0,
         ...channels,
       },
     },

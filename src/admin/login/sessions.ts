@@ -13,7 +13,7 @@ export interface OpenedSession {
 }
 
 /** Opens a session with a new secret, whatever cookie the browser had before (session fixation). Also removes expired sessions. */
-export async function openSession(account: Account, services: Services): Promise<OpenedSession> {
+export async function openSession(account: Pick<Account, "name" | "role">, services: Services): Promise<OpenedSession> {
   const now = services.wallMs();
   await services.storage.accounts.sweepSessions(now - sessionIdleMs, now - sessionLifeMs);
   const secret = randomName(services);
@@ -45,7 +45,7 @@ export async function findSession(secret: string, services: Services): Promise<S
 }
 
 /** A store that is read-only or full must not lock operators out. */
-async function unlessTroubled(writing: Promise<void>): Promise<void> {
+async function unlessTroubled(writing: Promise<unknown>): Promise<void> {
   try {
     await writing;
   } catch (error) {

@@ -3,6 +3,7 @@ import type { StoredChannel } from "../../gateway/storage.ts";
 import type { ChannelStatus, ChannelTest } from "../../manage/channel-context.ts";
 import {
   addChannel,
+  clearChannelCoolDowns,
   channelRevision,
   channelStatus,
   editChannel,
@@ -104,6 +105,17 @@ export const channelsRoutes: readonly AdminRoute[] = [
     handle: async ({ params: { name }, services, actor }) => {
       const forgotten = await forgetChannelLessons(services, name, actor);
       return forgotten instanceof ManageError ? adminErrorOf(forgotten) : { forgotten };
+    },
+  }),
+  route({
+    method: "DELETE",
+    path: "/admin/api/channels/{name}/cool-downs",
+    access: "admin",
+    summary: "Ends the cool-downs of a channel in all processes: the next call asks it again. If it still fails, it cools down again.",
+    answer: z.strictObject({ cleared: z.int().describe("How many cool-downs this process had.") }),
+    handle: async ({ params: { name }, services, actor }) => {
+      const cleared = await clearChannelCoolDowns(services, name, actor);
+      return cleared instanceof ManageError ? adminErrorOf(cleared) : { cleared };
     },
   }),
   route({

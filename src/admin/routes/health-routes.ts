@@ -21,6 +21,7 @@ export const healthRoutes: readonly AdminRoute[] = [
     summary: "Shows the health of the gateway and its parts.",
     answer: z.strictObject({
       status: z.enum(["ok", "degraded", "stopping"]),
+      url: z.string().describe("Where clients connect, as the gateway listens; a proxy in front may have another address."),
       version: z.string(),
       store: part,
       state: part,
@@ -29,9 +30,10 @@ export const healthRoutes: readonly AdminRoute[] = [
       certificate: z.strictObject({ expires: z.string(), days_left: z.int() }).nullable(),
     }),
     handle: async ({ services }) => {
-      const { status, store, state, journal, insecureTransport, certificate } = await services.health();
+      const { status, url, store, state, journal, insecureTransport, certificate } = await services.health();
       return {
         status,
+        url,
         version: services.version,
         store: { kind: store.engine, ok: store.ok, detail: store.detail },
         state,

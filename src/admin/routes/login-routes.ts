@@ -9,7 +9,8 @@ import { editAccount, passwordProblem } from "../../manage/accounts.ts";
 import { ManageError } from "../../manage/error.ts";
 import { invalid, AdminError, adminErrorOf } from "../admin-error.ts";
 import { ResultWithHeaders, route, type AdminRoute } from "../route.ts";
-import { openSession, sessionIdleMs, sessionLifeMs } from "../login/sessions.ts";
+import { openSession, sessionIdleMs, sessionLifeMs, type OpenedSession } from "../login/sessions.ts";
+import { useLoginLink } from "../../manage/login-link.ts";
 
 /** What the login routes share besides the services. */
 export interface LoginParts {
@@ -84,13 +85,23 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
           const { account } = found;
           const opened = await openSession(account, services);
           await audit.note("login", account.name, {}, { ...actor, name: account.name });
-          const value = {
-            name: account.name,
-            role: account.role,
-            csrf_token: opened.session.csrf,
-            expires_at: isoMoment(opened.session.createdMs + sessionLifeMs),
-          };
-          return new ResultWithHeaders(value, { "set-cookie": login.cookie.set(opened.secret, sessionLifeMs) });
+          return entered(opened, login.cookie);
+        }),
+    }),
+    route({
+      method: "POST",
+      path: "/admin/api/login/link",
+      access: "public",
+      summary: "Opens a session with the secret of a link that `sluice open` made. It works once, within two minutes.",
+      body: z.strictObject({ secret: z.string().min(1).max(512) }),
+      answer: session,
+      handle: ({ body, actor, services, address }) =>
+        guarded(login.guard, address, async () => {
+          const link = await useLoginLink(services, body.secret);
+          if (link === null) return invalidLink;
+          const opened = await openSession({ name: link.account, role: link.role }, services);
+          await services.storage.audit.note("login", link.account, { link: true }, { ...actor, name: link.account });
+          return entered(opened, login.cookie);
         }),
     }),
     route({
@@ -148,6 +159,11 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
   ];
 }
 
+function entered({ secret, session: { account, role, csrf, createdMs } }: OpenedSession, cookie: SessionCookie) {
+  const value = { name: account, role, csrf_token: csrf, expires_at: isoMoment(createdMs + sessionLifeMs) };
+  return new ResultWithHeaders(value, { "set-cookie": cookie.set(secret, sessionLifeMs) });
+}
+
 function describe(caller: Caller) {
   if (caller.kind === "anonymous") throw new Error("a route for viewers was called anonymously");
   const { name, role } = caller;
@@ -180,6 +196,7 @@ function tooManyAttempts(waitMs: number): AdminError {
 
 /** The same for an unknown name, a wrong password and a disabled account. */
 const wrongPassword = new AdminError(401, "invalid_login", "The name or the password is wrong.");
+const invalidLink = new AdminError(401, "invalid_login", "The link was used, or is older than two minutes. Run `sluice open` again.");
 const wrongCurrent = invalid("current", "The current password is wrong.");
 const invalidBootstrap = new AdminError(
   401,

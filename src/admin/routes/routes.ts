@@ -1,11 +1,16 @@
 import { accountsRoutes } from "./accounts-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { channelsRoutes } from "./channels-routes.ts";
+import { configurationRoutes } from "./configuration-routes.ts";
 import { groupsRoutes } from "./groups-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
 import { keysRoutes } from "./keys-routes.ts";
+import { liveRoutes } from "./live-routes.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
+import { overviewRoutes } from "./overview-routes.ts";
+import { playgroundRoutes } from "./playground-routes.ts";
 import { pricesRoutes } from "./prices-routes.ts";
+import { providersRoutes } from "./providers-routes.ts";
 import { requestsRoutes } from "./requests-routes.ts";
 import type { AdminRoute } from "../route.ts";
 import { usageRoutes } from "./usage-routes.ts";
@@ -14,6 +19,11 @@ import { usageRoutes } from "./usage-routes.ts";
 export const resourceRoutes: readonly AdminRoute[] = [
   ...healthRoutes,
   ...metricsRoutes,
+  ...overviewRoutes,
+  ...liveRoutes,
+  ...configurationRoutes,
+  ...providersRoutes,
+  ...playgroundRoutes,
   ...accountsRoutes,
   ...keysRoutes,
   ...groupsRoutes,

@@ -75,7 +75,7 @@ function adminLines({ admin }: WelcomeFacts): string[] {
     admin.bootstrap === null
       ? []
       : [`  Create its first account within the hour, with the token in ${admin.bootstrap} (see docs/admin.md).`];
-  return [`The admin API is at ${admin.url}/admin/api`, ...first, ""];
+  return [`The console is at ${admin.url}`, `The admin API is at ${admin.url}/admin/api`, ...first, ""];
 }
 
 function channelLines({ channels, configFile, onlyLocal }: WelcomeFacts): string[] {

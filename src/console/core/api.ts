@@ -78,7 +78,10 @@ export async function send(path: string, { method = "GET", body, query, headers,
   }
   if (response.ok) return response;
   const refused = await refusalOf(response);
-  if (response.status === 401 && refused.code !== "invalid_login" && refused.code !== "invalid_bootstrap_token") signedIn.value = null;
+  // The data plane refuses a client key, which says nothing of the session.
+  const isRelayed = response.headers.has("x-sluice-request");
+  const isEntering = refused.code === "invalid_login" || refused.code === "invalid_bootstrap_token";
+  if (response.status === 401 && !isRelayed && !isEntering) signedIn.value = null;
   throw refused;
 }
 

@@ -120,14 +120,14 @@ export function ago(at: string | null | undefined, nowMs: number = Date.now()): 
 }
 
 /** What the sums of a call are measured in, by its operation. */
-export function amount(row: Figures): string {
+export function amount(row: CallFigures): string {
   if (row.audio_seconds !== null && row.audio_seconds > 0) return `${duration(row.audio_seconds * 1000)} of audio`;
   if (row.characters !== null && row.characters > 0) return `${short(row.characters)} characters`;
   if (row.prompt_tokens === null && row.completion_tokens === null) return unknownValue;
   return `${short(row.prompt_tokens ?? 0)} → ${short(row.completion_tokens ?? 0)}`;
 }
 
-interface Figures {
+interface CallFigures {
   readonly prompt_tokens: number | null;
   readonly completion_tokens: number | null;
   readonly audio_seconds: number | null;

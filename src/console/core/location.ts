@@ -3,14 +3,14 @@ import { consolePages, type ConsolePage } from "../../admin/console/pages.ts";
 import { matchPath } from "../../admin/router.ts";
 
 /** Where the browser is: the page of the path, its parameters, and the query. */
-export interface Place {
+export interface PagePlace {
   readonly page: ConsolePage | null;
   readonly params: Readonly<Record<string, string>>;
   readonly path: string;
   readonly query: URLSearchParams;
 }
 
-export function placeOf(path: string, search: string): Place {
+export function placeOf(path: string, search: string): PagePlace {
   const segments = path.split("/");
   const query = new URLSearchParams(search);
   // A literal path goes before one with parameters, as in the router of the listener.
@@ -33,7 +33,7 @@ export function pathTo(
   return search === "" ? path : `${path}?${search}`;
 }
 
-export const place = signal<Place>(placeOf("", ""));
+export const place = signal<PagePlace>(placeOf("", ""));
 
 export function followLocation(): void {
   const read = (): void => {

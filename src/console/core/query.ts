@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { apiUrl, ask, signedIn, type ApiError, type ApiRequest } from "./api.ts";
 
 /** An answer of the admin API that a page shows. While it is asked for again the last one stays, so that nothing jumps. */
-export interface Loaded<Answer> {
+export interface LoadedAnswer<Answer> {
   readonly data: Signal<Answer | null>;
   readonly error: Signal<ApiError | null>;
   readonly busy: Signal<boolean>;
@@ -17,7 +17,7 @@ export interface LoadOptions {
   readonly off?: boolean;
 }
 
-export function useLoaded<Answer>(path: string, query: ApiRequest["query"] = {}, options: LoadOptions = {}): Loaded<Answer> {
+export function useLoaded<Answer>(path: string, query: ApiRequest["query"] = {}, options: LoadOptions = {}): LoadedAnswer<Answer> {
   const data = useSignal<Answer | null>(null);
   const error = useSignal<ApiError | null>(null);
   const busy = useSignal(false);
@@ -44,12 +44,16 @@ export function useLoaded<Answer>(path: string, query: ApiRequest["query"] = {},
     };
     busy.value = false;
     reload.current = load;
-    load();
+    // Whoever types a filter does not need the answer to each letter.
+    const first = setTimeout(load, data.peek() === null ? 0 : typingMs);
     const timer = everyMs === 0 ? null : setInterval(() => document.hidden || signedIn.peek() === null || load(), everyMs);
     return () => {
       abort.abort();
+      clearTimeout(first);
       if (timer !== null) clearInterval(timer);
     };
   }, [url, everyMs, off]);
   return { data, error, busy, reload: () => reload.current() };
 }
+
+const typingMs = 150;

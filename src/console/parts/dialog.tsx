@@ -4,12 +4,20 @@ import { useEffect, useId, useRef } from "preact/hooks";
 /** The browser's own modal dialog: it keeps the focus inside, and Escape closes it. */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
+  // The browser tells of a close later, when the page may show the next dialog already.
+  const isReplaced = useRef(false);
   const id = useId();
   useEffect(() => {
-    element.current?.showModal();
+    const dialog = element.current;
+    dialog?.showModal();
+    return () => {
+      isReplaced.current = true;
+      // Closing it gives the focus back to where it was.
+      dialog?.close();
+    };
   }, []);
   return (
-    <dialog ref={element} aria-labelledby={id} onClose={onClose}>
+    <dialog ref={element} aria-labelledby={id} onClose={() => isReplaced.current || onClose()}>
       <div class="inside">
         <h2 id={id}>{title}</h2>
         {children}

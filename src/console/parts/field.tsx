@@ -11,20 +11,22 @@ interface FieldProps {
 }
 
 /** A labelled input. */
-export function TextField({ label, hint, name, error = null, type = "text", onText, value, list, ...rest }: TextFieldProps) {
+export function TextField({ label, hint, name, error = null, type = "text", onText, value, initial, list, ...rest }: TextFieldProps) {
   const id = useId();
   const mistake = mistakeOf(error, name);
+  // The types only tell by it which roles are allowed, and none is set.
+  const kind = type as "text";
   return (
     <div class="field">
       <label for={id}>{label}</label>
       <input
         id={id}
         name={name}
-        // The types only tell by it which roles are allowed, and none is set.
-        type={type as "text"}
+        type={kind}
         aria-invalid={mistake !== null}
         aria-describedby={hint === undefined && mistake === null ? undefined : `${id}-about`}
         value={value}
+        defaultValue={initial}
         list={list}
         spellcheck={false}
         onInput={onText === undefined ? undefined : (event) => onText(event.currentTarget.value)}
@@ -37,7 +39,9 @@ export function TextField({ label, hint, name, error = null, type = "text", onTe
 
 export interface TextFieldProps extends FieldProps {
   readonly type?: "text" | "password" | "search" | "number" | "date" | "datetime-local";
+  /** What the page keeps; `initial` is for a form that is read when it is sent. */
   readonly value?: string | undefined;
+  readonly initial?: string | undefined;
   readonly onText?: (text: string) => void;
   readonly autoComplete?: string;
   readonly autoFocus?: boolean;
@@ -50,7 +54,7 @@ export interface TextFieldProps extends FieldProps {
   readonly list?: string;
 }
 
-export function TextArea({ label, hint, name, error = null, rows = 4, value, onText, placeholder }: TextAreaProps) {
+export function TextArea({ label, hint, name, error = null, rows = 4, value, initial, onText, placeholder }: TextAreaProps) {
   const id = useId();
   const mistake = mistakeOf(error, name);
   return (
@@ -62,6 +66,7 @@ export function TextArea({ label, hint, name, error = null, rows = 4, value, onT
         rows={rows}
         placeholder={placeholder}
         value={value}
+        defaultValue={initial}
         spellcheck={false}
         aria-invalid={mistake !== null}
         aria-describedby={hint === undefined && mistake === null ? undefined : `${id}-about`}
@@ -75,11 +80,12 @@ export function TextArea({ label, hint, name, error = null, rows = 4, value, onT
 interface TextAreaProps extends FieldProps {
   readonly rows?: number;
   readonly value?: string | undefined;
+  readonly initial?: string | undefined;
   readonly onText?: (text: string) => void;
   readonly placeholder?: string;
 }
 
-export function SelectField({ label, hint, name, options, value, onChoose }: SelectFieldProps) {
+export function SelectField({ label, hint, name, options, value, initial, onChoose }: SelectFieldProps) {
   const id = useId();
   return (
     <div class="field">
@@ -92,7 +98,7 @@ export function SelectField({ label, hint, name, options, value, onChoose }: Sel
         onChange={onChoose === undefined ? undefined : (event) => onChoose(event.currentTarget.value)}
       >
         {options.map(([one, text]) => (
-          <option key={one} value={one}>
+          <option key={one} value={one} selected={one === initial}>
             {text}
           </option>
         ))}
@@ -105,6 +111,7 @@ export function SelectField({ label, hint, name, options, value, onChoose }: Sel
 interface SelectFieldProps extends FieldProps {
   readonly options: readonly (readonly [value: string, text: string])[];
   readonly value?: string;
+  readonly initial?: string;
   readonly onChoose?: (value: string) => void;
 }
 

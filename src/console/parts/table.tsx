@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 
 /** One column of a table. */
-export interface Column<Row> {
+export interface TableColumn<Row> {
   readonly title: string;
   readonly cell: (row: Row) => ComponentChildren;
   /** Aligned to the right. */
@@ -42,7 +42,7 @@ export function DataTable<Row>({ label, columns, rows, keyOf }: TableProps<Row>)
 
 interface TableProps<Row> {
   readonly label: string;
-  readonly columns: readonly Column<Row>[];
+  readonly columns: readonly TableColumn<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
 }

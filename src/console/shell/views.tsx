@@ -3,14 +3,45 @@ import type { ConsolePage } from "../../admin/console/pages.ts";
 import { pathTo, place } from "../core/location.ts";
 import { EmptyState } from "../parts/notice.tsx";
 import { Page } from "../parts/page.tsx";
+import { ChannelPage } from "../pages/channels/channel.tsx";
+import { ChannelsPage } from "../pages/channels/channels.tsx";
+import { KeyPage } from "../pages/keys/key.tsx";
+import { KeysPage } from "../pages/keys/keys.tsx";
+import { LivePage } from "../pages/live/live.tsx";
+import { OverviewPage } from "../pages/overview/overview.tsx";
+import { PlaygroundPage } from "../pages/playground/playground.tsx";
+import { RequestPage } from "../pages/requests/request.tsx";
+import { RequestsPage } from "../pages/requests/requests.tsx";
+import { AccountsPage } from "../pages/settings/accounts.tsx";
+import { AuditPage } from "../pages/settings/audit.tsx";
+import { PricesPage } from "../pages/settings/prices.tsx";
+import { SettingsPage } from "../pages/settings/settings.tsx";
+import { SetupPage } from "../pages/setup/setup.tsx";
+import { UsagePage } from "../pages/usage/usage.tsx";
 
 /** The view of each page. */
-const views: Partial<Record<ConsolePage, ComponentType>> = {};
+const views: Readonly<Record<ConsolePage, ComponentType>> = {
+  overview: OverviewPage,
+  live: LivePage,
+  requests: RequestsPage,
+  request: RequestPage,
+  channels: ChannelsPage,
+  channel: ChannelPage,
+  keys: KeysPage,
+  key: KeyPage,
+  usage: UsagePage,
+  setup: SetupPage,
+  playground: PlaygroundPage,
+  settings: SettingsPage,
+  audit: AuditPage,
+  prices: PricesPage,
+  accounts: AccountsPage,
+};
 
 export function CurrentView() {
   const { page } = place.value;
-  const View = page === null ? undefined : views[page];
-  return View === undefined ? <NoSuchPage /> : <View />;
+  const View = page === null ? NoSuchPage : views[page];
+  return <View key={page} />;
 }
 
 function NoSuchPage() {

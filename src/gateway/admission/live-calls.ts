@@ -1,5 +1,15 @@
 import type { Failure } from "../../operations/failure.ts";
+import type { AttemptProgress } from "../attempt/attempt-progress.ts";
+import type { CallFacts } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
+import type { Admission } from "./limiter.ts";
+
+/** An admitted call while it runs. */
+export interface RunningCall {
+  readonly facts: Readonly<CallFacts>;
+  readonly admission: Admission;
+  readonly attempts: readonly { readonly progress: AttemptProgress }[];
+}
 
 /** The running calls: counted to limit them, listed to end them, and awaited at shutdown. */
 export class LiveCalls {
@@ -35,6 +45,14 @@ export class LiveCalls {
     }
     call.index = null;
     return true;
+  }
+
+  /** The running calls that were admitted, in no order. */
+  *admitted(): IterableIterator<RunningCall> {
+    for (const { facts, attempts } of this.calls) {
+      const admission = facts?.admission ?? null;
+      if (facts !== null && admission !== null) yield { facts, admission, attempts: attempts ?? [] };
+    }
   }
 
   /** The keys that have running calls. */

@@ -25,6 +25,7 @@ import type { Gateway } from "../gateway.ts";
 import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
 import { lessonIn, lower, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
+import type { AttemptProgress } from "./attempt-progress.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
@@ -262,6 +263,23 @@ export class Attempt implements StreamOwner {
   lose(): void {
     this.abandon(lostRace);
     this.fail(lostRace);
+  }
+
+  /** How it stands now, for whoever watches the running calls. */
+  get progress(): AttemptProgress {
+    const { candidate, startedMs, hedge, ended, answered } = this;
+    const stream = answered !== null && answered.kind === "stream" ? answered : null;
+    return {
+      channel: candidate.deployment.channel.name,
+      model: candidate.deployment.model,
+      startedMs,
+      endedMs: ended === null ? null : startedMs + ended.tookMs,
+      outcome: ended?.outcome ?? "running",
+      error: ended?.failure?.kind ?? null,
+      hedge,
+      firstContentMs: stream === null || stream.firstContentMs === 0 ? null : stream.firstContentMs,
+      outputTokens: ended?.outputTokens ?? stream?.outputTokens ?? 0,
+    };
   }
 
   /**

@@ -112,6 +112,16 @@ export class UpstreamState {
     if (after !== before) this.healths.set(scope, after);
   }
 
+  /** Forgets the failures of these candidates: an operator says that their cause is gone. Returns how many breakers were not closed. */
+  clear(candidates: readonly Candidate[]): number {
+    const open = this.openBreakers(candidates).length;
+    for (const candidate of candidates) {
+      for (const scope of scopeIds(candidate.scopes)) this.healths.delete(scope);
+      this.lastAsked.clear(candidate);
+    }
+    return open;
+  }
+
   /** The scopes of these candidates whose breaker is not closed, the cause, and for how long. */
   openBreakers(candidates: readonly Candidate[]): readonly OpenBreaker[] {
     const nowMs = this.ports.nowMs();

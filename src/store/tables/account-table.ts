@@ -129,8 +129,9 @@ export class AccountTable implements AccountStorage {
     await this.database.run(sql`update sessions set seen_ms = ${atMs} where digest = ${digest} and seen_ms < ${atMs}`);
   }
 
-  async endSession(digest: string): Promise<void> {
-    await this.database.run(sql`delete from sessions where digest = ${digest}`);
+  async endSession(digest: string): Promise<boolean> {
+    const ended = await this.database.all(sql`delete from sessions where digest = ${digest} returning digest`);
+    return ended.length > 0;
   }
 
   async sweepSessions(seenBeforeMs: number, openedBeforeMs: number): Promise<void> {

@@ -1,0 +1,94 @@
+import { z } from "zod";
+import { problemsOf } from "../../manage/problems.ts";
+import { keyNames } from "../../manage/key-search.ts";
+import { isoOrNull } from "../../usage/time-text.ts";
+import { moment } from "../fields/scalars.ts";
+import { route, type AdminRoute } from "../route.ts";
+import { figuresAnswer, overviewOf, spans } from "../views/overview-view.ts";
+
+const spanNames = Object.keys(spans) as readonly (keyof typeof spans)[];
+
+/** The state of the gateway on one page: rates, money, errors, latencies, and what is wrong now. */
+export const overviewRoutes: readonly AdminRoute[] = [
+  route({
+    method: "GET",
+    path: "/admin/api/overview",
+    access: "viewer",
+    summary:
+      "Shows calls, errors, tokens and cost over a span, compared with the span before, and times to first content. An hour is counted by this gateway since its start; longer spans come from the sums of the store.",
+    query: z.strictObject({ span: z.enum(spanNames).default("24h") }),
+    answer: z.strictObject({
+      span: z.enum(spanNames),
+      from_at: moment,
+      to_at: moment,
+      totals: figuresAnswer,
+      before: figuresAnswer.nullable().describe("The span of the same length before; null if it is not known."),
+      series: z.array(figuresAnswer.extend({ at: moment })).describe("By minute, hour or day. What has no calls is left out."),
+      by_operation: z.array(z.strictObject({ operation: z.string(), calls: z.number(), failed: z.number() })),
+      now: z.strictObject({
+        running: z.int(),
+        calls_per_minute: z.number().describe("In the last whole minutes."),
+        first_content: z
+          .strictObject({ p50_ms: z.number(), p95_ms: z.number(), p99_ms: z.number(), streams: z.int() })
+          .nullable()
+          .describe("Of the last hour, from buckets, so that they are approximate."),
+        first_content_day: z.strictObject({ p50_ms: z.number(), p95_ms: z.number(), p99_ms: z.number(), streams: z.int() }).nullable(),
+        since_at: moment.nullable().describe("Since when this gateway counts by the minute; null if it does not, because metrics are off."),
+      }),
+    }),
+    handle: ({ query: { span }, services }) => overviewOf(span, services),
+  }),
+  route({
+    method: "GET",
+    path: "/admin/api/problems",
+    access: "viewer",
+    summary: "Lists what is wrong now, the worst first, each with its next step.",
+    answer: z.strictObject({
+      problems: z.array(
+        z.strictObject({
+          severity: z.enum(["critical", "warning"]),
+          kind: z.string(),
+          subject: z.string().nullable().describe("The name of a channel, or the id of a key."),
+          message: z.string(),
+          next: z.string(),
+          until_at: moment.nullable(),
+        }),
+      ),
+    }),
+    handle: async ({ services }) => {
+      const { store, state, insecureTransport, certificate } = await services.health();
+      const recent = services.traffic.since(services.wallMs() - recentMs);
+      const budgets = services.budgets();
+      const names = await keyNames(
+        services,
+        budgets.map(({ key }) => key),
+        budgets.length,
+      );
+      const problems = problemsOf({
+        storeOk: store.ok,
+        stateOk: state.ok,
+        insecureTransport,
+        certificateDaysLeft: certificate?.daysLeft ?? null,
+        channels: services.channels.status(),
+        budgets: budgets.map((budget) => ({ ...budget, name: names.get(budget.key) ?? budget.key })),
+        traffic: {
+          calls: recent.reduce((sum, { calls }) => sum + calls, 0),
+          failed: recent.reduce((sum, { failed }) => sum + failed, 0),
+        },
+      });
+      return {
+        problems: problems.map(({ severity, kind, subject, message, next, untilMs }) => ({
+          severity,
+          kind,
+          subject,
+          message,
+          next,
+          until_at: isoOrNull(untilMs === null ? null : Math.round(untilMs)),
+        })),
+      };
+    },
+  }),
+];
+
+/** How far back failures count as present. */
+const recentMs = 5 * 60_000;

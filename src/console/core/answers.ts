@@ -1,0 +1,12 @@
+import type { z } from "zod";
+import type { channelAnswer } from "../../admin/views/channel-view.ts";
+import type { keyBudgetsAnswer } from "../../admin/views/key-budgets.ts";
+import type { keyAnswer } from "../../admin/views/key-view.ts";
+import type { receiptAnswer, receiptSummaryAnswer } from "../../admin/views/receipt-view.ts";
+
+/** What the admin API answers, by its own schemas. Nothing of them is loaded: they are types here. */
+export type ChannelAnswer = z.output<typeof channelAnswer>;
+export type KeyAnswer = z.output<typeof keyAnswer>;
+export type KeyBudgetsAnswer = z.output<typeof keyBudgetsAnswer>;
+export type RequestSummary = z.output<typeof receiptSummaryAnswer>;
+export type RequestAnswer = z.output<typeof receiptAnswer> & { readonly namesakes: readonly string[] };

@@ -1,0 +1,241 @@
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import type { ChannelAnswer } from "../../core/answers.ts";
+import { ask, mayChange } from "../../core/api.ts";
+import { ago, duration } from "../../core/format.ts";
+import { go, pathTo, place } from "../../core/location.ts";
+import { useLoaded } from "../../core/query.ts";
+import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
+import { causeText, stateTone } from "../../core/verdicts.ts";
+import { Confirm } from "../../parts/dialog.tsx";
+import { TextField } from "../../parts/field.tsx";
+import { Badge, ErrorNote } from "../../parts/notice.tsx";
+import { Page } from "../../parts/page.tsx";
+import { DryRun } from "./dry-run.tsx";
+
+/** One channel: why it is not asked now, when it will be, and what can be done about it. */
+export function ChannelPage() {
+  const name = place.value.params["name"] ?? "";
+  const path = `/channels/${encodeURIComponent(name)}`;
+  const loaded = useLoaded<ChannelAnswer>(path, {}, { everyMs: 5000 });
+  const channel = loaded.data.value;
+  return (
+    <Page
+      title={name}
+      about="Channel"
+      actions={
+        <a class="button small" href={pathTo("channels")}>
+          All channels
+        </a>
+      }
+    >
+      <ErrorNote error={loaded.error.value} onRetry={() => loaded.reload()} />
+      {channel !== null && (
+        <>
+          <Health channel={channel} path={path} onChanged={() => loaded.reload()} />
+          <ChannelSettings channel={channel} path={path} onChanged={() => loaded.reload()} />
+          <DryRun models={channel.models ?? []} />
+        </>
+      )}
+    </Page>
+  );
+}
+
+interface PanelProps {
+  readonly channel: ChannelAnswer;
+  readonly path: string;
+  readonly onChanged: () => void;
+}
+
+function Health({ channel, path, onChanged }: PanelProps) {
+  const clear = useSubmission(async () => {
+    await ask(`${path}/cool-downs`, { method: "DELETE" });
+    onChanged();
+  });
+  const forget = useSubmission(async () => {
+    await ask(`${path}/learned`, { method: "DELETE" });
+    onChanged();
+  });
+  return (
+    <section class="card">
+      <header>
+        <h2>
+          Health <Badge tone={stateTone(channel.state)}>{channel.state}</Badge>
+        </h2>
+        {mayChange() && <TestButton path={path} />}
+      </header>
+      <div class="stack">
+        {channel.troubles.length === 0 ? (
+          <p class="muted">{healthText[channel.state]}</p>
+        ) : (
+          <ul class="stack">
+            {channel.troubles.map((trouble) => (
+              <li key={trouble.scope} class="note-box warn">
+                <div>
+                  <strong>{trouble.scope}</strong>
+                  <p>
+                    {causeText(trouble.cause)};{" "}
+                    {trouble.standing === "open" ? `asked again ${ago(trouble.until_at)}` : "single requests try whether it works again"}.
+                  </p>
+                </div>
+              </li>
+            ))}
+          </ul>
+        )}
+        {channel.troubles.length > 0 && mayChange() && (
+          <div class="row">
+            <button type="button" class="button" disabled={clear.busy.value} onClick={() => clear.run(undefined)}>
+              Clear the cool-down
+            </button>
+            <span class="small muted">The next call asks it again. If it still fails, it cools down again.</span>
+          </div>
+        )}
+        <ErrorNote error={clear.error.value ?? forget.error.value} />
+        {channel.learned.length > 0 && (
+          <details>
+            <summary>Learned from its refusals ({channel.learned.length})</summary>
+            <ul class="stack">
+              {channel.learned.map((lesson) => (
+                <li key={`${lesson.model} ${lesson.unsupported ?? ""}`}>
+                  <strong>{lesson.model}</strong>
+                  {lesson.max_tokens !== null && ` is asked for at most ${lesson.max_tokens} output tokens`}
+                  {lesson.unsupported !== null && ` is not sent ${lesson.unsupported}`}
+                  <span class="small muted">, until {ago(lesson.until_at)}</span>
+                </li>
+              ))}
+            </ul>
+            {mayChange() && (
+              <button type="button" class="button small" disabled={forget.busy.value} onClick={() => forget.run(undefined)}>
+                Forget it
+              </button>
+            )}
+          </details>
+        )}
+      </div>
+    </section>
+  );
+}
+
+const healthText: Readonly<Record<ChannelAnswer["state"], string>> = {
+  ready: "It works: nothing cools down.",
+  impaired: "Some of it cools down.",
+  cooling: "All of it cools down.",
+  idle: "It serves no model. List its models, or check whether its upstream lists any.",
+  absent: "This process does not use it: it was just created, or its settings cannot be used. The log says why.",
+};
+
+interface TestAnswer {
+  readonly ok: boolean;
+  readonly status: number | null;
+  readonly code: string;
+  readonly took_ms: number;
+}
+
+function TestButton({ path }: { readonly path: string }) {
+  const result = useSignal<TestAnswer | null>(null);
+  const { error, busy, run } = useSubmission(async () => {
+    result.value = await ask<TestAnswer>(`${path}/test`, { method: "POST" });
+  });
+  const { value } = result;
+  return (
+    <span class="row">
+      <span aria-live="polite" class="small">
+        {busy.value && "Asking…"}
+        {!busy.value && error.value !== null && <span class="bad">{error.value.message}</span>}
+        {!busy.value && error.value === null && value !== null && (
+          <span class={value.ok ? "good" : "bad"}>
+            {value.ok ? "It answered" : `It failed: ${causeText(value.code)}`}
+            {value.status === null ? "" : ` (${value.status})`} after {duration(value.took_ms)}
+          </span>
+        )}
+      </span>
+      <button type="button" class="button small" disabled={busy.value} onClick={() => run(undefined)}>
+        Test
+      </button>
+    </span>
+  );
+}
+
+function ChannelSettings({ channel, path, onChanged }: PanelProps) {
+  const removes = useSignal(false);
+  const balance = useSubmission(async ({ tier, weight }: FormFields) => {
+    await ask(path, {
+      method: "PATCH",
+      body: { entry: { tier: Number(tier), weight: Number(weight) } },
+      ...(channel.etag === null ? {} : { headers: { "if-match": `"${channel.etag}"` } }),
+    });
+    onChanged();
+  });
+  const remove = useSubmission(async () => {
+    await ask(path, { method: "DELETE" });
+    go(pathTo("channels"));
+  });
+  const isStored = channel.source === "store";
+  return (
+    <section class="card">
+      <header>
+        <h2>Settings</h2>
+        {isStored && mayChange() && (
+          <button type="button" class="button small quiet" onClick={() => (removes.value = true)}>
+            Remove
+          </button>
+        )}
+      </header>
+      <dl class="facts">
+        <Item name="Provider">{channel.provider ?? "own address"}</Item>
+        <Item name="Address">{channel.base_url ?? "–"}</Item>
+        <Item name="Tier">{channel.tier ?? "–"}</Item>
+        <Item name="Weight">{channel.weight ?? "–"}</Item>
+        <Item name="Running">
+          {channel.running}
+          {channel.concurrency === null ? "" : ` of ${channel.concurrency}`}
+        </Item>
+        <Item name="Tags">{channel.tags.length === 0 ? "none" : channel.tags.join(", ")}</Item>
+        <Item name="Keys">{channel.secrets.length === 0 ? "–" : channel.secrets.map(({ last4 }) => `…${last4}`).join(", ")}</Item>
+        <Item name="Kept in">{isStored ? "the store" : "the configuration file, where it is changed"}</Item>
+      </dl>
+      {isStored && mayChange() && (
+        <form class="filters" onSubmit={(event) => balance.run(fieldsOf(event))}>
+          <TextField label="Tier" name="tier" type="number" min={0} initial={String(channel.tier ?? 1)} error={balance.error.value} />
+          <TextField
+            label="Weight"
+            name="weight"
+            type="number"
+            min={0}
+            step="any"
+            initial={String(channel.weight ?? 1)}
+            error={balance.error.value}
+          />
+          <button class="button" disabled={balance.busy.value}>
+            Change
+          </button>
+        </form>
+      )}
+      <ErrorNote error={balance.error.value} />
+      <details>
+        <summary>Models ({channel.models === null ? "any" : channel.models.length})</summary>
+        <p class="mono">{channel.models === null ? "It takes any model that no other channel lists." : channel.models.join(", ")}</p>
+      </details>
+      {removes.value && (
+        <Confirm
+          title={`Remove ${channel.name}?`}
+          action="Remove it"
+          onClose={() => (removes.value = false)}
+          onConfirm={() => remove.run(undefined)}
+        >
+          <p>New calls no longer use it. Calls that are running go on. Its keys are deleted and cannot be shown again.</p>
+          <ErrorNote error={remove.error.value} />
+        </Confirm>
+      )}
+    </section>
+  );
+}
+
+function Item({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}

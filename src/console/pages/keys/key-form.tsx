@@ -1,0 +1,77 @@
+import type { KeyAnswer } from "../../core/answers.ts";
+import { fieldsOf, type FormFields, type Submission } from "../../core/submit.ts";
+import { SelectField, TextArea, TextField } from "../../parts/field.tsx";
+import { ErrorNote } from "../../parts/notice.tsx";
+import { periodOptions } from "./limits.ts";
+
+/** The fields of a key, for a new one and for one that is changed. */
+export function KeyForm({ of, action, submission, onCancel }: KeyFormProps) {
+  const { error, busy, run } = submission;
+  const limits = of?.limits ?? {};
+  const text = (value: number | undefined): string | undefined => (value === undefined ? undefined : String(value));
+  return (
+    <form class="stack" onSubmit={(event) => run(fieldsOf(event))}>
+      <div class="columns">
+        <TextField label="Name" name="name" required autoFocus initial={of?.name} error={error.value} placeholder="laptop" />
+        <TextField label="Owner" name="owner" initial={of?.owner ?? undefined} error={error.value} />
+      </div>
+      <TextField
+        label="Models"
+        name="models"
+        initial={of?.models?.join(", ")}
+        error={error.value}
+        hint="Names or patterns with *, separated by commas. Empty: all of them."
+      />
+      <div class="columns">
+        <TextField
+          label="Budget in dollars"
+          name="budget_usd"
+          type="number"
+          min={0}
+          step="any"
+          initial={text(limits.budget_usd)}
+          error={error.value}
+        />
+        <SelectField label="For" name="budget_period" options={periodOptions} initial={limits.budget_period ?? "month"} />
+      </div>
+      <div class="columns">
+        <TextField label="Requests a minute" name="rpm" type="number" min={1} initial={text(limits.rpm)} error={error.value} />
+        <TextField label="Tokens a minute" name="tpm" type="number" min={1} initial={text(limits.tpm)} error={error.value} />
+        <TextField
+          label="At the same time"
+          name="concurrency"
+          type="number"
+          min={1}
+          initial={text(limits.concurrency)}
+          error={error.value}
+        />
+      </div>
+      <TextField
+        label="Expires"
+        name="expires_at"
+        type="date"
+        initial={of?.expires_at?.slice(0, 10)}
+        error={error.value}
+        hint="Empty: never."
+      />
+      <TextArea label="Note" name="note" rows={2} initial={of?.note ?? undefined} error={error.value} />
+      <ErrorNote error={error.value} />
+      <footer>
+        <button type="button" class="button" onClick={onCancel}>
+          Cancel
+        </button>
+        <button class="button main" disabled={busy.value}>
+          {action}
+        </button>
+      </footer>
+    </form>
+  );
+}
+
+interface KeyFormProps {
+  /** Null for a new key. */
+  readonly of: KeyAnswer | null;
+  readonly action: string;
+  readonly submission: Submission<FormFields>;
+  readonly onCancel: () => void;
+}

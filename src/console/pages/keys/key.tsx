@@ -1,0 +1,186 @@
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import type { KeyAnswer, KeyBudgetsAnswer } from "../../core/answers.ts";
+import { ask, mayChange } from "../../core/api.ts";
+import { count, money } from "../../core/format.ts";
+import { pathTo, place } from "../../core/location.ts";
+import { useLoaded } from "../../core/query.ts";
+import { useSubmission } from "../../core/submit.ts";
+import { stateTone } from "../../core/verdicts.ts";
+import { Confirm } from "../../parts/dialog.tsx";
+import { Ago, Moment } from "../../parts/moment.tsx";
+import { Badge, ErrorNote } from "../../parts/notice.tsx";
+import { Page } from "../../parts/page.tsx";
+import { EditKey, NewToken, type CreatedKey } from "./create-key.tsx";
+import { fullness, limitsText, periods } from "./limits.ts";
+
+/** One key: what it may do, what it has spent, and its rotation and end. */
+export function KeyPage() {
+  const id = place.value.params["id"] ?? "";
+  const path = `/keys/${encodeURIComponent(id)}`;
+  const loaded = useLoaded<KeyAnswer>(path);
+  const key = loaded.data.value;
+  return (
+    <Page
+      title={key?.name ?? "Key"}
+      about={<span class="mono">{id}</span>}
+      actions={
+        <>
+          <a class="button small" href={pathTo("requests", {}, { key: id })}>
+            Its requests
+          </a>
+          <a class="button small" href={pathTo("usage", {}, { key: id })}>
+            Its usage
+          </a>
+          <a class="button small" href={pathTo("keys")}>
+            All keys
+          </a>
+        </>
+      }
+    >
+      <ErrorNote error={loaded.error.value} onRetry={() => loaded.reload()} />
+      {key !== null && (
+        <>
+          <Budgets path={path} />
+          <KeyFacts keyAnswer={key} />
+          {mayChange() && key.source === "store" && key.state !== "revoked" && (
+            <Actions keyAnswer={key} path={path} onChanged={() => loaded.reload()} />
+          )}
+        </>
+      )}
+    </Page>
+  );
+}
+
+function Budgets({ path }: { readonly path: string }) {
+  const loaded = useLoaded<KeyBudgetsAnswer>(`${path}/standing`, {}, { everyMs: 30_000 });
+  const budgets = loaded.data.value?.budgets ?? [];
+  if (budgets.length === 0) return <ErrorNote error={loaded.error.value} />;
+  return (
+    <section class="card">
+      <header>
+        <h2>Budgets</h2>
+      </header>
+      <ul class="stack">
+        {budgets.map((budget) => {
+          const { share, tone } = fullness(budget.spent_usd, budget.limit_usd);
+          const label = `${money(budget.spent_usd)} of ${money(budget.limit_usd)} ${periods[budget.period]}`;
+          return (
+            <li key={`${budget.models ?? ""} ${budget.period}`} class="stack">
+              <div class="row">
+                <strong>{budget.models ?? "All models"}</strong>
+                <span>{label}</span>
+                {tone === "bad" && <Badge tone="bad">used up: its calls are refused</Badge>}
+                {budget.resets_at !== null && (
+                  <span class="small muted">
+                    begins again <Ago at={budget.resets_at} />
+                  </span>
+                )}
+              </div>
+              <div
+                class={`bar ${tone}`}
+                role="meter"
+                aria-label={label}
+                aria-valuemin={0}
+                aria-valuemax={100}
+                aria-valuenow={Math.round(share * 100)}
+              >
+                <i style={{ width: `${share * 100}%` }} />
+              </div>
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
+
+function KeyFacts({ keyAnswer: key }: { readonly keyAnswer: KeyAnswer }) {
+  return (
+    <section class="card">
+      <header>
+        <h2>
+          What it may do <Badge tone={stateTone(key.state)}>{key.state}</Badge>
+        </h2>
+      </header>
+      <dl class="facts">
+        <Entry name="Models">{key.models === null ? "all" : key.models.join(", ")}</Entry>
+        <Entry name="Operations">{key.operations === null ? "all" : key.operations.join(", ")}</Entry>
+        <Entry name="Channels">{key.channels === null ? "all" : key.channels.join(", ")}</Entry>
+        <Entry name="Limits">{limitsText(key.limits)}</Entry>
+        <Entry name="Owner">{key.owner ?? "–"}</Entry>
+        <Entry name="Note">{key.note ?? "–"}</Entry>
+        <Entry name="Last used">
+          <Ago at={key.last_used_at} />
+        </Entry>
+        <Entry name="Expires">{key.expires_at === null ? "never" : <Moment at={key.expires_at} />}</Entry>
+        <Entry name="Created">
+          <Moment at={key.created_at} />
+        </Entry>
+        <Entry name="Kept in">{key.source === "file" ? "the configuration file, where it is changed" : "the store"}</Entry>
+      </dl>
+      {key.tokens.length > 0 && (
+        <p class="small muted">
+          {count(key.tokens.length)} {key.tokens.length === 1 ? "token" : "tokens"}: {key.tokens.map(({ last4 }) => `…${last4}`).join(", ")}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Entry({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+function Actions({ keyAnswer, path, onChanged }: { readonly keyAnswer: KeyAnswer; readonly path: string; readonly onChanged: () => void }) {
+  const asks = useSignal<"" | "edit" | "rotate" | "revoke">("");
+  const created = useSignal<CreatedKey | null>(null);
+  const close = (): void => {
+    asks.value = "";
+  };
+  const rotate = useSubmission(async () => {
+    created.value = await ask<CreatedKey>(`${path}/rotate`, { method: "POST" });
+    close();
+    onChanged();
+  });
+  const revoke = useSubmission(async () => {
+    await ask(`${path}/revoke`, { method: "POST" });
+    close();
+    onChanged();
+  });
+  return (
+    <section class="card">
+      <div class="row">
+        <button type="button" class="button" onClick={() => (asks.value = "edit")}>
+          Change
+        </button>
+        <button type="button" class="button" onClick={() => (asks.value = "rotate")}>
+          Rotate
+        </button>
+        <button type="button" class="button danger" onClick={() => (asks.value = "revoke")}>
+          Revoke
+        </button>
+        <span class="small muted">Rotate to give it a new secret; revoke to end it.</span>
+      </div>
+      {asks.value === "edit" && <EditKey of={keyAnswer} path={path} onClose={close} onChanged={onChanged} />}
+      {asks.value === "rotate" && (
+        <Confirm title={`Rotate ${keyAnswer.name}?`} action="Rotate it" onClose={close} onConfirm={() => rotate.run(undefined)}>
+          <p>You get a new secret. The old one keeps working for 24 hours, so that clients can change over.</p>
+          <ErrorNote error={rotate.error.value} />
+        </Confirm>
+      )}
+      {asks.value === "revoke" && (
+        <Confirm title={`Revoke ${keyAnswer.name}?`} action="Revoke it" onClose={close} onConfirm={() => revoke.run(undefined)}>
+          <p>Its clients are refused within a second, and its running calls end. This cannot be undone.</p>
+          <ErrorNote error={revoke.error.value} />
+        </Confirm>
+      )}
+      {created.value !== null && <NewToken created={created.value} onClose={() => (created.value = null)} />}
+    </section>
+  );
+}

@@ -1,0 +1,64 @@
+/** A row of usage, as the admin API answers it. */
+export interface UsageAnswerRow {
+  readonly key?: string | null;
+  readonly key_name?: string | null;
+  readonly model?: string | null;
+  readonly channel?: string | null;
+  readonly operation?: string | null;
+  readonly day?: string | null;
+  readonly hour?: string | null;
+  readonly calls: number;
+  readonly failed: number;
+  readonly prompt_tokens: number;
+  readonly cached_tokens: number;
+  readonly completion_tokens: number;
+  readonly audio_seconds: number;
+  readonly characters: number;
+  readonly cost_usd: number | null;
+  readonly unpriced: number;
+}
+
+export type UsageTotals = Pick<
+  UsageAnswerRow,
+  "calls" | "failed" | "prompt_tokens" | "cached_tokens" | "completion_tokens" | "cost_usd" | "unpriced"
+>;
+
+/** The sum of all rows. Its cost is unknown only if that of every row is. */
+export function summed(rows: readonly UsageAnswerRow[]): UsageTotals {
+  const add = (pick: (row: UsageAnswerRow) => number): number => rows.reduce((sum, row) => sum + pick(row), 0);
+  return {
+    calls: add(({ calls }) => calls),
+    failed: add(({ failed }) => failed),
+    prompt_tokens: add(({ prompt_tokens }) => prompt_tokens),
+    cached_tokens: add(({ cached_tokens }) => cached_tokens),
+    completion_tokens: add(({ completion_tokens }) => completion_tokens),
+    cost_usd: rows.length > 0 && rows.every(({ cost_usd }) => cost_usd === null) ? null : add(({ cost_usd }) => cost_usd ?? 0),
+    unpriced: add(({ unpriced }) => unpriced),
+  };
+}
+
+export function groupName(row: UsageAnswerRow, by: string): string {
+  switch (by) {
+    case "key":
+      return row.key_name ?? row.key ?? "–";
+    case "channel":
+      return row.channel ?? "no channel answered";
+    case "model":
+      return row.model ?? "–";
+    case "operation":
+      return row.operation ?? "–";
+    default:
+      return row.day ?? row.hour ?? "–";
+  }
+}
+
+export function spanDays(since: string): number {
+  const [, number = "1", unit = "d"] = /^(\d+)([hd])$/.exec(since) ?? [];
+  return unit === "h" ? Number(number) / 24 : Number(number);
+}
+
+/** The span of the same length before one that ends now. */
+export function spanBefore(since: string): { readonly since: string; readonly until: string } {
+  const hours = Math.round(spanDays(since) * 24);
+  return { since: `${2 * hours}h`, until: `${hours}h` };
+}

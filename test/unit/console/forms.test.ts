@@ -1,0 +1,76 @@
+import { describe, expect, test } from "bun:test";
+import { channelEntry, modelsOf } from "../../../src/console/pages/channels/channel-entry.ts";
+import { fullness, keyBody, limitsText, listOf } from "../../../src/console/pages/keys/limits.ts";
+
+describe("the form of a channel", () => {
+  test("leaves out what is empty, so that the gateway's defaults apply", () => {
+    expect(channelEntry({ name: "main", provider: " ", base_url: "", models: "", tier: "", weight: "", secret: "" })).toEqual({
+      entry: {},
+    });
+    expect(channelEntry({ base_url: " https://x/v1 ", tier: "2", weight: "0.5", secret: " s3cret ", models: "a" })).toEqual({
+      entry: { base_url: "https://x/v1", tier: 2, weight: 0.5, models: { a: "a" } },
+      secrets: ["s3cret"],
+    });
+  });
+
+  test("takes a model in each line, with another name after an equals sign", () => {
+    expect(modelsOf(" fast = llama-3 \n\nsmall\nodd = a=b")).toEqual({ fast: "llama-3", small: "small", odd: "a=b" });
+    expect(modelsOf("\n")).toBeNull();
+  });
+});
+
+describe("the form of a key", () => {
+  test("says no limit where a field is empty", () => {
+    expect(
+      keyBody({ name: " laptop ", owner: "", note: "", models: "", rpm: "", budget_usd: "", budget_period: "month", expires_at: "" }, null),
+    ).toEqual({
+      name: "laptop",
+      owner: null,
+      note: null,
+      models: null,
+      limits: {},
+      expires_at: null,
+    });
+  });
+
+  test("sends amounts as they were typed, so that no digit is lost", () => {
+    const body = keyBody(
+      {
+        name: "a",
+        models: "fast, small*\nlarge",
+        rpm: "60",
+        budget_usd: "0.10",
+        budget_period: "day",
+        expires_at: "2027-01-01",
+      },
+      null,
+    );
+    expect(body).toMatchObject({
+      models: ["fast", "small*", "large"],
+      limits: { rpm: 60, budget_usd: "0.10", budget_period: "day" },
+      expires_at: "2027-01-01",
+    });
+    expect(listOf(" , ,\n")).toEqual([]);
+  });
+});
+
+test("limits that the form of a key does not show stay as they are", () => {
+  const before = { expires_at: "2027-01-01T12:30:00.000Z", limits: { rpm: 1, characters: 9, per_model: [{ model: "m", rpm: 2 }] } };
+  expect(keyBody({ name: "a", rpm: "" }, before)["limits"]).toEqual({ characters: 9, per_model: [{ model: "m", rpm: 2 }] });
+  expect(keyBody({ name: "a", expires_at: "2027-01-01" }, before)["expires_at"]).toBe("2027-01-01T12:30:00.000Z");
+  expect(keyBody({ name: "a", expires_at: "2027-01-02" }, before)["expires_at"]).toBe("2027-01-02");
+});
+
+test("limits are told in a few words", () => {
+  expect(limitsText({})).toBe("none");
+  expect(limitsText({ budget_usd: 5, budget_period: "day", rpm: 60, concurrency: 2, per_model: [{ model: "a" }] })).toBe(
+    "$5.00 a day, 60 requests/min, 2 at a time, 1 for single models",
+  );
+});
+
+test("a budget needs attention from four fifths on", () => {
+  expect(fullness(1, 10)).toEqual({ share: 0.1, tone: "" });
+  expect(fullness(8, 10).tone).toBe("warn");
+  expect(fullness(12, 10)).toEqual({ share: 1, tone: "bad" });
+  expect(fullness(0, 0)).toEqual({ share: 1, tone: "bad" });
+});

@@ -1,0 +1,112 @@
+import { describe, expect, test } from "bun:test";
+import type { RunningCall } from "../../../src/gateway/admission/live-calls.ts";
+import type { AttemptProgress } from "../../../src/gateway/attempt/attempt-progress.ts";
+import { LiveFeed, type LiveFrame } from "../../../src/telemetry/live/live-feed.ts";
+
+const progress: AttemptProgress = {
+  channel: "main",
+  model: "m",
+  startedMs: 110,
+  endedMs: null,
+  outcome: "running",
+  error: null,
+  hedge: false,
+  firstContentMs: null,
+  outputTokens: 0,
+};
+
+function running(id: string, attempts: readonly AttemptProgress[] = []): RunningCall {
+  const facts = {
+    id: `req_${id}`,
+    keyId: "k",
+    operation: "chat",
+    model: "fast",
+    stream: true,
+    bytesIn: 1,
+    startedMs: 100,
+    admission: null,
+  };
+  return { facts, admission: { id }, attempts: attempts.map((one) => ({ progress: one })) } as unknown as RunningCall;
+}
+
+/** A feed with a clock and a timer that the test moves. */
+function world(calls: () => readonly RunningCall[]) {
+  let nowMs = 1000;
+  let due: (() => void) | null = null;
+  const frames: LiveFrame[] = [];
+  const feed = new LiveFeed({
+    running: calls,
+    nowMs: () => nowMs,
+    after: (_, then) => {
+      due = then;
+      return () => {
+        due = null;
+      };
+    },
+  });
+  const tick = (ms: number): void => {
+    nowMs += ms;
+    due?.();
+  };
+  return { feed, frames, tick, isWaiting: () => due !== null, watch: () => feed.watch((frame) => frames.push(frame)) };
+}
+
+describe("the live feed", () => {
+  test("looks at nothing and keeps nothing while nobody watches", () => {
+    let looks = 0;
+    const { feed, watch, tick, isWaiting, frames } = world(() => {
+      looks += 1;
+      return [];
+    });
+    feed.observe({} as never, null);
+    expect([looks, isWaiting()]).toEqual([0, false]);
+    const stop = watch();
+    tick(20);
+    expect([looks, frames.length]).toEqual([1, 1]);
+    stop?.();
+    expect(isWaiting()).toBe(false);
+  });
+
+  test("sends a call when it changes, and its figures once a second", () => {
+    let attempts: readonly AttemptProgress[] = [];
+    const { watch, tick, frames } = world(() => [running("a", attempts)]);
+    watch();
+    tick(20);
+    tick(250);
+    attempts = [progress];
+    tick(250);
+    attempts = [{ ...progress, firstContentMs: 400, outputTokens: 3 }];
+    tick(250);
+    tick(250);
+    tick(1000);
+    expect(frames.map(({ calls }) => calls.length)).toEqual([1, 0, 1, 1, 0, 1]);
+    expect(frames[3]?.calls[0]).toMatchObject({
+      id: "a",
+      state: "running",
+      firstContentMs: 300,
+      outputTokens: 3,
+      attempts: [{ channel: "main", afterMs: 10 }],
+    });
+  });
+
+  test("sends all running calls to whoever joins", () => {
+    const { watch, tick, frames } = world(() => [running("a")]);
+    watch();
+    tick(20);
+    watch();
+    tick(250);
+    expect(frames.at(-1)?.calls).toHaveLength(1);
+  });
+
+  test("is bounded: it counts what it leaves out, and has room for so many watchers", () => {
+    const many = Array.from({ length: 1000 }, (_, at) => running(String(at)));
+    const { watch, tick, frames } = world(() => many);
+    watch();
+    tick(20);
+    expect(frames[0]).toMatchObject({ running: 1000, omitted: 700 });
+    expect(frames[0]?.calls).toHaveLength(300);
+    let watchers = 1;
+    while (watch() !== null) watchers += 1;
+    expect(watchers).toBe(32);
+  });
+});
