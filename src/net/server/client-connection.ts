@@ -2,7 +2,7 @@ import type { HeaderLines } from "../message/header-lines.ts";
 import { release } from "../message/message-parser.ts";
 import { ClientOutput } from "./client-output.ts";
 import { unixPeer } from "./forwarded.ts";
-import { endHead, type HttpResponse, type ResponseBodyStream } from "./http-response.ts";
+import type { HttpResponse, ResponseBodyStream } from "./http-response.ts";
 import { IncomingRequest, type RequestConnection } from "./incoming-request.ts";
 import { expectsContinue, isPersistent, RequestParser, type RequestLine } from "./request-parser.ts";
 import { responsePrefix } from "./response-prefix.ts";
@@ -314,10 +314,7 @@ export class ClientConnection implements RequestConnection {
   private sendWhole({ status, head }: HttpResponse, bytes: Uint8Array, hasBody: boolean): void {
     const { output } = this;
     output.begin();
-    output.putText(responsePrefix(status));
-    head.writeTo(output, true);
-    output.putNumber(bytes.length);
-    endHead(output, this.closesAfterResponse);
+    output.putText(head.toText(responsePrefix(status), `\r\ncontent-length: ${bytes.length}`, this.closesAfterResponse));
     if (hasBody) output.put(bytes);
     output.send();
   }
@@ -441,7 +438,7 @@ function skipLineEnds(chunk: Buffer, from: number): number {
 }
 
 function isStream(body: HttpResponse["body"]): body is ResponseBodyStream {
-  return typeof body === "object" && "begin" in body;
+  return typeof body === "object" && !(body instanceof Uint8Array);
 }
 
 function bytesOf(body: Uint8Array | string): Uint8Array {

@@ -98,11 +98,6 @@ export class ClientOutput {
     scratch[filled++] = 10;
   }
 
-  /** A whole number, in decimal. */
-  putNumber(value: number): void {
-    this.putText(String(value));
-  }
-
   /** What the system does not take at once is copied out of the shared buffer. */
   private sendScratch(length: number): void {
     if (this.unsent !== null) return this.enqueue(Buffer.from(scratch.subarray(0, length)));

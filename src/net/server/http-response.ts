@@ -1,6 +1,6 @@
 import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
 import { safeFieldValue } from "../message/header-lines.ts";
-import { putRateLimitHeaders } from "./rate-limit-headers.ts";
+import { rateLimitLines } from "./rate-limit-headers.ts";
 
 /** A response, for the connection to write. */
 export interface HttpResponse {
@@ -36,15 +36,6 @@ export interface ResponseWriter {
   abort(lingers: boolean): void;
 }
 
-/** What a head is written to, piece by piece. */
-export interface HeadSink {
-  put(bytes: Uint8Array): void;
-  /** Every character must be one byte (Latin-1). */
-  putText(text: string): void;
-  /** A whole number, in decimal. */
-  putNumber(value: number): void;
-}
-
 /**
  * The headers that not every response has. They are kept as strings until they are written. Each line begins with the end of the
  * line before it.
@@ -72,26 +63,16 @@ export class ResponseHead {
   }
 
   /**
-   * Writes everything but the framing of the body, from the request id on; `sized`: up to the name of the Content-Length that
-   * follows.
+   * The whole head, in Latin-1. `prefix` ends with the name of the request-id header; `framing` is the line about the length of the
+   * body. It is one string, because writing seven takes 0.6 us longer.
    */
-  writeTo(out: HeadSink, sized: boolean): void {
-    out.putText(this.requestId);
-    if (this.rateLimitStatus !== null) putRateLimitHeaders(out, this.rateLimitStatus);
-    if (this.lines !== "") out.putText(this.lines);
-    if (this.type !== null) out.putText(headerLine("content-type", this.type));
-    out.putText(`\r\ncache-control: ${this.cacheControl}`);
-    if (sized) out.putText("\r\ncontent-length: ");
+  toText(prefix: string, framing: string, closesConnection: boolean): string {
+    const limits = this.rateLimitStatus === null ? "" : rateLimitLines(this.rateLimitStatus);
+    const type = this.type === null ? "" : headerLine("content-type", this.type);
+    const end = closesConnection ? "\r\nconnection: close\r\n\r\n" : "\r\n\r\n";
+    return `${prefix}${this.requestId}${limits}${this.lines}${type}\r\ncache-control: ${this.cacheControl}${framing}${end}`;
   }
 }
-
-/** Ends a head, after the lines about the framing of the body. */
-export function endHead(out: HeadSink, closesConnection: boolean): void {
-  out.put(closesConnection ? closingHeadEnd : headEnd);
-}
-
-const headEnd = Buffer.from("\r\n\r\n");
-const closingHeadEnd = Buffer.from("\r\nconnection: close\r\n\r\n");
 
 /** A line that begins with the end of the line before it. */
 export function headerLine(name: string, value: string): string {

@@ -1,21 +1,18 @@
 import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
-import type { HeadSink } from "./http-response.ts";
 
 /**
- * Writes the x-ratelimit headers of the OpenAI API: three for each limit that the key has. Every call of such a key has them, so
- * the lines that successive calls share, all but the remaining amounts, are cached. That saves 3 us of a call.
+ * The x-ratelimit headers of the OpenAI API: three for each limit that the key has. Every call of such a key has them, so the lines
+ * that successive calls share, all but the remaining amounts, are cached. That saves 3 us of a call.
  */
-export function putRateLimitHeaders(out: HeadSink, status: RateLimitStatus): void {
+export function rateLimitLines(status: RateLimitStatus): string {
   if (!isCached(status)) rebuild(status);
-  out.put(sharedLines);
-  if (status.requestsLimit !== null) out.putNumber(shownAmount(status.requestsRemaining));
-  if (status.tokensLimit === null) return;
-  if (status.requestsLimit !== null) out.put(remainingTokens);
-  out.putNumber(shownAmount(status.tokensRemaining));
+  const requests = status.requestsLimit === null ? "" : `\r\nx-ratelimit-remaining-requests: ${shownAmount(status.requestsRemaining)}`;
+  const tokens = status.tokensLimit === null ? "" : `\r\nx-ratelimit-remaining-tokens: ${shownAmount(status.tokensRemaining)}`;
+  return `${sharedLines}${requests}${tokens}`;
 }
 
-/** All lines but those with the remaining amounts, and the beginning of the first of these. */
-let sharedLines: Uint8Array = new Uint8Array(0);
+/** All lines but those with the remaining amounts. */
+let sharedLines = "";
 /** The values that `sharedLines` was made of. */
 let requestsLimit: number | null = Number.NaN;
 let requestsResetMs = 0;
@@ -36,9 +33,7 @@ function rebuild(status: RateLimitStatus): void {
   requestsResetMs = Math.ceil(status.requestsResetMs);
   tokensLimit = status.tokensLimit;
   tokensResetMs = Math.ceil(status.tokensResetMs);
-  const lines = `${linesOf("requests", requestsLimit, requestsResetMs)}${linesOf("tokens", tokensLimit, tokensResetMs)}`;
-  const first = requestsLimit === null && tokensLimit === null ? nothing : requestsLimit === null ? remainingTokens : remainingRequests;
-  sharedLines = Buffer.concat([Buffer.from(lines), first]);
+  sharedLines = `${linesOf("requests", requestsLimit, requestsResetMs)}${linesOf("tokens", tokensLimit, tokensResetMs)}`;
 }
 
 function linesOf(what: "requests" | "tokens", limit: number | null, resetMs: number): string {
@@ -63,7 +58,3 @@ export function goDuration(ms: number): string {
   if (hours > 0) return `${hours}h${minutes}m${seconds}`;
   return minutes > 0 ? `${minutes}m${seconds}` : seconds;
 }
-
-const nothing = Buffer.alloc(0);
-const remainingRequests = Buffer.from("\r\nx-ratelimit-remaining-requests: ");
-const remainingTokens = Buffer.from("\r\nx-ratelimit-remaining-tokens: ");

@@ -1,5 +1,5 @@
 import type { ClientOutput } from "./client-output.ts";
-import { endHead, type ResponseBodyStream, type ResponseHead, type ResponseWriter } from "./http-response.ts";
+import type { ResponseBodyStream, ResponseHead, ResponseWriter } from "./http-response.ts";
 
 /** How a streamed response ended: completely, or cut off, after what was written is sent ("linger") or at once ("reset"). */
 export type StreamEnd = "complete" | "linger" | "reset";
@@ -87,14 +87,10 @@ export class StreamWriter implements ResponseWriter {
     const { head, output } = this;
     if (head === null) return;
     this.head = null;
-    output.putText(this.prefix);
-    head.writeTo(output, false);
-    if (this.isChunked) output.put(chunkedLine);
-    endHead(output, this.closesConnection);
+    output.putText(head.toText(this.prefix, this.isChunked ? "\r\ntransfer-encoding: chunked" : "", this.closesConnection));
   }
 }
 
 const nothing = new Uint8Array(0);
-const chunkedLine = Buffer.from("\r\ntransfer-encoding: chunked");
 /** RFC 9112, 7.1. */
 const lastChunk = Buffer.from("0\r\n\r\n");

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { RateLimitStatus } from "../../../src/gateway/admission/limiter.ts";
-import { goDuration, putRateLimitHeaders } from "../../../src/net/server/rate-limit-headers.ts";
+import { goDuration, rateLimitLines } from "../../../src/net/server/rate-limit-headers.ts";
 import { amountMax, wholeAmount, adjust, fits, newMinuteWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
 import { leaseSize } from "../../../src/limits/budget-lease.ts";
-import { textOf } from "../../support/http-answer.ts";
 
 const gap = fc.oneof(fc.integer({ min: 0, max: 900 }), fc.integer({ min: 0, max: 20_000 }), fc.integer({ min: 0, max: 130_000 }));
 const steps = fc.array(fc.record({ gap, amount: fc.integer({ min: 0, max: 50 }), truth: fc.integer({ min: 0, max: 60 }) }), {
@@ -180,11 +179,7 @@ describe("durations in headers", () => {
 
 describe("the headers of a rate limit status", () => {
   test("are three for each limit that the key has, and none without limits", () => {
-    const lines = (rateLimitStatus: RateLimitStatus): string[] =>
-      textOf((out) => putRateLimitHeaders(out, rateLimitStatus))
-        .split("\r\n")
-        .slice(1)
-        .sort();
+    const lines = (rateLimitStatus: RateLimitStatus): string[] => rateLimitLines(rateLimitStatus).split("\r\n").slice(1).sort();
     const none = { requestsLimit: null, requestsRemaining: 0, requestsResetMs: 0, tokensLimit: null, tokensRemaining: 0, tokensResetMs: 0 };
     expect(lines(none)).toEqual([]);
     const requests = { requestsLimit: 60, requestsRemaining: 59, requestsResetMs: 1_000 };
