@@ -79,7 +79,7 @@ function spliceChat(ask: ChatRequest, target: Target): EncodedRequest {
   renameModel(ask, target.model, splices);
   const clampedTo = clampTokens(ask, target.ceiling, splices);
   const hidesUsage = target.meterStream && meterStream(ask, splices);
-  splices.push(...foreignReasoning(ask, target.channel.quirks.needsReasoning === true));
+  for (const cut of foreignReasoning(ask, target.channel.quirks.needsReasoning === true)) splices.push(cut);
   return {
     request: {
       method: "POST",

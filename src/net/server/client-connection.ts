@@ -306,22 +306,24 @@ export class ClientConnection implements RequestConnection {
       this.listener.isStopping ||
       this.expectsContinue ||
       (this.clientHasEnded && !this.hasPipelined);
-    if (isStream(body)) return this.startStream(body, response, line.isHttp11);
-    this.sendWhole(response, bytesOf(body), request.method !== "HEAD");
-    this.complete(this.listener.nowMs());
+    const nowMs = this.listener.nowMs();
+    if (isStream(body)) return this.startStream(body, response, line.isHttp11, nowMs);
+    this.sendWhole(response, bytesOf(body), request.method !== "HEAD", nowMs);
+    this.complete(nowMs);
   }
 
-  private sendWhole({ status, head }: HttpResponse, bytes: Uint8Array, hasBody: boolean): void {
+  private sendWhole({ status, head }: HttpResponse, bytes: Uint8Array, hasBody: boolean, nowMs: number): void {
     const { output } = this;
     output.begin();
-    output.putText(head.toText(responsePrefix(status), `\r\ncontent-length: ${bytes.length}`, this.closesAfterResponse));
+    output.put(responsePrefix(status, nowMs));
+    output.putText(head.toText(`\r\ncontent-length: ${bytes.length}`, this.closesAfterResponse));
     if (hasBody) output.put(bytes);
     output.send();
   }
 
-  private startStream(stream: ResponseBodyStream, { status, head }: HttpResponse, isChunked: boolean): void {
+  private startStream(stream: ResponseBodyStream, { status, head }: HttpResponse, isChunked: boolean, nowMs: number): void {
     const onOver = (end: StreamEnd): void => this.onStreamOver(end);
-    this.writer = new StreamWriter(this.output, responsePrefix(status), head, isChunked, this.closesAfterResponse, stream, onOver);
+    this.writer = new StreamWriter(this.output, responsePrefix(status, nowMs), head, isChunked, this.closesAfterResponse, stream, onOver);
     this.writer.start();
   }
 
@@ -398,7 +400,7 @@ export class ClientConnection implements RequestConnection {
     const response = this.listener.parseError(problem, status);
     const { body } = response;
     this.closesAfterResponse = true;
-    this.sendWhole(response, isStream(body) ? nothing : bytesOf(body), true);
+    this.sendWhole(response, isStream(body) ? nothing : bytesOf(body), true, this.listener.nowMs());
     this.linger();
   }
 

@@ -63,14 +63,14 @@ export class ResponseHead {
   }
 
   /**
-   * The whole head, in Latin-1. `prefix` ends with the name of the request-id header; `framing` is the line about the length of the
-   * body. It is one string, because writing seven takes 0.6 us longer.
+   * The head after its prefix, from the value of the request id on, in Latin-1. `framing` is the line about the length of the body. It
+   * is one string, because writing seven takes 0.6 us longer.
    */
-  toText(prefix: string, framing: string, closesConnection: boolean): string {
+  toText(framing: string, closesConnection: boolean): string {
     const limits = this.rateLimitStatus === null ? "" : rateLimitLines(this.rateLimitStatus);
     const type = this.type === null ? "" : headerLine("content-type", this.type);
     const end = closesConnection ? "\r\nconnection: close\r\n\r\n" : "\r\n\r\n";
-    return `${prefix}${this.requestId}${limits}${this.lines}${type}\r\ncache-control: ${this.cacheControl}${framing}${end}`;
+    return `${this.requestId}${limits}${this.lines}${type}\r\ncache-control: ${this.cacheControl}${framing}${end}`;
   }
 }
 

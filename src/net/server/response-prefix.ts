@@ -2,19 +2,28 @@
  * What every response begins with: the status line, Date (RFC 9110, 6.6.1), the headers that never change, and the name of the
  * request-id header.
  */
-export function responsePrefix(status: number): string {
-  return `HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\ndate: ${httpDate()}\r\n${constantLines}`;
+export function responsePrefix(status: number, nowMs: number): Uint8Array {
+  if (nowMs >= staleMs) startSecond(nowMs);
+  let prefix = prefixes.get(status);
+  if (prefix === undefined) {
+    prefix = Buffer.from(`HTTP/1.1 ${status} ${reasons[status] ?? "Other"}\r\ndate: ${date}\r\n${constantLines}`, "latin1");
+    prefixes.set(status, prefix);
+  }
+  return prefix;
 }
 
-/** The value of Date changes once a second, and writing it takes as long as the rest of a head. */
-function httpDate(): string {
-  const nowMs = Date.now();
-  const second = nowMs - (nowMs % 1000);
-  if (second !== date.second) date = { second, text: new Date(second).toUTCString() };
-  return date.text;
-}
+/** The prefixes of one second, by status: Date changes once a second, and writing it takes as long as the rest of a head. */
+const prefixes = new Map<number, Uint8Array>();
+let date = "";
+/** By the monotonic clock, when this second is over. */
+let staleMs = Number.NEGATIVE_INFINITY;
 
-let date = { second: Number.NaN, text: "" };
+function startSecond(nowMs: number): void {
+  const wallMs = Date.now();
+  prefixes.clear();
+  date = new Date(wallMs).toUTCString();
+  staleMs = nowMs + 1000 - (wallMs % 1000);
+}
 
 const constantLines = "vary: authorization\r\nx-content-type-options: nosniff\r\nx-request-id: ";
 

@@ -13,7 +13,7 @@ export class StreamWriter implements ResponseWriter {
   constructor(
     private readonly output: ClientOutput,
     /** The beginning of the head. */
-    private readonly prefix: string,
+    private readonly prefix: Uint8Array,
     head: ResponseHead,
     /** Otherwise the body is delimited by the close of the connection, for a client that speaks HTTP/1.0. */
     private readonly isChunked: boolean,
@@ -87,7 +87,8 @@ export class StreamWriter implements ResponseWriter {
     const { head, output } = this;
     if (head === null) return;
     this.head = null;
-    output.putText(head.toText(this.prefix, this.isChunked ? "\r\ntransfer-encoding: chunked" : "", this.closesConnection));
+    output.put(this.prefix);
+    output.putText(head.toText(this.isChunked ? "\r\ntransfer-encoding: chunked" : "", this.closesConnection));
   }
 }
 
