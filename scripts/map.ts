@@ -21,6 +21,7 @@ const purposes: Readonly<Record<string, string>> = {
   state: "rate limits and budgets, in memory and shared through Redis",
   engines: "the processes of local models and the audio transcoder",
   config: "sluice.yaml: reading, checking, and the snapshot made of it",
+  identity: "tokens of other issuers: sign-in by OpenID Connect, JWTs in place of keys",
   telemetry: "the log, metrics, traces and webhooks",
   clock: "timers that many waits share",
   files: "temporary files for bodies that are too large for memory",

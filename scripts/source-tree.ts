@@ -16,7 +16,11 @@ export const layers: readonly Layer[] = [
   { title: "wiring", folders: ["app"], siblings: false },
   { title: "the browser", folders: ["console"], siblings: false },
   { title: "edges", folders: ["http", "admin", "cli"], siblings: false },
-  { title: "the outside world", folders: ["net", "store", "state", "engines", "config", "telemetry", "clock"], siblings: false },
+  {
+    title: "the outside world",
+    folders: ["net", "store", "state", "engines", "config", "identity", "telemetry", "clock"],
+    siblings: false,
+  },
   { title: "temporary files", folders: ["files"], siblings: false },
   { title: "management actions", folders: ["manage"], siblings: false },
   { title: "one call", folders: ["gateway"], siblings: false },

@@ -84,6 +84,17 @@ describe("imports", () => {
     expect(missing).toEqual([]);
   });
 
+  test("of packages that only some gateways need are made when they are needed first", () => {
+    const loading = (source: (typeof sources)[number], name: string): boolean =>
+      [...source.code.matchAll(/^(?:import|export)\s(?!type\b)[^;"]*?\bfrom\s*"([^"]+)"/gm)].some(([, imported]) => imported === name);
+    const loaders = sources.filter((source) => ["jose", "openid-client"].some((name) => loading(source, name)));
+    expect(loaders.map(({ path }) => path)).toEqual(["src/identity/oidc-provider.ts", "src/identity/verify-jwt.ts"]);
+    const importers = sources.filter((source) =>
+      source.imports.some((name) => loading(source, name) && loaders.some(({ path }) => name.endsWith(`/${basename(path)}`))),
+    );
+    expect(importers.map(({ path }) => path)).toEqual(["src/identity/oidc-provider.ts"]);
+  });
+
   test("of packages stand in the outer ring, and every one is a dependency", () => {
     const { dependencies } = manifest();
     const wrong = sources.flatMap((source) =>

@@ -1,0 +1,96 @@
+import type { CompactJWSHeaderParameters, createLocalJWKSet, JWK } from "jose";
+import { IssuerProblem, isObject, type IssuerClient } from "./issuer-client.ts";
+
+type SelectKey = ReturnType<typeof createLocalJWKSet>;
+export type VerificationKey = Awaited<ReturnType<SelectKey>>;
+
+/**
+ * The public keys of an issuer (RFC 7517), fetched when they are needed. A token with an unknown key is a reason to look for new
+ * ones, because issuers replace their keys; but anybody can send such a token, so the issuer is asked once in a while only. An issuer
+ * that is down is no reason to forget its keys, for a day.
+ */
+export class KeySet {
+  private select: SelectKey | null = null;
+  private fetchedMs = Number.NEGATIVE_INFINITY;
+  private triedMs = Number.NEGATIVE_INFINITY;
+  private problem: IssuerProblem | null = null;
+  private pending: Promise<void> | null = null;
+
+  constructor(
+    private readonly client: IssuerClient,
+    /** Where the keys are; null if the issuer's metadata says it. */
+    private readonly given: string | null,
+    private readonly nowMs: () => number,
+  ) {}
+
+  /** The key that a token names; null if the issuer has none such. */
+  async find(header: CompactJWSHeaderParameters): Promise<VerificationKey | IssuerProblem | null> {
+    const ageMs = this.nowMs() - this.fetchedMs;
+    if (ageMs > staleMaxMs) this.select = null;
+    if (ageMs > freshMs) await this.refresh();
+    const known = await this.selected(header);
+    if (known !== null) return known;
+    await this.refresh();
+    return (await this.selected(header)) ?? this.problem;
+  }
+
+  private async selected(header: CompactJWSHeaderParameters): Promise<VerificationKey | null> {
+    if (this.select === null) return null;
+    // It rejects where none or several fit, and where the key itself is unusable.
+    return this.select(header).catch(() => null);
+  }
+
+  private async refresh(): Promise<void> {
+    if (this.pending === null) {
+      if (this.nowMs() - this.triedMs < pauseMs) return;
+      this.triedMs = this.nowMs();
+      this.pending = this.fetch().finally(() => {
+        this.pending = null;
+      });
+    }
+    await this.pending;
+  }
+
+  private async fetch(): Promise<void> {
+    const keys = await this.keys();
+    if (keys instanceof IssuerProblem) {
+      this.problem = keys;
+      return;
+    }
+    // Loaded when it is needed first: most gateways accept no tokens, and should not hold it in memory.
+    const jose = await import("jose");
+    this.problem = null;
+    this.fetchedMs = this.nowMs();
+    this.select = jose.createLocalJWKSet({ keys: [...keys] });
+  }
+
+  private async keys(): Promise<readonly JWK[] | IssuerProblem> {
+    const place = this.given ?? (await keysPlace(this.client));
+    if (place instanceof IssuerProblem) return place;
+    const document = await this.client.document(place);
+    if (document instanceof IssuerProblem) return document;
+    const { keys } = document;
+    if (!Array.isArray(keys)) return new IssuerProblem(`${place} has no keys`);
+    if (keys.length > keysMax) return new IssuerProblem(`${place} has more than ${keysMax} keys`);
+    // Other kinds, such as a shared secret, must not verify anything, whatever the issuer publishes.
+    return (keys as readonly unknown[]).filter(
+      (key): key is JWK => isObject(key) && typeof key["kty"] === "string" && publicKinds.has(key["kty"]),
+    );
+  }
+}
+
+/** The issuer's metadata must be its own (OpenID Connect Discovery 1.0, 4.3): else one issuer could speak for another. */
+async function keysPlace(client: IssuerClient): Promise<string | IssuerProblem> {
+  const place = `${client.issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
+  const metadata = await client.document(place);
+  if (metadata instanceof IssuerProblem) return metadata;
+  if (metadata["issuer"] !== client.issuer) return new IssuerProblem(`${place} is the metadata of another issuer`);
+  const { jwks_uri: keys } = metadata;
+  return typeof keys === "string" ? keys : new IssuerProblem(`${place} does not tell where the keys are`);
+}
+
+const publicKinds: ReadonlySet<string> = new Set(["RSA", "EC", "OKP"]);
+const keysMax = 100;
+const freshMs = 10 * 60_000;
+const staleMaxMs = 24 * 60 * 60_000;
+const pauseMs = 10_000;

@@ -1,0 +1,204 @@
+import { createHash } from "node:crypto";
+import type { Opened } from "../gateway/admission/key-cache.ts";
+import { BoundedMap } from "../gateway/upstream-state/bounded-map.ts";
+import { matchesPattern } from "../keys/allow.ts";
+import type { Key } from "../keys/key.ts";
+import { claimAt, claimTexts } from "./claims.ts";
+import { IssuerClient, isObject, type FetchIssuerText } from "./issuer-client.ts";
+import { KeySet } from "./key-set.ts";
+
+/** An issuer whose tokens are accepted in place of keys. */
+export interface TrustedIssuer {
+  readonly name: string;
+  readonly issuer: string;
+  readonly audience: string;
+  /** Null if the issuer's metadata tells it. */
+  readonly jwksUri: string | null;
+  readonly lifetimeMs: number;
+  /** What a token may do: the first rule whose claims all match applies. No rule: nothing. */
+  readonly rules: readonly { readonly claims: ReadonlyMap<string, string>; readonly key: Key }[];
+}
+
+/** A subject whose tokens are refused; null stands for all subjects of the issuer. */
+export interface Blocked {
+  readonly issuer: string;
+  readonly subject: string | null;
+}
+
+export interface TokenIssuerPorts {
+  readonly fetchText: FetchIssuerText;
+  /** Monotonic. */
+  readonly nowMs: () => number;
+  readonly wallMs: () => number;
+  /** A token was refused, and why. Called once a second at most. */
+  readonly onRefused: (issuer: string, reason: string) => void;
+}
+
+/**
+ * Turns tokens of issuers (JWT) into keys. A token is verified once; after that it is found by its digest, like a key of the store,
+ * until it expires. Each subject is a key of its own, with its own limits and receipts, and the permissions of the rule's key.
+ */
+export class TokenIssuers {
+  private issuers: ReadonlyMap<string, { readonly trusted: TrustedIssuer; readonly keys: KeySet }> = new Map();
+  private readonly known = new BoundedMap<string, AcceptedToken>(knownMax);
+  private readonly refusedUntil = new BoundedMap<string, number>(refusedMax);
+  private readonly pending = new Map<string, Promise<Opened>>();
+  private blockedIds: ReadonlySet<string> = new Set();
+  private blockedIssuers: ReadonlySet<string> = new Set();
+  private blockedFingerprint = "[]";
+  /** Counts changes of the rules, so that what began before one is not remembered after it. */
+  private changes = 0;
+  private refusalToldMs = Number.NEGATIVE_INFINITY;
+
+  constructor(private readonly ports: TokenIssuerPorts) {}
+
+  /** Uses other rules. The keys of issuers that stay are kept, and no accepted token is. */
+  configure(issuers: readonly TrustedIssuer[], allowPrivate: boolean): void {
+    const before = this.issuers;
+    this.issuers = new Map(
+      issuers.map((trusted) => {
+        const old = before.get(trusted.issuer);
+        const isSame = old !== undefined && old.trusted.jwksUri === trusted.jwksUri;
+        return [trusted.issuer, { trusted, keys: isSame ? old.keys : this.keysOf(trusted, allowPrivate) }];
+      }),
+    );
+    this.forget();
+  }
+
+  /** Returns whether that is a change: accepted tokens are forgotten then. */
+  setBlocked(blocked: readonly Blocked[]): boolean {
+    const fingerprint = JSON.stringify(blocked);
+    if (fingerprint === this.blockedFingerprint) return false;
+    this.blockedFingerprint = fingerprint;
+    this.blockedIds = new Set(blocked.flatMap(({ issuer, subject }) => (subject === null ? [] : [tokenKeyId(issuer, subject)])));
+    this.blockedIssuers = new Set(blocked.flatMap(({ issuer, subject }) => (subject === null ? [issuer] : [])));
+    this.forget();
+    return true;
+  }
+
+  /** Whether calls of a key must end, because its issuer or its subject is not accepted any more. Keys of other kinds are not concerned. */
+  isGone(keyId: string): boolean {
+    if (!keyId.startsWith(idPrefix)) return false;
+    const name = keyId.slice(idPrefix.length, keyId.indexOf(":", idPrefix.length));
+    const isTrusted = [...this.issuers.values()].some(({ trusted }) => trusted.name === name);
+    return !isTrusted || this.isBlocked(name, keyId);
+  }
+
+  /** Undefined: this is no token of an issuer that is accepted here, and may be a key. */
+  find(digest: string, token: string): Opened | Promise<Opened> | undefined {
+    if (this.issuers.size === 0 || !token.startsWith(jwtStart)) return undefined;
+    const known = this.known.get(digest);
+    if (known !== undefined && known.expiresMs > this.ports.wallMs()) return known.key;
+    if ((this.refusedUntil.get(digest) ?? 0) > this.ports.nowMs()) return null;
+    const issuer = this.issuers.get(claimedIssuer(token) ?? "");
+    if (issuer === undefined) return undefined;
+    return this.pending.get(digest) ?? this.verified(digest, token, issuer);
+  }
+
+  private async verified(
+    digest: string,
+    token: string,
+    issuer: { readonly trusted: TrustedIssuer; readonly keys: KeySet },
+  ): Promise<Opened> {
+    if (this.pending.size >= pendingMax) return "unavailable";
+    const verifying = this.verify(digest, token, issuer);
+    this.pending.set(digest, verifying);
+    try {
+      return await verifying;
+    } finally {
+      this.pending.delete(digest);
+    }
+  }
+
+  private async verify(
+    digest: string,
+    token: string,
+    { trusted, keys }: { readonly trusted: TrustedIssuer; readonly keys: KeySet },
+  ): Promise<Opened> {
+    // Loaded when it is needed first, because most gateways accept no tokens.
+    const { verifyJwt } = await import("./verify-jwt.ts");
+    const { changes } = this;
+    const { name, issuer, audience, lifetimeMs } = trusted;
+    const verdict = await verifyJwt(token, { issuer, audience, keys, lifetimeMaxMs: lifetimeMs }, this.ports.wallMs());
+    if (verdict.kind === "unavailable") return this.refuse(name, `the keys of the issuer are not known: ${verdict.reason}`, "unavailable");
+    if (verdict.kind === "refused") return this.refuse(name, verdict.reason, null, digest);
+    const id = tokenKeyId(name, verdict.subject);
+    if (this.isBlocked(name, id)) return this.refuse(name, "its subject or its issuer is blocked", null, digest);
+    const rule = trusted.rules.find(({ claims }) => matches(claims, verdict.claims));
+    if (rule === undefined) return this.refuse(name, "no rule of the issuer matches its claims", null, digest);
+    const expiresMs = Math.min(verdict.expiresMs, rule.key.expiresMs ?? Number.POSITIVE_INFINITY);
+    const key: Key = { ...rule.key, id, name: id.slice(idPrefix.length), expiresMs };
+    // While it was verified, the rules may have changed: it is used this once, and verified again the next time.
+    if (changes === this.changes) this.known.set(digest, { key, expiresMs });
+    return key;
+  }
+
+  private refuse(issuer: string, reason: string, result: null | "unavailable", digest: string | null = null): Opened {
+    const nowMs = this.ports.nowMs();
+    if (digest !== null) this.refusedUntil.set(digest, nowMs + refusedMs);
+    if (nowMs - this.refusalToldMs >= tellMs) {
+      this.refusalToldMs = nowMs;
+      this.ports.onRefused(issuer, reason);
+    }
+    return result;
+  }
+
+  private isBlocked(issuer: string, id: string): boolean {
+    return this.blockedIssuers.has(issuer) || this.blockedIds.has(id);
+  }
+
+  private forget(): void {
+    this.changes += 1;
+    this.known.clear();
+    this.refusedUntil.clear();
+  }
+
+  private keysOf({ issuer, jwksUri }: TrustedIssuer, allowPrivate: boolean): KeySet {
+    return new KeySet(new IssuerClient(issuer, allowPrivate, this.ports.fetchText), jwksUri, this.ports.nowMs);
+  }
+}
+
+interface AcceptedToken {
+  readonly key: Key;
+  readonly expiresMs: number;
+}
+
+/** The id of a subject's key. Subjects that are too long, or hold what ids of limits must not, are named by their hash. */
+export function tokenKeyId(issuer: string, subject: string): string {
+  const id = `${idPrefix}${issuer}:${subject}`;
+  if (/^[\x21-\x3d\x3f-\x7e]+$/.test(id) && id.length <= idCharactersMax && !subject.startsWith(hashPrefix)) return id;
+  return `${idPrefix}${issuer}:${hashPrefix}${createHash("sha256").update(subject).digest("hex")}`;
+}
+
+function matches(wanted: ReadonlyMap<string, string>, claims: Readonly<Record<string, unknown>>): boolean {
+  return [...wanted].every(([name, pattern]) => {
+    const value = claimAt(claims, name);
+    const texts = typeof value === "boolean" || typeof value === "number" ? [String(value)] : claimTexts(value);
+    return texts.some((text) => matchesPattern(pattern, text));
+  });
+}
+
+/** Who the token says it is from, before anything of it is verified: this chooses whose keys it is verified with. */
+function claimedIssuer(token: string): string | null {
+  const [, payload = "", signature] = token.split(".", 4);
+  if (signature === undefined) return null;
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(payload, "base64url").toString());
+    return isObject(claims) && typeof claims["iss"] === "string" ? claims["iss"] : null;
+  } catch {
+    return null;
+  }
+}
+
+const idPrefix = "jwt:";
+const hashPrefix = "sha256-";
+/** As long as names in the store may be. */
+const idCharactersMax = 200;
+/** How every JWT begins: `{"` in base64. */
+const jwtStart = "eyJ";
+const knownMax = 50_000;
+/** A refused token is not verified again for a moment. */
+const refusedMs = 2_000;
+const refusedMax = 20_000;
+const pendingMax = 1_000;
+const tellMs = 1_000;

@@ -1,0 +1,83 @@
+import { decodeProtectedHeader, errors, jwtVerify, type JWTPayload } from "jose";
+import { IssuerProblem } from "./issuer-client.ts";
+import type { KeySet } from "./key-set.ts";
+
+export interface JwtRules {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly keys: KeySet;
+  /** The longest time from the issue of a token to its end. */
+  readonly lifetimeMaxMs: number;
+}
+
+export type JwtVerdict =
+  | { readonly kind: "valid"; readonly claims: JWTPayload; readonly subject: string; readonly expiresMs: number }
+  /** The reason is for the operator, and is not told to the caller. */
+  | { readonly kind: "refused"; readonly reason: string }
+  /** The issuer's keys are not known. */
+  | { readonly kind: "unavailable"; readonly reason: string };
+
+/**
+ * Verifies a token of an issuer (RFC 7519, and the advice of RFC 8725): only signatures with a public key are accepted, the key comes
+ * from the issuer and never from the token, and issuer, audience, subject and times must be there and be right.
+ */
+export async function verifyJwt(token: string, rules: JwtRules, wallMs: number): Promise<JwtVerdict> {
+  const header = headerOf(token);
+  if (header === null) return refused("it is not a signed JWT");
+  if (!algorithms.includes(header.alg)) return refused(`the algorithm '${header.alg.slice(0, 20)}' is not accepted`);
+  const key = await rules.keys.find(header);
+  if (key instanceof IssuerProblem) return { kind: "unavailable", reason: key.message };
+  if (key === null) return refused("its key is not among those of the issuer");
+  let claims: JWTPayload;
+  try {
+    const verified = await jwtVerify(token, key, {
+      algorithms: [...algorithms],
+      issuer: rules.issuer,
+      audience: rules.audience,
+      clockTolerance: clockSkewMs / 1000,
+      currentDate: new Date(wallMs),
+      requiredClaims: ["sub", "iat", "exp"],
+    });
+    claims = verified.payload;
+  } catch (error) {
+    return refused(reasonOf(error));
+  }
+  // The types are what the issuer should have written, and not more.
+  const { sub: subject, iat, exp } = claims as Readonly<Record<string, unknown>>;
+  if (typeof subject !== "string" || subject === "" || subject.length > subjectCharactersMax)
+    return refused("its subject is empty or too long");
+  if (typeof iat !== "number" || typeof exp !== "number") return refused("its times are not numbers");
+  if (iat * 1000 > wallMs + clockSkewMs) return refused("it was issued in the future");
+  if ((exp - iat) * 1000 > rules.lifetimeMaxMs) return refused("it is valid for longer than allowed");
+  return { kind: "valid", claims, subject, expiresMs: exp * 1000 + clockSkewMs };
+}
+
+/** How far the clocks of an issuer and of this machine may differ. */
+export const clockSkewMs = 60_000;
+
+/** Signatures that are verified with a public key. Neither `none`, nor HMAC, for which a public key could be mistaken for the secret. */
+const algorithms: readonly string[] = [..."RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512".split(" "), ...["EdDSA", "Ed25519"]];
+
+/** Longer than the longest that issuers are known to make. */
+const subjectCharactersMax = 1024;
+
+function headerOf(token: string): { readonly alg: string; readonly kid?: string } | null {
+  try {
+    const { alg, kid } = decodeProtectedHeader(token);
+    if (typeof alg !== "string") return null;
+    return typeof kid === "string" ? { alg, kid } : { alg };
+  } catch {
+    return null;
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof errors.JWTExpired) return "it has expired";
+  if (error instanceof errors.JWTClaimValidationFailed) return `its claim '${error.claim.slice(0, 20)}' is missing or wrong`;
+  if (error instanceof errors.JWSSignatureVerificationFailed) return "its signature is wrong";
+  return error instanceof errors.JOSEError ? error.message : "it cannot be verified";
+}
+
+function refused(reason: string): JwtVerdict {
+  return { kind: "refused", reason };
+}

@@ -1,0 +1,170 @@
+import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { TokenIssuers, tokenKeyId, type TrustedIssuer } from "../../../src/identity/token-issuers.ts";
+import type { Key } from "../../../src/keys/key.ts";
+import { unlimited } from "../../../src/limits/limits.ts";
+import { issuerUrl, nowMs, PaperIssuer, signed, signingKey, type SigningKey } from "../../support/issuer.ts";
+
+const template: Key = {
+  id: "file:jobs",
+  name: "jobs",
+  models: ["small-*"],
+  operations: null,
+  channels: null,
+  expiresMs: null,
+  splits: { audio: false, input: false },
+  group: null,
+  limits: unlimited,
+};
+const wide: Key = { ...template, id: "file:wide", name: "wide", models: null };
+
+let signing: SigningKey;
+let issuer: PaperIssuer;
+let clock: { wallMs: number; nowMs: number };
+let told: string[];
+let issuers: TokenIssuers;
+
+const trusted = (rules: TrustedIssuer["rules"]): TrustedIssuer => ({
+  name: "ci",
+  issuer: issuerUrl,
+  audience: "sluice",
+  jwksUri: `${issuerUrl}/keys`,
+  lifetimeMs: 3_600_000,
+  rules,
+});
+const rule = (key: Key, claims: Record<string, string> = {}): TrustedIssuer["rules"][number] => ({
+  key,
+  claims: new Map(Object.entries(claims)),
+});
+
+beforeAll(async () => {
+  signing = await signingKey("one");
+});
+
+beforeEach(() => {
+  issuer = new PaperIssuer();
+  issuer.keys = [signing.publicJwk];
+  clock = { wallMs: nowMs, nowMs: 5_000 };
+  told = [];
+  issuers = new TokenIssuers({
+    fetchText: issuer.fetchText,
+    nowMs: () => clock.nowMs,
+    wallMs: () => clock.wallMs,
+    onRefused: (name, reason) => told.push(`${name}: ${reason}`),
+  });
+  issuers.configure([trusted([rule(template)])], false);
+});
+
+const opened = async (token: string): Promise<unknown> => issuers.find(`digest of ${token}`, token);
+
+describe("a token of an issuer", () => {
+  test("is a key of its subject, with the permissions of the rule's key, until it expires", async () => {
+    expect(await opened(await signed(signing))).toEqual({
+      ...template,
+      id: "jwt:ci:job-1",
+      name: "ci:job-1",
+      expiresMs: nowMs + 660_000,
+    });
+  });
+
+  test("is verified once, and then found without waiting", async () => {
+    const token = await signed(signing);
+    await opened(token);
+    issuer.down = "it is down";
+    const again = issuers.find(`digest of ${token}`, token);
+    expect(again).not.toBeInstanceOf(Promise);
+    expect(again).toMatchObject({ id: "jwt:ci:job-1" });
+    clock.wallMs += 700_000;
+    expect(await opened(token)).toBeNull();
+  });
+
+  test("ends with the rule's key", async () => {
+    issuers.configure([trusted([rule({ ...template, expiresMs: nowMs + 1000 })])], false);
+    expect(await opened(await signed(signing))).toMatchObject({ expiresMs: nowMs + 1000 });
+  });
+
+  test("has the permissions of the first rule whose claims all match", async () => {
+    const rules = [rule(wide, { repository: "acme/*", "build.protected": "true" }), rule(template, { groups: "jobs" })];
+    issuers.configure([trusted(rules)], false);
+    const of = async (claims: Record<string, unknown>): Promise<unknown> => opened(await signed(signing, claims));
+    expect(await of({ repository: "acme/app", build: { protected: true } })).toMatchObject({ models: null });
+    expect(await of({ repository: "acme/app", build: { protected: false }, groups: ["x", "jobs"] })).toMatchObject({ models: ["small-*"] });
+    expect(await of({ repository: "evil/acme/app", build: { protected: true } })).toBeNull();
+    expect(await of({ repository: { toString: "acme/app" }, groups: null })).toBeNull();
+    expect(told).toEqual(["ci: no rule of the issuer matches its claims"]);
+  });
+
+  test("that is forged opens nothing, the reason is told to the operator, and it is not verified again at once", async () => {
+    const token = await signed(await signingKey("one"));
+    expect(await opened(token)).toBeNull();
+    expect(told).toEqual(["ci: its signature is wrong"]);
+    expect(issuers.find(`digest of ${token}`, token)).toBeNull();
+  });
+
+  test("whose issuer cannot be asked is not called wrong", async () => {
+    issuer.down = "connection refused";
+    expect(await opened(await signed(signing))).toBe("unavailable");
+    expect(told[0]).toContain("connection refused");
+  });
+
+  test("of a blocked subject, or of a blocked issuer, opens nothing, also if it was accepted before, until it is unblocked", async () => {
+    const token = await signed(signing);
+    const other = await signed(signing, { sub: "job-2" });
+    await opened(token);
+    expect(issuers.setBlocked([{ issuer: "ci", subject: "job-1" }])).toBe(true);
+    expect(await opened(token)).toBeNull();
+    expect(await opened(other)).toMatchObject({ id: "jwt:ci:job-2" });
+    expect(["jwt:ci:job-1", "jwt:ci:job-2", "jwt:gone:job-1", "file:ci"].map((id) => issuers.isGone(id))).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ]);
+    expect(issuers.setBlocked([{ issuer: "ci", subject: null }])).toBe(true);
+    expect(await opened(other)).toBeNull();
+    expect(issuers.isGone("jwt:ci:job-2")).toBe(true);
+    issuers.setBlocked([]);
+    clock.nowMs += 3_000;
+    expect(await opened(token)).toMatchObject({ id: "jwt:ci:job-1" });
+  });
+
+  test("that was accepted is not forgotten when other things change in the store", async () => {
+    const token = await signed(signing);
+    issuers.setBlocked([{ issuer: "ci", subject: "else" }]);
+    await opened(token);
+    expect(issuers.setBlocked([{ issuer: "ci", subject: "else" }])).toBe(false);
+    expect(issuers.find(`digest of ${token}`, token)).not.toBeInstanceOf(Promise);
+  });
+
+  test("of an issuer that was removed opens nothing", async () => {
+    const token = await signed(signing);
+    await opened(token);
+    issuers.configure([], false);
+    expect(await opened(token)).toBeUndefined();
+  });
+});
+
+describe("what is no token of an issuer", () => {
+  test.each(["sk-gw_something", "eyJ", "eyJh.e30", "eyJh.!.!", "eyJhbGciOiJub25lIn0.bnVsbA.", "eyJhbGciOiJub25lIn0.eyJpc3MiOjF9."])(
+    "may be a key (%j)",
+    (token) => {
+      expect(issuers.find("digest", token)).toBeUndefined();
+    },
+  );
+
+  test("may be a token of another issuer, which may be a key too", async () => {
+    expect(await opened(await signed(signing, { iss: "https://other.example" }))).toBeUndefined();
+    expect(issuer.asked).toEqual([]);
+  });
+});
+
+describe("the id of a subject", () => {
+  test("is readable where it can be, and no subject can take that of another", () => {
+    expect(tokenKeyId("ci", "repo:acme/app:ref:refs/heads/main")).toBe("jwt:ci:repo:acme/app:ref:refs/heads/main");
+    const long = tokenKeyId("ci", "x".repeat(500));
+    expect(long).toMatch(/^jwt:ci:sha256-[0-9a-f]{64}$/);
+    const copied = long.slice("jwt:ci:".length);
+    const ids = ["a", "a b", "a\n", "ä", "x".repeat(500), "x".repeat(501), copied].map((subject) => tokenKeyId("ci", subject));
+    expect(new Set(ids).size).toBe(ids.length);
+    for (const id of ids) expect(id).toMatch(/^[\x21-\x7e]{1,200}$/);
+  });
+});
