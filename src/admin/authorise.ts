@@ -54,8 +54,8 @@ async function identify(headers: Headers, auth: AuthContext): Promise<KnownCalle
   if (secret === null) return unauthorized;
   const session = await findSession(secret, auth.services);
   if (session === null) return sessionEnded;
-  const { account: name, role, group = null, csrf, digest } = session;
-  return { kind: "session", name, role, group, csrf, digest };
+  const { account: name, issuer, role, group = null, csrf, digest } = session;
+  return { kind: "session", name, issuer, role, group, csrf, digest };
 }
 
 async function fromToken(header: string, { services, operatorTokenDigest }: AuthContext): Promise<KnownCaller | AdminError> {
@@ -86,7 +86,7 @@ const unauthorized = new AdminError(
 const sessionEnded = new AdminError(
   401,
   "session_ended",
-  "The session has ended. Log in again with POST /admin/api/login.",
+  "The session has ended. Log in again with POST /admin/api/login, or sign in at /admin/api/sign-in.",
   null,
   challenge,
 );
@@ -97,10 +97,11 @@ const forbidden = new AdminError(403, "forbidden", "This needs the role 'admin':
 export type Caller = { readonly kind: "anonymous" } | KnownCaller;
 
 export type KnownCaller =
-  /** A person with a browser. `digest` names the session in the store. */
+  /** A person with a browser. `digest` names the session in the store; `issuer` is the provider of who has no local account. */
   | {
       readonly kind: "session";
       readonly name: string;
+      readonly issuer: string | null;
       readonly role: Role;
       readonly group: string | null;
       readonly csrf: string;

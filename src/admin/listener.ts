@@ -11,6 +11,7 @@ import { makeConsoleServer, type ConsoleServer } from "./console/serve-console.t
 import { bodyMsUsual, readJsonBody } from "./json-body.ts";
 import { LoginGuard } from "./login/login-guard.ts";
 import { loginRoutes } from "./routes/login-routes.ts";
+import { signInRoutes } from "./routes/sign-in-routes.ts";
 import { openApiRoute } from "./openapi.ts";
 import { requestIdOf, securityHeaders } from "./security-headers.ts";
 import { prepareVerification } from "./login/password.ts";
@@ -71,10 +72,12 @@ export function listenAdmin(options: AdminOptions): AdminListener {
   const { services, host, onBug } = options;
   const secure = options.secure ?? false;
   const cookie = makeSessionCookie(secure);
+  const nowMs = options.nowMs ?? (() => performance.now());
   const routes: readonly AdminRoute[] = [
+    ...signInRoutes({ cookie, secure, guard: new LoginGuard(nowMs, signInsPerMinute) }),
     ...loginRoutes({
       cookie,
-      guard: new LoginGuard(options.nowMs ?? (() => performance.now())),
+      guard: new LoginGuard(nowMs),
       onBootstrapped: () => (options.bootstrapFile == null ? Promise.resolve() : removeBootstrap(options.bootstrapFile)),
     }),
     ...options.routes,
@@ -145,6 +148,9 @@ function adminTls(tls: ServerTls): Bun.TLSOptions {
   return tlsOptions(tls.isClientRequired ? tls : { ...tls, clientCa: null });
 }
 
+/** Nothing can be guessed there, but each attempt is a request to the provider. A whole office may share an address. */
+const signInsPerMinute = 60;
+
 interface ListenerParts {
   readonly router: Router;
   readonly console: ConsoleServer;
@@ -182,6 +188,7 @@ async function handle(request: Request, address: string, parts: ListenerParts): 
       params,
       caller,
       ifMatch,
+      headers: request.headers,
       role: caller.kind === "anonymous" ? null : caller.role,
       actor: { kind: "admin", name: nameOf(caller), address },
       services: caller.kind === "anonymous" || caller.group === null || !route.scoped ? services : await scoped(services, caller.group),

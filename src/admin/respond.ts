@@ -1,19 +1,19 @@
 import { StorageError } from "../gateway/storage.ts";
 import { AdminError } from "./admin-error.ts";
-import { RelayedResult, ResultWithHeaders, TextResult, type EventResult, type RouteResult } from "./route.ts";
+import { RelayedResult, ResultWithHeaders, TextResult, type AnswerHeaders, type EventResult, type RouteResult } from "./route.ts";
 
 /** Turns the result of a handler into a response. */
 export function respond(answer: Exclude<RouteResult<unknown>, EventResult>, status: number, headers: Headers): Response {
   if (answer instanceof AdminError) return errorResponse(answer, headers);
   if (answer instanceof TextResult) {
-    for (const [name, value] of Object.entries(answer.headers)) headers.set(name, value);
+    addHeaders(headers, answer.headers);
     headers.set("content-type", answer.contentType);
     if (answer.fileName !== null) headers.set("content-disposition", `attachment; filename="${answer.fileName.replace(/[^\w.-]/g, "_")}"`);
     return new Response(answer.text, { status, headers });
   }
   if (answer instanceof RelayedResult) return relayed(answer.response, headers);
   if (answer instanceof ResultWithHeaders) {
-    for (const [name, value] of Object.entries(answer.headers)) headers.set(name, value);
+    addHeaders(headers, answer.headers);
     return json(answer.value, status, headers);
   }
   return json(answer, status, headers);
@@ -29,6 +29,13 @@ function relayed(response: Response, headers: Headers): Response {
 
 /** An upstream may decide the type of an answer. A document on this origin would be one of the console. */
 const harmlessType = /^(?:application\/(?:json|x-subrip)|text\/(?:event-stream|plain|vtt)|audio\/[\w.+-]+)(?:;[ \w=.-]*)?$/i;
+
+function addHeaders(headers: Headers, added: AnswerHeaders): void {
+  for (const [name, values] of Object.entries(added)) {
+    headers.delete(name);
+    for (const value of typeof values === "string" ? [values] : values) headers.append(name, value);
+  }
+}
 
 export function errorResponse({ message, code, param, status, headers: own }: AdminError, headers: Headers): Response {
   for (const [name, value] of Object.entries(own)) headers.set(name, value);

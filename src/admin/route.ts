@@ -53,6 +53,8 @@ export interface Context<Query, Body, Params> {
   readonly caller: Caller;
   /** The header `if-match`, on routes that support it. */
   readonly ifMatch: string | null;
+  /** For the routes of the sign-in, which have a cookie of their own. */
+  readonly headers: Headers;
   readonly services: Services;
   readonly requestId: string;
   /** The peer address of the connection. Headers such as `x-forwarded-for` are ignored, because anybody can send them. */
@@ -64,6 +66,9 @@ export interface Context<Query, Body, Params> {
 /** What a handler returns: a value of the answer's schema, an error, or one of the special forms below. */
 export type RouteResult<Value> = Value | AdminError | TextResult | EventResult | RelayedResult | ResultWithHeaders<Value>;
 
+/** A header with several values is sent several times, as cookies must be. */
+export type AnswerHeaders = Readonly<Record<string, string | readonly string[]>>;
+
 /** An answer that is not JSON. */
 export class TextResult {
   constructor(
@@ -71,7 +76,7 @@ export class TextResult {
     readonly text: string,
     /** The file name for browsers, in ASCII. */
     readonly fileName: string | null = null,
-    readonly headers: Readonly<Record<string, string>> = {},
+    readonly headers: AnswerHeaders = {},
   ) {}
 }
 
@@ -92,7 +97,7 @@ export class RelayedResult {
 export class ResultWithHeaders<Value> {
   constructor(
     readonly value: Value,
-    readonly headers: Readonly<Record<string, string>>,
+    readonly headers: AnswerHeaders,
   ) {}
 }
 

@@ -1,5 +1,7 @@
 import type { ChannelContext, ChannelLesson } from "../manage/channel-context.ts";
 import type { Key } from "../keys/key.ts";
+import type { SignInProvider } from "../gateway/sign-in.ts";
+import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { Operation } from "../operations/operation.ts";
 
 /** Everything that the admin API needs from the rest of the gateway. */
@@ -31,8 +33,32 @@ export interface Services extends ChannelContext {
       readonly signal: AbortSignal;
     },
   ) => Promise<Response | null>;
+  readonly signIn: SignInServices;
   /** A dry run of a request. It reserves nothing and changes nothing. */
   readonly explain: (ask: ExplainRequest) => Promise<Explained>;
+}
+
+/** How people sign in. */
+export interface SignInServices {
+  /** With a name and a password. */
+  readonly localAccounts: boolean;
+  readonly sessionLifeMs: number;
+  readonly sessionIdleMs: number;
+  /** Null: local accounts only. */
+  readonly oidc: OidcServices | null;
+}
+
+export interface OidcServices {
+  readonly provider: SignInProvider;
+  /** The origin of this listener, as browsers see it. */
+  readonly publicUrl: string;
+  readonly adminGroups: readonly string[];
+  /** By a group of the provider, the name or id of the group that its members manage. */
+  readonly groupAdmins: ReadonlyMap<string, string>;
+  /** `*` stands for everybody. */
+  readonly viewerGroups: readonly string[];
+  /** Encrypts what a browser keeps while its person signs in. */
+  readonly seal: TextSeal;
 }
 
 export interface GatewayHealth {

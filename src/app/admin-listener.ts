@@ -41,18 +41,26 @@ export async function openAdmin({
   tls,
   onBug,
 }: AdminStartOptions): Promise<AdminServer | null> {
-  const { admin, adminNames, adminSecure, dataDir, metrics } = settings;
+  const { admin, adminNames, adminSecure, dataDir, metrics, signIn } = settings;
   if (admin === null) return null;
   const { storage, masterKey, clock } = durable;
-  const problem = bindingProblem({ host: admin.host, accounts: await storage.accounts.count(), tokenGiven: token !== null });
-  if (problem !== null) throw new StartProblem(problem, configExitCode);
-  const bootstrap = await prepareBootstrap({
-    dataDir,
-    accounts: storage.accounts,
-    digest: masterKey.adminDigest,
-    wallMs: clock.wallMs,
-    random: (count) => crypto.getRandomValues(new Uint8Array(count)),
+  const problem = bindingProblem({
+    host: admin.host,
+    accounts: await storage.accounts.count(),
+    tokenGiven: token !== null,
+    hasProvider: signIn.oidc !== null,
   });
+  if (problem !== null) throw new StartProblem(problem, configExitCode);
+  // An account that nobody may use is not worth a token that anybody could steal.
+  const bootstrap = !signIn.localAccounts
+    ? null
+    : await prepareBootstrap({
+        dataDir,
+        accounts: storage.accounts,
+        digest: masterKey.adminDigest,
+        wallMs: clock.wallMs,
+        random: (count) => crypto.getRandomValues(new Uint8Array(count)),
+      });
   const bootstrapFile = bootstrap?.path ?? null;
   try {
     // With a certificate the port is shared, and another program on it would not be noticed.
@@ -62,7 +70,7 @@ export async function openAdmin({
       services,
       routes: routesFor(metrics),
       onBug,
-      hostNames: adminNames,
+      hostNames: signIn.oidc === null ? adminNames : [...adminNames, new URL(signIn.oidc.publicUrl).hostname],
       secure: adminSecure,
       operatorToken: token,
       metricsToken: metrics.token,

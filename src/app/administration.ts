@@ -1,4 +1,4 @@
-import type { ExplainRequest, Explained, ExplainedRefusal, GatewayHealth, Services } from "../admin/services.ts";
+import type { ExplainRequest, Explained, ExplainedRefusal, GatewayHealth, Services, SignInServices } from "../admin/services.ts";
 import { isLoopback } from "../admin/binding.ts";
 import { hashPassword } from "../admin/login/password.ts";
 import { dialects } from "../dialects/index.ts";
@@ -48,6 +48,7 @@ export interface AdministrationParts {
   readonly traffic: Services["traffic"];
   readonly budgets: Services["budgets"];
   readonly live: Services["live"];
+  readonly signIn: SignInServices;
 }
 
 /** Connects the admin API to a running gateway. */
@@ -68,10 +69,12 @@ export function administration(parts: AdministrationParts): Services {
     definedAt: (list, name) => parts.settings().places[list].get(name) ?? "the configuration",
     fileKeys: () => parts.settings().keys.map(({ key }) => key),
     fileGroups: () => parts.settings().groups,
+    tokenIssuers: () => parts.settings().tokenIssuers.map(({ name }) => name),
     opensFileKey: (token) => parts.settings().keys.some((key) => key.token === token),
     prices: () => ({ shipped: shippedPrices(), file: parts.filePrices() }),
     health: () => Promise.resolve(healthOf(parts)),
     metrics: parts.metrics,
+    signIn: parts.signIn,
     channels: {
       isInFile: (name) => parts.settings().channels.some((channel) => channel.name === name),
       check: (entry, secrets) => {

@@ -38,15 +38,17 @@ import { watchPressure } from "../http/overload/load-shed.ts";
 import { KeyRing } from "../http/authenticate.ts";
 import { listen, type CurrentConfig, type ListenOptions, type Listener } from "../http/server.ts";
 import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
+import { TokenIssuers } from "../identity/token-issuers.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
+import { signInServices } from "./sign-in.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { BudgetWatch } from "./budget-watch.ts";
 import { channelStates, Metrics, type OtherWorkers } from "./metrics.ts";
 import { Traffic } from "./traffic.ts";
 import { Webhooks } from "./webhooks.ts";
-import type { ExplainedSettings } from "../admin/services.ts";
+import type { ExplainedSettings, SignInServices } from "../admin/services.ts";
 import { accessLine } from "../telemetry/access.ts";
 import { LiveFeed } from "../telemetry/live/live-feed.ts";
 import type { Log } from "../telemetry/log.ts";
@@ -55,6 +57,7 @@ import { discoverModels } from "./discovery/discover.ts";
 import { Discovery } from "./discovery/discovery.ts";
 import { OtlpExporter } from "../telemetry/otlp/otlp-exporter.ts";
 import { makeRedact } from "../telemetry/redact.ts";
+import { makeFetchText } from "../net/client/fetch-text.ts";
 import { makePost } from "../net/client/post.ts";
 import { makeSend } from "../net/client/send.ts";
 import type { MachineFacts } from "../net/credentials/identity-ports.ts";
@@ -75,6 +78,7 @@ export class App {
   private readonly groups: GroupDirectory;
   private readonly follower: Follower;
   private readonly lastUsedTimes: LastUsedTimes;
+  private readonly tokenIssuers: TokenIssuers;
   private readonly storedConfiguration: StoredConfiguration;
   private readonly metrics: Metrics;
   private readonly traffic: Traffic;
@@ -251,6 +255,13 @@ export class App {
       onChange: (tree) => this.cancelFrozen(tree),
     });
     this.groups.setFile(settings.groups);
+    this.tokenIssuers = new TokenIssuers({
+      fetchText: makeFetchText({ nowMs }),
+      nowMs,
+      wallMs: durable.clock.wallMs,
+      onRefused: (issuer, reason) => log.warn("token_refused", { issuer, detail: reason }),
+    });
+    this.tokenIssuers.configure(settings.tokenIssuers, settings.allowPrivate);
     this.follower = new Follower({
       storage: durable.storage,
       after,
@@ -283,6 +294,11 @@ export class App {
     const failures = new Map<string, Failure>();
     for (const group of tree.all()) if (group.frozen) failures.set(group.id, groupFrozen(group));
     if (failures.size > 0) this.gateway.calls.cancelGroups((id) => failures.get(id) ?? null);
+  }
+
+  /** Ends the calls of tokens whose issuer or subject is not accepted any more. */
+  private cancelGone(): void {
+    for (const id of this.gateway.calls.keyIds()) if (this.tokenIssuers.isGone(id)) this.gateway.calls.cancelKey(id, revoked);
   }
 
   /** Returns the URL of the listener. */
@@ -355,10 +371,12 @@ export class App {
   /** What only one of several workers does: it opens the admin API, creates the first key, and prints the greeting. */
   private async lead(url: string, found: StartFacts): Promise<void> {
     const { durable, settings } = this;
+    const { nowMs } = this.gateway.ports;
+    const signIn = await signInServices(settings, { seal: durable.seal, wallMs: durable.clock.wallMs, nowMs });
     this.admin = await openAdmin({
       settings,
       durable,
-      services: this.administration(),
+      services: this.administration(signIn),
       token: this.options.adminToken,
       trustedProxies: () => this.settings.service.trustedProxies,
       tls: settings.tls?.admin === true ? (this.certificate?.tls ?? null) : null,
@@ -394,6 +412,8 @@ export class App {
     this.certificate?.reload();
     for (const { key } of gone) this.gateway.calls.cancelKey(key.id, revoked);
     this.groups.setFile(settings.groups);
+    this.tokenIssuers.configure(settings.tokenIssuers, settings.allowPrivate);
+    this.cancelGone();
     this.rememberSecrets(settings);
     this.priceBook = this.prices();
     // The rules for addresses and names may have changed for channels of the store as well.
@@ -467,10 +487,13 @@ export class App {
 
   /** Rebuilt only when the keys of the file change, because it hashes each of them. */
   private ring(): KeyRing {
-    const { keys } = this.settings;
+    const { keys, tokenIssuers } = this.settings;
     if (this.cachedRing?.keys !== keys) {
-      const find = (digest: string, token: string): ReturnType<KeyCache["find"]> => this.keyCache.find(digest, token);
-      this.cachedRing = { keys, ring: new KeyRing(keys, this.durable.masterKey.pepper, find, this.groups) };
+      const find = (digest: string, token: string): ReturnType<KeyCache["find"]> => {
+        const opened = this.tokenIssuers.find(digest, token);
+        return opened === undefined ? this.keyCache.find(digest, token) : opened;
+      };
+      this.cachedRing = { keys, ring: new KeyRing(keys, this.durable.masterKey.pepper, find, this.groups, tokenIssuers.length > 0) };
     }
     return this.cachedRing.ring;
   }
@@ -510,6 +533,7 @@ export class App {
   /** Returns whether the channels have changed. */
   private async readStored(): Promise<boolean> {
     const changed = await this.storedConfiguration.read();
+    if (this.tokenIssuers.setBlocked(this.storedConfiguration.blockedSubjects)) this.cancelGone();
     this.priceBook = this.prices();
     return changed;
   }
@@ -520,7 +544,7 @@ export class App {
     return { allowPrivate, localModels: [], own: hosts };
   }
 
-  private administration(): ReturnType<typeof administration> {
+  private administration(signIn: SignInServices): ReturnType<typeof administration> {
     return administration({
       durable: this.durable,
       gateway: this.gateway,
@@ -541,6 +565,7 @@ export class App {
       traffic: this.traffic,
       budgets: () => this.budgetWatch.recent(),
       live: (watcher) => this.liveFeed.watch(watcher),
+      signIn,
     });
   }
 
@@ -676,6 +701,7 @@ const readAtStart = [
   ["metrics", "metrics"],
   ["otel", "otel"],
   ["webhooks", "webhooks"],
+  ["signIn", "sign_in"],
   ["logLevel", "log.level"],
   ["logFormat", "log.format"],
 ] as const;

@@ -100,6 +100,7 @@ async function open(settings: Settings, configFile: string | null, givenMasterKe
     definedAt: (list, name) => settings.places[list].get(name) ?? configFile ?? "the environment",
     fileKeys: () => settings.keys.map(({ key }) => key),
     fileGroups: () => settings.groups,
+    tokenIssuers: () => settings.tokenIssuers.map(({ name }) => name),
     opensFileKey: (token) => settings.keys.some((key) => key.token === token),
     prices: () => ({ shipped: shippedPrices(), file: settings.prices }),
     channels: {

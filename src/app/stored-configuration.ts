@@ -1,6 +1,6 @@
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
 import type { ChannelSetting } from "../config/settings.ts";
-import type { StoredChannel } from "../gateway/storage.ts";
+import type { BlockedSubject, StoredChannel } from "../gateway/storage.ts";
 import type { Durable } from "./durable.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { Price } from "../usage/price.ts";
@@ -8,10 +8,11 @@ import type { Price } from "../usage/price.ts";
 /** Rules for channels that are added at run time. */
 export type RuntimeRules = Parameters<typeof readRuntimeChannel>[2];
 
-/** The channels and prices in the store. */
+/** The channels, the prices and the blocked subjects in the store. */
 export class StoredConfiguration {
   channels: readonly ChannelSetting[] = [];
   prices: readonly Price[] = [];
+  blockedSubjects: readonly BlockedSubject[] = [];
   /** Changes when the channels change. */
   private fingerprint = "";
   private reads = 0;
@@ -31,10 +32,12 @@ export class StoredConfiguration {
     const read = ++this.reads;
     const rows = await storage.channels.list();
     const prices = await storage.prices.list();
+    const blockedSubjects = await storage.blockedSubjects.list();
     // Two reads may overlap, and must not be applied in the wrong order.
     if (read < this.newestApplied) return false;
     this.newestApplied = read;
     this.prices = prices;
+    this.blockedSubjects = blockedSubjects;
     const rules = this.rules();
     const fingerprint = JSON.stringify([rows, rules]);
     // Most changes are about keys, and must not log the same broken channel again.

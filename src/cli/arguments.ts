@@ -10,6 +10,7 @@ import { completionScript, completionShells, type CompletionShell } from "./comp
 import type { StoreRequest } from "./command-registry.ts";
 import { addGroups } from "./groups/groups-arguments.ts";
 import { healthAddress } from "./health.ts";
+import { addIssuers } from "./issuers/arguments.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
 import { addOpen } from "./open/arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
@@ -145,7 +146,7 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   const onRequest = (config: string | undefined, request: StoreRequest): void => {
     invocation = { command: "store", config: config ?? null, request };
   };
-  for (const add of [addKeys, addGroups, addUsage, addAudit, addPrices, addAccounts, addBackup, addOpen, addTail]) {
+  for (const add of [addKeys, addGroups, addIssuers, addUsage, addAudit, addPrices, addAccounts, addBackup, addOpen, addTail]) {
     add({ program, onRequest });
   }
 

@@ -4,6 +4,7 @@ import type { AuditRequest } from "./audit/arguments.ts";
 import type { BackupRequest } from "./backup/arguments.ts";
 import type { ConfigRequest } from "./config/arguments.ts";
 import type { GroupsRequest } from "./groups/groups-arguments.ts";
+import type { IssuersRequest } from "./issuers/arguments.ts";
 import type { KeysRequest } from "./keys/keys-arguments.ts";
 import type { OpenRequest } from "./open/arguments.ts";
 import type { PricesRequest } from "./prices/arguments.ts";
@@ -14,6 +15,7 @@ import type { UsageRequest } from "./usage/arguments.ts";
 export type StoreRequest =
   | KeysRequest
   | GroupsRequest
+  | IssuersRequest
   | UsageRequest
   | AuditRequest
   | PricesRequest

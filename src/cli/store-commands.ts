@@ -6,6 +6,7 @@ import type { StoreRequest } from "./command-registry.ts";
 import { runConfig } from "./config/command.ts";
 import { explain } from "./config/explain.ts";
 import { runGroups } from "./groups/groups-command.ts";
+import { runIssuers } from "./issuers/command.ts";
 import { runKeys } from "./keys/keys-command.ts";
 import { runOpen } from "./open/command.ts";
 import { runPrices } from "./prices/command.ts";
@@ -50,6 +51,8 @@ async function runPlain(store: OpenStore, request: PlainRequest, context: Comman
       return runKeys(request, store, context);
     case "groups":
       return runGroups(request, store, context);
+    case "issuers":
+      return runIssuers(request, store, context);
     case "usage":
       return runUsage(request, store, context);
     case "audit":

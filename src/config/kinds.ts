@@ -2,7 +2,7 @@ import { operations, type Operation } from "../operations/operation.ts";
 import { networkPrefix } from "../limits/network-prefix.ts";
 import { nanosOf } from "../usage/dollars.ts";
 import { checkAddress } from "./address.ts";
-import { parseListen, parseListenOrSocket, portBehind, portMax, type Listen } from "./listen.ts";
+import { isLoopback, parseListen, parseListenOrSocket, portBehind, portMax, type Listen } from "./listen.ts";
 import { nearest } from "./findings/nearest.ts";
 import { durationText, parseDuration, parseSize } from "./quantity.ts";
 import { subject } from "./findings/shown-value.ts";
@@ -313,6 +313,25 @@ export function address(): Kind<string> {
       if (typeof value !== "string") return notA("an address", value, "write it as in https://api.example.com/v1");
       const verdict = checkAddress(value);
       return verdict.ok ? verdict.url : new InvalidValue(verdict.reason, verdict.fix);
+    },
+  };
+}
+
+/**
+ * The address of an issuer of tokens, or of its keys. It is compared as a text with what tokens say, so that it stays as it is written.
+ * Over plain HTTP anybody on the way could replace the keys.
+ */
+export function issuer(): Kind<string> {
+  const fix = "write it exactly as the issuer does, as in https://login.example.com";
+  return {
+    type: "https address",
+    json: { type: "string", pattern: "^https?://[^/?# ][^?# ]*$", maxLength: 2048 },
+    read: (value) => {
+      if (typeof value !== "string") return notA("an address", value, fix);
+      const verdict = checkAddress(value);
+      if (!verdict.ok) return new InvalidValue(verdict.reason, verdict.fix);
+      if (verdict.secure || isLoopback(new URL(value).hostname.replace(/^\[|\]$/g, ""))) return value;
+      return new InvalidValue("an issuer must be reached over https, unless it is on this machine", fix);
     },
   };
 }

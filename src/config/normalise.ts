@@ -6,6 +6,8 @@ import type { Document } from "./document.ts";
 import { problem, type Finding, pathText, type Path, type Problem } from "./findings/problem.ts";
 import { readGroups } from "./keys/group.ts";
 import { readKey } from "./keys/key.ts";
+import { readSignIn } from "./identity/sign-in.ts";
+import { readTokenIssuers } from "./identity/token-issuers.ts";
 import { schemaProblems } from "./findings/schema-problems.ts";
 import { fileSchema, noticeTypes, type ConfigFile, type PriceEntry } from "./schema.ts";
 import type { Places, Settings, TlsSettings } from "./settings.ts";
@@ -46,6 +48,13 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
   const groupNames = new Set(file.groups.map(({ name }) => name));
   const keys = file.keys.map((entry, at) => readKey(entry, ["keys", at], context.nowMs, groupNames));
   const tls = tlsOf(file, context.resolvePath);
+  const adminSecure = file.admin_tls || tls?.admin === true;
+  const signIn = readSignIn(file, adminSecure);
+  const issuers = readTokenIssuers(
+    file,
+    keys.map(({ key }) => key.key),
+    groupNames,
+  );
   const findings: Finding[] = [
     ...duplicates(
       file.channels.map((entry) => entry.name),
@@ -74,6 +83,20 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     ...channels.flatMap((channel) => channel.findings),
     ...groups.findings,
     ...keys.flatMap((key) => key.findings),
+    ...signIn.findings,
+    ...issuers.findings,
+    ...duplicates(
+      file.token_issuers.map((entry) => entry.name),
+      "token_issuers",
+      "name",
+      "another issuer has this name",
+    ),
+    ...duplicates(
+      file.token_issuers.map((entry) => entry.issuer),
+      "token_issuers",
+      "issuer",
+      "this issuer is listed already",
+    ),
     ...metricsProblems(file),
     ...webhookProblems(file),
     ...tlsFindings(tls, context),
@@ -97,7 +120,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       admin: file.admin,
       tls,
       adminNames: file.admin_names ?? [],
-      adminSecure: file.admin_tls || tls?.admin === true,
+      adminSecure,
       dataDir: file.data_dir,
       store: file.store,
       state: file.state,
@@ -109,6 +132,8 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       secrets,
       groups: groups.groups,
       keys: keys.map((key) => key.key),
+      signIn: signIn.settings,
+      tokenIssuers: issuers.settings,
       routing: routingOf(file),
       service: serviceOf(file, context.nofile),
       metrics: metricsOf(file),

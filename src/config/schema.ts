@@ -39,6 +39,7 @@ import {
   text,
 } from "./kinds.ts";
 import { groupKinds } from "../keys/group.ts";
+import { signInShape, tokenIssuerShape } from "./identity/shapes.ts";
 import { budgetNanosMax, budgetPeriods, rateLimitMax } from "../limits/limit-fields.ts";
 
 /** What webhooks can be told of, as in `src/telemetry/webhooks/notices.ts`. */
@@ -361,7 +362,12 @@ export const fileSchema = z.strictObject({
     groupShape,
     "Groups of keys, such as organisations, teams and projects, which limit what their keys use together. More are made with `sluice groups create`. See [groups.md](groups.md).",
   ),
+  sign_in: group(signInShape, "How people sign in to the admin API. See [sign-in.md](sign-in.md)."),
   keys: groups(keyShape, "The client keys. If there are none, the first start creates one and prints it."),
+  token_issuers: groups(
+    tokenIssuerShape,
+    "Issuers whose tokens (JWT) clients may send in place of a key, as service accounts and CI jobs do. See [keys.md](keys.md#tokens-of-an-issuer).",
+  ),
   channels: groups(channelShape, "The upstreams that serve calls."),
   routing: group(
     {

@@ -33,6 +33,8 @@ export interface Settings {
   readonly secrets: ReadonlyMap<string, string>;
   readonly groups: readonly Group[];
   readonly keys: readonly ClientKey[];
+  readonly signIn: SignInSettings;
+  readonly tokenIssuers: readonly TokenIssuerSetting[];
   readonly routing: RoutingPolicy;
   readonly service: ServiceSettings;
   readonly metrics: MetricsSettings;
@@ -57,6 +59,40 @@ export interface ChannelSetting extends Channel {
 export interface ClientKey {
   readonly key: Key;
   readonly token: string;
+}
+
+export interface SignInSettings {
+  /** People may log in with a name and a password. */
+  readonly localAccounts: boolean;
+  readonly sessionLifeMs: number;
+  readonly sessionIdleMs: number;
+  /** Null: people have local accounts only. */
+  readonly oidc: OidcSettings | null;
+}
+
+export interface OidcSettings {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string | null;
+  /** The origin of the admin listener, as browsers see it. */
+  readonly publicUrl: string;
+  readonly scopes: readonly string[];
+  readonly groupsClaim: string;
+  readonly adminGroups: readonly string[];
+  /** By a group of the provider, the group that its members manage. */
+  readonly groupAdmins: ReadonlyMap<string, string>;
+  /** `*` stands for everybody. */
+  readonly viewerGroups: readonly string[];
+}
+
+/** An issuer whose tokens are accepted in place of keys, and which key's permissions they have. */
+export interface TokenIssuerSetting {
+  readonly name: string;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly jwksUri: string | null;
+  readonly lifetimeMs: number;
+  readonly rules: readonly { readonly claims: ReadonlyMap<string, string>; readonly key: Key }[];
 }
 
 /** The paths are absolute. */

@@ -19,6 +19,7 @@ export interface Storage {
   readonly budgets: BudgetStorage;
   readonly audit: AuditStorage;
   readonly accounts: AccountStorage;
+  readonly blockedSubjects: BlockedSubjectStorage;
   /** Increases with each change of keys, groups, channels or prices. */
   revision(): Promise<number>;
   /**
@@ -301,7 +302,10 @@ export interface Account {
 
 export interface Session {
   readonly digest: string;
+  /** The name of the account, or what a provider calls the person. */
   readonly account: string;
+  /** The provider that the person signed in with; null for a local account. */
+  readonly issuer: string | null;
   readonly role: Role;
   readonly group?: string;
   readonly csrf: string;
@@ -325,14 +329,21 @@ export interface AccountStorage {
   remove(name: string, by: Actor): Promise<void>;
   passwordHash(name: string): Promise<{ readonly hash: string; readonly account: Account } | null>;
 
-  openSession(session: Session): Promise<void>;
+  /** `subject`: what the provider calls the person; null for a local account. */
+  openSession(session: Session & { readonly subject: string | null }): Promise<void>;
   /** Null for an account that is disabled. */
   session(digest: string): Promise<Session | null>;
   seen(digest: string, atMs: number): Promise<void>;
   /** Whether there was such a session: of several callers at the same time, one is told so. */
   endSession(digest: string): Promise<boolean>;
+  /** Ends all sessions of a person, by the name in `Session.account`, and tells how many there were. */
+  endSessions(account: string, by: Actor): Promise<number>;
   /** Deletes sessions that were last seen, or opened, before these times. */
   sweepSessions(seenBeforeMs: number, openedBeforeMs: number): Promise<void>;
+
+  /** Until when local accounts may be used although the configuration turns them off; 0 if they may not. */
+  localUntilMs(): Promise<number>;
+  allowLocal(untilMs: number, by: Actor): Promise<void>;
 
   /** Tokens for programs, with a role. */
   createToken(
@@ -352,6 +363,23 @@ export interface AccountStorage {
     account: { readonly name: string; readonly role: Role; readonly passwordHash: string },
     by: Actor,
   ): Promise<boolean>;
+}
+
+/** Subjects whose tokens are not accepted in place of keys. */
+export interface BlockedSubjectStorage {
+  list(): Promise<readonly BlockedSubject[]>;
+  /** Blocking what is blocked changes nothing. */
+  block(issuer: string, subject: string | null, by: Actor): Promise<void>;
+  /** Rejects if it is not blocked. */
+  unblock(issuer: string, subject: string | null, by: Actor): Promise<void>;
+}
+
+export interface BlockedSubject {
+  /** The name of the issuer in the configuration. */
+  readonly issuer: string;
+  /** Null for all subjects of the issuer. */
+  readonly subject: string | null;
+  readonly createdMs: number;
 }
 
 export interface AdminToken {

@@ -1,5 +1,5 @@
 import { timingSafeEqual } from "node:crypto";
-import { parseBearer } from "../keys/bearer.ts";
+import { bearerCharactersMax, parseBearer } from "../keys/bearer.ts";
 import { groupFrozen, groupMissing } from "../gateway/admission/frozen.ts";
 import type { GroupDirectory } from "../gateway/admission/group-directory.ts";
 import type { Opened } from "../gateway/admission/key-cache.ts";
@@ -9,12 +9,13 @@ import type { IncomingRequest } from "../net/server/incoming-request.ts";
 
 /** Finds the key of a request from its headers alone: no body is read for a client without a valid key. */
 export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
-  let token = parseBearer(request.header("authorization"));
+  const { charactersMax } = ring;
+  let token = parseBearer(request.header("authorization"), charactersMax);
   let differs = false;
   for (const name of keyHeaders) {
     const other = request.header(name);
     if (other === null) continue;
-    if (typeof token !== "string" && token.kind === "missing") token = parseBearer(`Bearer ${other}`);
+    if (typeof token !== "string" && token.kind === "missing") token = parseBearer(`Bearer ${other}`, charactersMax);
     else differs ||= other !== token;
   }
   if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
@@ -70,13 +71,18 @@ function withGroups(key: Opened): Key | Failure {
 export class KeyRing {
   private readonly entries = new Map<string, { readonly digest: Buffer; readonly key: Key }>();
   private readonly pepper: Bun.CryptoHasher;
+  /** A longer header is rejected without hashing it. */
+  readonly charactersMax: number;
 
   constructor(
     keys: Iterable<{ readonly key: Key; readonly token: string }>,
     pepper: Uint8Array,
     private readonly others: (digest: string, token: string) => Opened | Promise<Opened> = () => null,
     readonly groups: Pick<GroupDirectory, "attached" | "attachedLater"> = withoutGroups,
+    /** Tokens of issuers are accepted, which are longer than keys. */
+    acceptsJwt = false,
   ) {
+    this.charactersMax = acceptsJwt ? jwtCharactersMax : bearerCharactersMax;
     this.pepper = new Bun.CryptoHasher("sha256", Buffer.from(pepper));
     for (const { key, token } of keys) {
       const digest = this.digestOf(token);
@@ -99,6 +105,8 @@ export class KeyRing {
 
 const withoutGroups = { attached: () => null, attachedLater: () => Promise.resolve(null) };
 
+/** Half of the largest head of a request. */
+const jwtCharactersMax = 8192;
 const digestLength = 64;
 /** Buffer for the comparison. One is enough, because the lookup in the configuration is synchronous. */
 const given = Buffer.alloc(digestLength);

@@ -6,22 +6,22 @@ export interface BearerProblem {
   readonly kind: "missing" | "ambiguous" | "malformed";
 }
 
-/** No key is longer, so a longer header is rejected without hashing it. */
+/** No key is longer, so that a longer header is rejected without hashing it. */
 export const bearerCharactersMax = 512;
 
 const scheme = "bearer ";
 
 /** Reads the token of a header such as `Bearer …`. The scheme is case-insensitive (RFC 9110, 11.1). */
-export function parseBearer(header: string | null): string | BearerProblem {
+export function parseBearer(header: string | null, charactersMax = bearerCharactersMax): string | BearerProblem {
   if (header === null || header === "") return missing;
-  if (header.length > bearerCharactersMax) return malformed;
+  if (header.length > charactersMax) return malformed;
   if (header.includes(",")) return ambiguous;
   if (!hasScheme(header)) return malformed;
   let start = scheme.length;
   let end = header.length;
   while (start < end && header.charCodeAt(start) === space) start++;
   while (end > start && header.charCodeAt(end - 1) === space) end--;
-  return isTokenIn(header, start, end) ? header.slice(start, end) : malformed;
+  return isTokenIn(header, start, end, charactersMax) ? header.slice(start, end) : malformed;
 }
 
 const missing: BearerProblem = { kind: "missing" };
@@ -31,11 +31,11 @@ const space = 0x20;
 
 /** Whether a text can be sent as a token: visible ASCII without a comma, and short enough. */
 export function isBearerToken(text: string): boolean {
-  return isTokenIn(text, 0, text.length);
+  return isTokenIn(text, 0, text.length, bearerCharactersMax);
 }
 
-function isTokenIn(text: string, start: number, end: number): boolean {
-  if (start === end || end - start > bearerCharactersMax - scheme.length) return false;
+function isTokenIn(text: string, start: number, end: number, charactersMax: number): boolean {
+  if (start === end || end - start > charactersMax - scheme.length) return false;
   for (let at = start; at < end; at++) {
     const code = text.charCodeAt(at);
     if (code <= 0x20 || code >= 0x7f || code === 0x2c) return false;

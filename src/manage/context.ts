@@ -27,6 +27,8 @@ export interface ManageContext {
   readonly fileKeys: () => readonly Key[];
   /** The groups of the current configuration. */
   readonly fileGroups: () => readonly Group[];
+  /** The names of the issuers whose tokens the configuration accepts. */
+  readonly tokenIssuers: () => readonly string[];
   /** Whether a token belongs to one of these keys. */
   readonly opensFileKey: (token: string) => boolean;
   /** The prices that are not in the store. */

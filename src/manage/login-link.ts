@@ -15,6 +15,8 @@ export async function createLoginLink(context: ManageContext, { name, role }: Ac
   await context.storage.accounts.openSession({
     digest: context.adminDigest(secret),
     account: name,
+    issuer: null,
+    subject: null,
     role,
     csrf: loginLinkMark,
     createdMs: now,

@@ -1,6 +1,7 @@
 import type { Storage } from "../gateway/storage.ts";
 import { AccountTable } from "./tables/account-table.ts";
 import { AuditTable } from "./tables/audit-table.ts";
+import { BlockedSubjectTable } from "./tables/blocked-subject-table.ts";
 import { BudgetTable } from "./tables/budget-table.ts";
 import { readRevision, type TableContext } from "./tables/change.ts";
 import { ChannelTable } from "./tables/channel-table.ts";
@@ -23,6 +24,7 @@ export function makeStorage(database: Database, context: TableContext): Storage 
     budgets: new BudgetTable(database, context),
     audit: new AuditTable(database, context),
     accounts: new AccountTable(database, context),
+    blockedSubjects: new BlockedSubjectTable(database, context),
     revision: () => readRevision(database),
     together: (work) =>
       database.transaction(async (transaction) => {

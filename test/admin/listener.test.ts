@@ -433,11 +433,12 @@ describe("a token", () => {
 
 test("S40: listening beyond loopback needs an account or a token first", () => {
   for (const host of ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-    expect(bindingProblem({ host, accounts: 0, tokenGiven: false })).toBeNull();
+    expect(bindingProblem({ host, accounts: 0, tokenGiven: false, hasProvider: false })).toBeNull();
   for (const host of ["0.0.0.0", "::", "192.168.0.1", "127.0.0.1.example", "example.org"]) {
-    expect(bindingProblem({ host, accounts: 0, tokenGiven: false })).toContain("ADMIN_TOKEN_FILE");
-    expect(bindingProblem({ host, accounts: 1, tokenGiven: false })).toBeNull();
-    expect(bindingProblem({ host, accounts: 0, tokenGiven: true })).toBeNull();
+    expect(bindingProblem({ host, accounts: 0, tokenGiven: false, hasProvider: false })).toContain("ADMIN_TOKEN_FILE");
+    expect(bindingProblem({ host, accounts: 1, tokenGiven: false, hasProvider: false })).toBeNull();
+    expect(bindingProblem({ host, accounts: 0, tokenGiven: true, hasProvider: false })).toBeNull();
+    expect(bindingProblem({ host, accounts: 0, tokenGiven: false, hasProvider: true })).toBeNull();
   }
 });
 

@@ -37,6 +37,13 @@ const examples: Readonly<Record<string, Example>> = {
     return call("/admin/api/login/link", { body: { secret: await createLoginLink(world.services, account!, tester) } });
   },
   "GET /admin/api/start": ({ call }) => call("/admin/api/start"),
+  "GET /admin/api/sign-in/methods": ({ call }) => call("/admin/api/sign-in/methods"),
+  "GET /admin/api/sign-in": ({ call }) => call("/admin/api/sign-in?return_to=/console"),
+  "GET /admin/api/sign-in/callback": async ({ call }) => {
+    const begun = await call("/admin/api/sign-in");
+    const cookie = (begun.headers.get("set-cookie") ?? "").split(";")[0] ?? "";
+    return call("/admin/api/sign-in/callback?code=a-code&state=a-state&session_state=x", { headers: { cookie } });
+  },
   "GET /admin/api/me": ({ call }) => call("/admin/api/me"),
   "GET /admin/api/openapi.json": ({ call }) => call("/admin/api/openapi.json"),
   "GET /healthz": ({ call }) => call("/healthz"),
@@ -88,6 +95,16 @@ const examples: Readonly<Record<string, Example>> = {
     call(`/admin/api/keys/${await storedKey(world)}`, { body: { models: ["small*"], expires_at: "2100-01-01", long_audio: "split" } }),
   "POST /admin/api/keys/{id}/rotate": async ({ world, call }) => call(`/admin/api/keys/${await storedKey(world)}/rotate`, { body: {} }),
   "POST /admin/api/keys/{id}/revoke": async ({ world, call }) => call(`/admin/api/keys/${await storedKey(world)}/revoke`, { body: {} }),
+  "POST /admin/api/sessions/end": ({ call }) => call("/admin/api/sessions/end", { body: { name: "oidc:ada" } }),
+  "GET /admin/api/issuers/blocked": async ({ world, call }) => {
+    await world.storage.blockedSubjects.block("jobs", "job-1", tester);
+    return call("/admin/api/issuers/blocked");
+  },
+  "POST /admin/api/issuers/{name}/block": ({ call }) => call("/admin/api/issuers/jobs/block", { body: { subject: "job-1" } }),
+  "POST /admin/api/issuers/{name}/unblock": async ({ world, call }) => {
+    await world.storage.blockedSubjects.block("jobs", null, tester);
+    return call("/admin/api/issuers/jobs/unblock", { body: {} });
+  },
   "GET /admin/api/channels": async ({ world, call }) => {
     await storedChannel(world);
     return call("/admin/api/channels");
@@ -212,6 +229,9 @@ describe("every route", () => {
     for (const route of routes) expect(["public", "viewer", "admin"]).toContain(route.access);
     const open = routes.filter(({ access }) => access === "public").map(titleOf);
     expect(open.toSorted()).toEqual([
+      "GET /admin/api/sign-in",
+      "GET /admin/api/sign-in/callback",
+      "GET /admin/api/sign-in/methods",
       "GET /admin/api/start",
       "GET /healthz",
       "POST /admin/api/bootstrap",

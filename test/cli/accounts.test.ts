@@ -90,3 +90,50 @@ test("an admin token is printed once, listed without its secret, and revoked", a
   expect(await cli.here(["accounts", "tokens", "revoke", "nobody"])).toMatchObject({ code: 1, err: expect.stringContaining("no token") });
   expect((await cli.here(["accounts", "tokens"])).out).toMatch(/monitoring +viewer +revoked/);
 });
+
+test("local accounts are allowed for a while, and not any longer, by a command that is in the audit log", async () => {
+  const cli = new CommandLine();
+  const { local_accounts_until: until } = await cli.json<{ local_accounts_until: string }>("accounts", "allow-local", "--for", "30m");
+  expect(Date.parse(until)).toBeGreaterThan(Date.now());
+  expect(await cli.json<unknown>("accounts", "allow-local", "--for", "0")).toEqual({ local_accounts_until: null });
+  expect(await cli.here(["accounts", "allow-local", "--for", "2d"])).toMatchObject({ code: 64 });
+  expect(await cli.json<unknown>("audit")).toMatchObject([{ action: "account.allow_local" }, { action: "account.allow_local" }]);
+});
+
+test("the sessions of a person are ended by a command", async () => {
+  const cli = new CommandLine();
+  const session = {
+    account: "oidc:ada",
+    issuer: "https://login.example.com",
+    subject: "1",
+    role: "admin",
+    csrf: "c",
+    createdMs: 1,
+    seenMs: 1,
+  } as const;
+  await cli.withStorage(async ({ accounts }) => {
+    for (const digest of ["one", "two"]) await accounts.openSession({ ...session, digest });
+    await accounts.openSession({ ...session, digest: "other", account: "oidc:bob" });
+  });
+  expect(await cli.here(["accounts", "end-sessions", "oidc:ada"])).toMatchObject({ code: 0, out: "Ended 2 sessions of oidc:ada.\n" });
+  expect(await cli.json<unknown>("accounts", "end-sessions", "oidc:ada")).toEqual({ name: "oidc:ada", ended: 0 });
+  expect(await cli.json<unknown>("audit")).toMatchObject([{ action: "account.end_sessions", subject: "oidc:ada", detail: { ended: 2 } }]);
+});
+
+test("subjects of an issuer are blocked and unblocked, and a name that no issuer has is not", async () => {
+  const keys = [{ name: "jobs", key: "sk-nobody-has-this-one-0123456789" }];
+  const token_issuers = [{ name: "ci", issuer: "https://ci.example.com", audience: "sluice", rules: [{ key: "jobs" }] }];
+  const cli = new CommandLine({ keys, token_issuers });
+  expect(await cli.here(["issuers", "block", "cy"])).toMatchObject({ code: 1, err: expect.stringContaining("it has ci") });
+  expect(await cli.here(["issuers", "block", "ci", "job-1"])).toMatchObject({ code: 0 });
+  expect(await cli.here(["issuers", "block", "ci"])).toMatchObject({ code: 0 });
+  expect(await cli.json<unknown>("issuers", "blocked")).toMatchObject([
+    { issuer: "ci", subject: "job-1" },
+    { issuer: "ci", subject: null },
+  ]);
+  expect((await cli.here(["issuers"])).out).toMatch(/ci +\(all\)/);
+  expect(await cli.here(["issuers", "unblock", "ci"])).toMatchObject({ code: 0 });
+  expect(await cli.here(["issuers", "unblock", "ci"])).toMatchObject({ code: 1, err: expect.stringContaining("not blocked") });
+  const actions = (await cli.json<{ action: string }[]>("audit")).map(({ action }) => action);
+  expect(actions).toEqual(["issuer.unblock", "issuer.block", "issuer.block"]);
+});

@@ -452,7 +452,8 @@ test("S51: no secret or token can be found in the files of a SQLite store, which
   await storage.keys.rotate("k", { digest: digest(rotated), last4: "ry-3" }, 1_000, ada);
   await storage.accounts.setBootstrap(adminDigest(boot), 2_000_000);
   await storage.accounts.useBootstrap(adminDigest(boot), 1_000_000, { name: "grace", role: "admin", passwordHash: "$hash$" }, ada);
-  await storage.accounts.openSession({ digest: adminDigest(session), account: "grace", role: "admin", csrf: "c", createdMs: 1, seenMs: 1 });
+  const opened = { account: "grace", issuer: null, subject: null, role: "admin", csrf: "c", createdMs: 1, seenMs: 1 } as const;
+  await storage.accounts.openSession({ digest: adminDigest(session), ...opened });
   await storage.accounts.createToken({ name: "ci", role: "admin", mark: { digest: adminDigest(admin), last4: "ry-5" } }, ada);
   await rotateMasterKey({ dataDir, given: null, next: null, database });
   const master = readFileSync(masterKeyFile(dataDir), "utf8").trim();

@@ -3,12 +3,13 @@ import { listenAdmin, type AdminListener, type AdminOptions } from "../../src/ad
 import { hashPassword } from "../../src/admin/login/password.ts";
 import type { AdminRoute } from "../../src/admin/route.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
-import type { Services } from "../../src/admin/services.ts";
+import type { OidcServices, Services } from "../../src/admin/services.ts";
 import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
+import { makeTextSeal } from "../../src/store/secrets/text-seal.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
@@ -159,9 +160,11 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     definedAt: (_, name) => `sluice.yaml, line ${name.length}`,
     fileKeys: () => [],
     fileGroups: () => [],
+    tokenIssuers: () => ["jobs"],
     opensFileKey: () => false,
     prices: () => ({ shipped: [], file: [] }),
     metrics: () => Promise.resolve("# no metrics\n"),
+    signIn: { localAccounts: true, sessionLifeMs: 12 * 3_600_000, sessionIdleMs: 30 * 60_000, oidc: wordlessProvider },
     health: async () => ({
       status: "ok",
       url: "http://127.0.0.1:4400",
@@ -211,6 +214,21 @@ const shownSetting = {
   otherwise: null,
   about: "Where clients connect.",
 } as const;
+
+/** Everybody who returns from it is Ada of the platform group. */
+const wordlessProvider: OidcServices = {
+  provider: {
+    issuer: "https://login.example.com",
+    begin: async () => ({ url: "https://login.example.com/auth", pending: { state: "a-state", nonce: "a-nonce", verifier: "a-verifier" } }),
+    finish: async () => ({ subject: "u-1", name: "ada", groups: ["platform"] }),
+    endSessionUrl: () => null,
+  },
+  publicUrl: "http://127.0.0.1:4401",
+  groupAdmins: new Map(),
+  adminGroups: ["platform"],
+  viewerGroups: [],
+  seal: makeTextSeal({ version: "1", bytes: new Uint8Array(32).fill(1) }),
+};
 
 const wellTested = { ok: true, status: 200, code: "ok", tookMs: 12.5 };
 

@@ -64,6 +64,7 @@ export async function manageWorld(channels: Partial<RunningChannels> = {}): Prom
       definedAt: () => "sluice.yaml, line 7",
       fileKeys: () => [fileKey],
       fileGroups: () => [],
+      tokenIssuers: () => ["jobs"],
       opensFileKey: (token) => token === fileToken,
       prices: () => ({ shipped: [], file: [] }),
       channels: {

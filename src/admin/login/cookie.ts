@@ -15,17 +15,23 @@ export function makeSessionCookie(secure: boolean): SessionCookie {
   const attributes = `Path=/; HttpOnly; SameSite=Strict${secure ? "; Secure" : ""}`;
   return {
     read: (header) => {
-      const values = new Set<string>();
-      for (const pair of (header ?? "").split(";")) {
-        const equals = pair.indexOf("=");
-        if (equals > 0 && pair.slice(0, equals).trim() === name) values.add(pair.slice(equals + 1).trim());
-      }
-      const [value = ""] = values;
-      return values.size === 1 && wellFormed.test(value) ? value : null;
+      const value = cookieValue(header, name);
+      return value !== null && wellFormed.test(value) ? value : null;
     },
     set: (value, lifeMs) => `${name}=${value}; Max-Age=${Math.floor(lifeMs / 1000)}; ${attributes}`,
     clear: () => `${name}=; Max-Age=0; ${attributes}`,
   };
+}
+
+/** Null if there is no such cookie, or two different ones. */
+export function cookieValue(header: string | null, name: string): string | null {
+  const values = new Set<string>();
+  for (const pair of (header ?? "").split(";")) {
+    const equals = pair.indexOf("=");
+    if (equals > 0 && pair.slice(0, equals).trim() === name) values.add(pair.slice(equals + 1).trim());
+  }
+  const [value = null] = values;
+  return values.size === 1 ? value : null;
 }
 
 /** 32 bytes in base64url. Nothing else is looked up in the store. */

@@ -1,7 +1,7 @@
 import { clientNetwork } from "../../net/server/client-network.ts";
 
 /**
- * Limits login attempts: to five a minute from one network, and, once many attempts have failed from anywhere, to one at a time with
+ * Limits login attempts: to a few a minute from one network, and, once many attempts have failed from anywhere, to one at a time with
  * growing pauses. Existing sessions and tokens are not affected. Attempts are counted when they begin, so concurrent ones count too.
  */
 export class LoginGuard {
@@ -11,7 +11,11 @@ export class LoginGuard {
   private lastFailureMs = Number.NEGATIVE_INFINITY;
   private lastTryMs = Number.NEGATIVE_INFINITY;
 
-  constructor(private readonly nowMs: () => number) {}
+  constructor(
+    private readonly nowMs: () => number,
+    /** From one network, in a minute. */
+    private readonly attemptsMax = 5,
+  ) {}
 
   /** Null when the attempt may be made, after which `leave` must be called; else how long to wait. */
   enter(address: string): number | null {
@@ -23,7 +27,7 @@ export class LoginGuard {
     const network = clientNetwork(address);
     const recent = (this.networks.get(network) ?? []).filter((atMs) => now - atMs < windowMs);
     const oldest = recent[0];
-    if (oldest !== undefined && recent.length >= attemptsMax) return oldest + windowMs - now;
+    if (oldest !== undefined && recent.length >= this.attemptsMax) return oldest + windowMs - now;
     recent.push(now);
     // The map is kept in the order of the last attempt, and the oldest entries are dropped first.
     this.networks.delete(network);
@@ -59,7 +63,6 @@ export class LoginGuard {
   }
 }
 
-const attemptsMax = 5;
 const underWayMax = 8;
 const windowMs = 60_000;
 /** Failures from anywhere before the pauses begin. */

@@ -58,6 +58,15 @@ export const accountsRoutes: readonly AdminRoute[] = [
     },
   }),
   route({
+    method: "POST",
+    path: "/admin/api/sessions/end",
+    access: "admin",
+    summary: "Ends all sessions of a person: an account, or a name such as `oidc:ada@example.com`.",
+    body: z.strictObject({ name: line(200) }),
+    answer: z.strictObject({ name: z.string(), ended: z.int() }),
+    handle: async ({ body: { name }, services, actor }) => ({ name, ended: await services.storage.accounts.endSessions(name, actor) }),
+  }),
+  route({
     method: "DELETE",
     path: "/admin/api/accounts/{name}",
     access: "admin",

@@ -1,16 +1,19 @@
 import { z } from "zod";
 import { isoMoment } from "../../usage/time-text.ts";
-import { accountName, moment, password, role } from "../fields/scalars.ts";
+import { accountName, password, role } from "../fields/scalars.ts";
 import type { Caller } from "../authorise.ts";
 import type { SessionCookie } from "../login/cookie.ts";
+import { guarded } from "../login/guarded.ts";
 import type { LoginGuard } from "../login/login-guard.ts";
 import { hashPassword, verifyPassword } from "../login/password.ts";
 import { editAccount, passwordProblem } from "../../manage/accounts.ts";
 import { ManageError } from "../../manage/error.ts";
 import { invalid, AdminError, adminErrorOf } from "../admin-error.ts";
 import { ResultWithHeaders, route, type AdminRoute } from "../route.ts";
-import { openSession, sessionIdleMs, sessionLifeMs, type OpenedSession } from "../login/sessions.ts";
+import type { Services } from "../services.ts";
+import { areLocalAccountsOn, openSession, type OpenedSession } from "../login/sessions.ts";
 import { useLoginLink } from "../../manage/login-link.ts";
+import { sessionAnswer } from "./sign-in-routes.ts";
 
 /** What the login routes share besides the services. */
 export interface LoginParts {
@@ -19,15 +22,6 @@ export interface LoginParts {
   /** Called when the first account was created: the file with the token is no longer needed. */
   readonly onBootstrapped: () => Promise<void>;
 }
-
-const session = z.strictObject({
-  name: z.string(),
-  role,
-  /** To be sent in the header `x-csrf-token` of every request that changes something. */
-  csrf_token: z.string(),
-  /** The latest end; half an hour without a request ends it too. */
-  expires_at: moment,
-});
 
 const done = z.strictObject({ done: z.literal(true) });
 
@@ -70,11 +64,12 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       access: "public",
       summary: "Opens a session and sets its cookie.",
       body: z.strictObject({ name: z.string().min(1).max(200), password }),
-      answer: session,
+      answer: sessionAnswer,
       handle: ({ body, actor, services, address }) =>
         guarded(login.guard, address, async () => {
           const name = body.name.trim().toLowerCase();
           const { accounts, audit } = services.storage;
+          if (!(await areLocalAccountsOn(services))) return localAccountsOff;
           const found = await accounts.passwordHash(name);
           const matches = await verifyPassword(body.password, found?.hash ?? null);
           if (!matches || found === null || found.account.disabledMs !== null) {
@@ -83,9 +78,9 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
             return wrongPassword;
           }
           const { account } = found;
-          const opened = await openSession(account, services);
+          const opened = await openSession({ ...account, provided: null }, services);
           await audit.note("login", account.name, {}, { ...actor, name: account.name });
-          return entered(opened, login.cookie);
+          return entered(opened, login.cookie, services);
         }),
     }),
     route({
@@ -94,14 +89,15 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       access: "public",
       summary: "Opens a session with the secret of a link that `sluice open` made. It works once, within two minutes.",
       body: z.strictObject({ secret: z.string().min(1).max(512) }),
-      answer: session,
+      answer: sessionAnswer,
       handle: ({ body, actor, services, address }) =>
         guarded(login.guard, address, async () => {
+          if (!(await areLocalAccountsOn(services))) return localAccountsOff;
           const link = await useLoginLink(services, body.secret);
           if (link === null) return invalidLink;
-          const opened = await openSession({ name: link.account, role: link.role }, services);
+          const opened = await openSession({ name: link.account, role: link.role, provided: null }, services);
           await services.storage.audit.note("login", link.account, { link: true }, { ...actor, name: link.account });
-          return entered(opened, login.cookie);
+          return entered(opened, login.cookie, services);
         }),
     }),
     route({
@@ -109,13 +105,14 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       path: "/admin/api/logout",
       access: "viewer",
       own: true,
-      summary: "Ends the caller's session.",
-      answer: done,
+      summary: "Ends the caller's session. `end_session_url`, if there is one, is where the browser can end that at the provider too.",
+      answer: done.extend({ end_session_url: z.string().nullable() }),
       handle: async ({ caller, services, actor }) => {
         if (caller.kind !== "session") return onlySessions;
         await services.storage.accounts.endSession(caller.digest);
         await services.storage.audit.note("logout", caller.name, {}, actor);
-        return new ResultWithHeaders({ done: true } as const, { "set-cookie": login.cookie.clear() });
+        const endSessionUrl = caller.issuer === null ? null : (services.signIn.oidc?.provider.endSessionUrl() ?? null);
+        return new ResultWithHeaders({ done: true, end_session_url: endSessionUrl } as const, { "set-cookie": login.cookie.clear() });
       },
     }),
     route({
@@ -127,7 +124,7 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       body: z.strictObject({ current: password, password }),
       answer: done,
       handle: async ({ body, caller, services, actor, address }) => {
-        if (caller.kind !== "session") return onlySessions;
+        if (caller.kind !== "session" || caller.issuer !== null) return onlySessions;
         const problem = passwordProblem(body.password, caller.name);
         if (problem !== null) return adminErrorOf(problem);
         return guarded(login.guard, address, async () => {
@@ -147,56 +144,51 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       scoped: true,
       summary: "Shows who the caller is, and the CSRF token of the session.",
       answer: z.strictObject({
-        kind: z.enum(["account", "token"]),
+        kind: z.enum(["account", "oidc", "token"]),
         name: z.string(),
         role,
         group: z.string().optional().describe("The id of the group of a group admin; others have none."),
         csrf_token: z.string().nullable(),
         idle_seconds: z.int().nullable(),
       }),
-      handle: ({ caller }) => describe(caller),
+      handle: ({ caller, services }) => describe(caller, services.signIn.sessionIdleMs),
     }),
   ];
 }
 
-function entered({ secret, session: { account, role, csrf, createdMs } }: OpenedSession, cookie: SessionCookie) {
+function entered(
+  { secret, session: { account, role, csrf, createdMs } }: OpenedSession,
+  cookie: SessionCookie,
+  { signIn: { sessionLifeMs } }: Services,
+) {
   const value = { name: account, role, csrf_token: csrf, expires_at: isoMoment(createdMs + sessionLifeMs) };
   return new ResultWithHeaders(value, { "set-cookie": cookie.set(secret, sessionLifeMs) });
 }
 
-function describe(caller: Caller) {
+function describe(caller: Caller, sessionIdleMs: number) {
   if (caller.kind === "anonymous") throw new Error("a route for viewers was called anonymously");
   const { name, role } = caller;
   const group = caller.group === null ? {} : { group: caller.group };
   return caller.kind === "session"
-    ? { kind: "account" as const, name, role, ...group, csrf_token: caller.csrf, idle_seconds: sessionIdleMs / 1000 }
+    ? {
+        kind: caller.issuer === null ? ("account" as const) : ("oidc" as const),
+        name,
+        role,
+        ...group,
+        csrf_token: caller.csrf,
+        idle_seconds: sessionIdleMs / 1000,
+      }
     : { kind: "token" as const, name, role, ...group, csrf_token: null, idle_seconds: null };
-}
-
-/** Makes an attempt if the guard allows it, and reports its outcome. An error on our side does not count as a failed attempt. */
-async function guarded<Value>(guard: LoginGuard, address: string, attempt: () => Promise<Value | AdminError>): Promise<Value | AdminError> {
-  const waitMs = guard.enter(address);
-  if (waitMs !== null) return tooManyAttempts(waitMs);
-  let succeeded = true;
-  try {
-    const outcome = await attempt();
-    succeeded = !(outcome instanceof AdminError);
-    return outcome;
-  } finally {
-    guard.leave(succeeded);
-  }
-}
-
-function tooManyAttempts(waitMs: number): AdminError {
-  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
-  return new AdminError(429, "too_many_attempts", `Too many attempts. Try again in ${seconds} seconds.`, null, {
-    "retry-after": String(seconds),
-  });
 }
 
 /** The same for an unknown name, a wrong password and a disabled account. */
 const wrongPassword = new AdminError(401, "invalid_login", "The name or the password is wrong.");
 const invalidLink = new AdminError(401, "invalid_login", "The link was used, or is older than two minutes. Run `sluice open` again.");
+const localAccountsOff = new AdminError(
+  403,
+  "local_accounts_off",
+  "Local accounts are turned off (sign_in.local_accounts): sign in at /admin/api/sign-in. Whoever can run commands beside the gateway can allow them for a while: sluice accounts allow-local.",
+);
 const wrongCurrent = invalid("current", "The current password is wrong.");
 const invalidBootstrap = new AdminError(
   401,
@@ -206,5 +198,5 @@ const invalidBootstrap = new AdminError(
 const onlySessions = new AdminError(
   400,
   "not_a_session",
-  "This route needs a login session: an admin token has neither a session nor a password.",
+  "This route needs a login session: an admin token has neither a session nor a password, and who signed in with a provider has no password here.",
 );

@@ -4,6 +4,7 @@ import { channelsRoutes } from "./channels-routes.ts";
 import { configurationRoutes } from "./configuration-routes.ts";
 import { groupsRoutes } from "./groups-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
+import { issuersRoutes } from "./issuers-routes.ts";
 import { keysRoutes } from "./keys-routes.ts";
 import { liveRoutes } from "./live-routes.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
@@ -27,6 +28,7 @@ export const resourceRoutes: readonly AdminRoute[] = [
   ...accountsRoutes,
   ...keysRoutes,
   ...groupsRoutes,
+  ...issuersRoutes,
   ...channelsRoutes,
   ...pricesRoutes,
   ...usageRoutes,

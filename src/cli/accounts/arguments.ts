@@ -1,13 +1,14 @@
 import type { Command } from "commander";
 import { roles, type Role } from "../../gateway/storage.ts";
 import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
-import { choice, line } from "../option-values.ts";
+import { choice, duration, line } from "../option-values.ts";
 
 export type AccountsRequest = { readonly on: "accounts"; readonly json: boolean } & (
   | { readonly act: "list" }
   | { readonly act: "create"; readonly name: string; readonly role: Role; readonly group: string | undefined }
-  | { readonly act: "password" | "disable" | "enable"; readonly name: string }
+  | { readonly act: "password" | "disable" | "enable" | "end-sessions"; readonly name: string }
   | { readonly act: "remove"; readonly name: string; readonly yes: boolean }
+  | { readonly act: "allow-local"; readonly forMs: number }
   | { readonly act: "tokens" }
   | { readonly act: "create-token"; readonly name: string; readonly role: Role; readonly group: string | undefined }
   | { readonly act: "revoke-token"; readonly name: string }
@@ -59,6 +60,18 @@ export function addAccounts({ program, onRequest }: CommandRegistry): void {
       onRequest(config, { on: "accounts", act: "remove", json, name, yes }),
     );
 
+  command(accounts, "end-sessions", "end all sessions of a person, such as one who signed in with a provider and has left")
+    .argument("<name>", "the account, or the name in the audit log, such as oidc:ada@example.com")
+    .action((name: string, { config, json = false }: CommonOptions) =>
+      onRequest(config, { on: "accounts", act: "end-sessions", json, name }),
+    );
+
+  command(accounts, "allow-local", "let local accounts log in for a while, although sign_in.local_accounts is off")
+    .option("--for <time>", "for how long, up to 24h; 0 ends it", duration(24 * 3_600_000, "24h"), 3_600_000)
+    .action(({ config, json = false, for: forMs }: CommonOptions & { for: number }) =>
+      onRequest(config, { on: "accounts", act: "allow-local", json, forMs }),
+    );
+
   const tokens = accounts.command("tokens").description("manage the admin tokens of machines").addHelpText("after", tokensExamples);
 
   command(tokens, "list", "list the tokens, without their secrets", true).action(({ config, json = false }: CommonOptions) =>
@@ -88,6 +101,8 @@ Examples:
   $ sluice accounts create eve --role group_admin --group web
   $ sluice accounts password ada
   $ sluice accounts disable bob
+  $ sluice accounts end-sessions oidc:ada@example.com
+  $ sluice accounts allow-local --for 30m
   $ sluice accounts tokens create monitoring --role viewer
 `;
 

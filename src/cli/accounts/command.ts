@@ -10,6 +10,7 @@ import {
   revokeAdminToken,
   tokenView,
 } from "../../manage/accounts.ts";
+import { isoMoment } from "../../usage/time-text.ts";
 import type { AccountsRequest } from "./arguments.ts";
 import { json, localMinute } from "../shown-text.ts";
 import type { OpenStore, CommandContext } from "../command-context.ts";
@@ -52,6 +53,21 @@ export async function runAccounts(request: AccountsRequest, store: OpenStore, co
         throw new CommandError("Nothing was changed.");
       await removeAccount(store, name, actor);
       return answer({ removed: name }, `Removed account ${name}.`);
+    }
+    case "end-sessions": {
+      const { name } = request;
+      const ended = await accounts.endSessions(name, actor);
+      return answer(
+        { name, ended },
+        ended === 0 ? `${name} has no session.` : `Ended ${ended} ${ended === 1 ? "session" : "sessions"} of ${name}.`,
+      );
+    }
+    case "allow-local": {
+      const untilMs = request.forMs === 0 ? 0 : context.wallMs() + request.forMs;
+      await accounts.allowLocal(untilMs, actor);
+      const until = untilMs === 0 ? null : isoMoment(untilMs);
+      const words = until === null ? "Local accounts are as the configuration says." : `Local accounts can log in until ${until}.`;
+      return answer({ local_accounts_until: until }, words);
     }
     case "tokens": {
       const all = await accounts.tokens();

@@ -26,6 +26,16 @@ const wantedHolds: readonly Sql[] = [
 /** Why an answer may be less than its client expects although the call succeeded. */
 const receiptWarnings: readonly Sql[] = [sql`alter table receipts add column warning text`];
 
+/** Sessions of people who signed in with a provider have no account, and tokens of issuers can be blocked by their subject. */
+const signIn: readonly Sql[] = [
+  sql`alter table sessions add column role text`,
+  sql`alter table sessions add column group_id text`,
+  sql`alter table sessions add column issuer text`,
+  sql`alter table sessions add column subject text`,
+  sql`create table blocked_subjects (
+    issuer text not null, subject text not null, created_ms bigint not null, primary key (issuer, subject))`,
+];
+
 /** In order and without gaps. The names are stored in the database. */
 export const migrations: readonly Migration[] = [
   { number: 1, name: "beginning", reads: 1, statements: initialSchema },
@@ -33,4 +43,5 @@ export const migrations: readonly Migration[] = [
   { number: 3, name: "wanted holds", reads: 1, statements: wantedHolds },
   { number: 4, name: "receipt warnings", reads: 1, statements: receiptWarnings },
   { number: 5, name: "groups", reads: 1, statements: groups },
+  { number: 6, name: "sign-in", reads: 1, statements: signIn },
 ];

@@ -106,10 +106,14 @@ export class AccountTable implements AccountStorage {
     return row === undefined || account === null ? null : { hash: row.password_hash, account };
   }
 
-  async openSession({ digest, account, csrf, createdMs, seenMs }: Session): Promise<void> {
+  async openSession(session: Session & { readonly subject: string | null }): Promise<void> {
+    const { digest, account, issuer, subject, csrf, createdMs, seenMs } = session;
+    // Those of an account may change, and are looked up each time.
+    const [role, group] = issuer === null ? [null, null] : [session.role, session.group ?? null];
     await this.database.transaction(async (transaction) => {
       await transaction.run(sql`
-        insert into sessions (digest, account, csrf, created_ms, seen_ms) values (${digest}, ${account}, ${csrf}, ${createdMs}, ${seenMs})`);
+        insert into sessions (digest, account, csrf, created_ms, seen_ms, role, group_id, issuer, subject)
+        values (${digest}, ${account}, ${csrf}, ${createdMs}, ${seenMs}, ${role}, ${group}, ${issuer}, ${subject})`);
       await transaction.run(sql`
         delete from sessions where account = ${account} and digest not in (
           select digest from sessions where account = ${account} order by seen_ms desc, created_ms desc limit ${sessionsMax})`);
@@ -118,11 +122,15 @@ export class AccountTable implements AccountStorage {
 
   async session(digest: string): Promise<Session | null> {
     const [row] = await this.database.all<SessionRow>(sql`
-      select s.digest, s.account, s.csrf, s.created_ms, s.seen_ms, a.role, a.group_id from sessions s join accounts a on a.name = s.account
+      select s.digest, s.account, s.csrf, s.created_ms, s.seen_ms, s.issuer, coalesce(s.role, a.role) as role,
+        coalesce(s.group_id, a.group_id) as group_id
+      from sessions s left join accounts a on a.name = s.account and s.issuer is null
       where s.digest = ${digest} and a.disabled_ms is null`);
-    if (row === undefined || !isRole(row.role)) return null;
-    const { account, csrf, role } = row;
-    return { digest, account, role, ...groupOf(row), csrf, createdMs: row.created_ms, seenMs: row.seen_ms };
+    // The role is missing if the account is.
+    const role = row?.role ?? "";
+    if (row === undefined || !isRole(role)) return null;
+    const { account, issuer, csrf } = row;
+    return { digest, account, issuer, role, ...groupOf(row), csrf, createdMs: row.created_ms, seenMs: row.seen_ms };
   }
 
   async seen(digest: string, atMs: number): Promise<void> {
@@ -134,8 +142,30 @@ export class AccountTable implements AccountStorage {
     return ended.length > 0;
   }
 
+  endSessions(account: string, by: Actor): Promise<number> {
+    return change(this.database, this.context, by, async (transaction) => {
+      const ended = await transaction.run(sql`delete from sessions where account = ${account}`);
+      return { value: ended, audit: ended === 0 ? null : { action: "account.end_sessions", subject: account, detail: { ended } } };
+    });
+  }
+
   async sweepSessions(seenBeforeMs: number, openedBeforeMs: number): Promise<void> {
     await this.database.run(sql`delete from sessions where seen_ms < ${seenBeforeMs} or created_ms < ${openedBeforeMs}`);
+  }
+
+  localUntilMs(): Promise<number> {
+    return readLocalUntil(this.database);
+  }
+
+  async allowLocal(untilMs: number, by: Actor): Promise<void> {
+    await change(this.database, this.context, by, async (transaction) => {
+      const beforeMs = await readLocalUntil(transaction);
+      await transaction.run(sql`
+        insert into settings (name, value) values (${localUntilName}, ${String(untilMs)})
+        on conflict (name) do update set value = excluded.value`);
+      const detail = differences({ until_ms: beforeMs }, { until_ms: untilMs });
+      return { value: null, audit: { action: "account.allow_local", subject: "local accounts", detail } };
+    });
   }
 
   async createToken(
@@ -219,7 +249,8 @@ interface AccountRow {
 
 interface SessionRow {
   readonly account: string;
-  readonly role: string;
+  readonly issuer: string | null;
+  readonly role: string | null;
   readonly group_id: string | null;
   readonly csrf: string;
   readonly created_ms: number;
@@ -235,9 +266,16 @@ interface TokenRow {
   readonly revoked_ms: number | null;
 }
 
+const localUntilName = "local_accounts_until_ms";
 /** Per account. The session that was idle for longest is deleted first. */
 const sessionsMax = 50;
 const hashCharactersMax = 1_000;
+
+async function readLocalUntil(database: Database): Promise<number> {
+  const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${localUntilName}`);
+  const untilMs = Number(row?.value ?? 0);
+  return Number.isFinite(untilMs) ? untilMs : 0;
+}
 
 async function find(database: Database, name: string): Promise<AccountRow | undefined> {
   if (!isValidName(name)) return undefined;

@@ -23,6 +23,8 @@ export async function factsOf({ storage, master, secrets }: OpenedSample): Promi
     adminTokens: await storage.accounts.tokens(),
     adminToken: (await storage.accounts.token(master.adminDigest(sampleTokens.admin)))?.name,
     session: (await storage.accounts.session(master.adminDigest("session-1")))?.account,
+    providedSession: await storage.accounts.session(master.adminDigest("session-2")),
+    blockedSubjects: await storage.blockedSubjects.list(),
     audit: await storage.audit.list({ action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 100 }),
     receipts: await storage.receipts.list({ ...receipts, keyId: null }),
     receiptsOfKeys: Object.fromEntries(await Promise.all(ofKeys)),

@@ -100,8 +100,19 @@ export async function fillSample(opened: OpenedSample, folder: string): Promise<
   await storage.accounts.create({ name: "ada", role: "admin", passwordHash: "$scrypt$not-a-real-hash" }, by);
   const mark = { digest: master.adminDigest(sampleTokens.admin), last4: sampleTokens.admin.slice(-4) };
   await storage.accounts.createToken({ name: "reports", role: "viewer", mark }, by);
-  const session = { account: "ada", role: "admin", csrf: "csrf-1", createdMs: sampleMs, seenMs: sampleMs } as const;
+  const session = {
+    account: "ada",
+    issuer: null,
+    subject: null,
+    role: "admin",
+    csrf: "csrf-1",
+    createdMs: sampleMs,
+    seenMs: sampleMs,
+  } as const;
   await storage.accounts.openSession({ ...session, digest: master.adminDigest("session-1") });
+  const provided = { ...session, account: "oidc:grace", issuer: "https://login.example.com", subject: "grace-1" };
+  await storage.accounts.openSession({ ...provided, digest: master.adminDigest("session-2") });
+  await storage.blockedSubjects.block("ci", "job-1", by);
   for (const holder of [sampleHolder, killedHolder]) await storage.budgets.hold({ ...budgetRequest, holder });
   await drainSegment(database, folder, segmentOf(sampleHolder, "segment-1", [], storedReceipts), "live");
   const clock = { wallMs: () => sampleMs };

@@ -1,0 +1,60 @@
+import { defaultKey } from "../../keys/stored-key.ts";
+import type { Key } from "../../keys/key.ts";
+import { fileGroupId } from "../keys/group.ts";
+import { problem, type Finding } from "../findings/problem.ts";
+import type { ConfigFile } from "../schema.ts";
+import type { TokenIssuerSetting } from "../settings.ts";
+
+export interface TokenIssuersReading {
+  readonly settings: readonly TokenIssuerSetting[];
+  readonly findings: readonly Finding[];
+}
+
+type RuleEntry = ConfigFile["token_issuers"][number]["rules"][number];
+
+/** `keys` and `groups` are those of the same file: a rule has the permissions of one, and the limits of both. */
+export function readTokenIssuers(
+  { token_issuers: entries }: Pick<ConfigFile, "token_issuers">,
+  keys: readonly Key[],
+  groups: ReadonlySet<string>,
+): TokenIssuersReading {
+  const byName = new Map(keys.map((key) => [key.name, key]));
+  const findings = entries.flatMap(({ rules }, at): readonly Finding[] => {
+    if (rules.length === 0) return [problem(["token_issuers", at], "every token would be refused", "add a rule: rules: [{ key: NAME }]")];
+    return rules.flatMap((rule, index) => ruleFindings(rule, ["token_issuers", at, "rules", index]));
+  });
+
+  function ruleFindings({ key, group }: RuleEntry, path: readonly (string | number)[]): readonly Finding[] {
+    if (key === undefined && group === undefined) {
+      return [problem(path, "tokens would have no limits", "name a key or a group of this file: { key: NAME }, { group: NAME }")];
+    }
+    const wrong: Finding[] = [];
+    if (key !== undefined && !byName.has(key)) {
+      wrong.push(problem([...path, "key"], `there is no key '${key}' in this file`, "add it under keys:, or name another"));
+    }
+    if (group !== undefined && !groups.has(group)) {
+      wrong.push(problem([...path, "group"], `there is no group '${group}' in this file`, "add it under groups:, or name another"));
+    }
+    return wrong;
+  }
+
+  const settings = entries.map(({ name, issuer, audience, jwks_uri: jwksUri, lifetime, rules }) => ({
+    name,
+    issuer,
+    audience,
+    jwksUri: jwksUri ?? null,
+    lifetimeMs: lifetime,
+    rules: rules.map(({ key, group, claims }) => ({
+      claims: claims ?? new Map<string, string>(),
+      key: withGroup((key === undefined ? undefined : byName.get(key)) ?? unlimitedKey, group),
+    })),
+  }));
+  return { settings, findings };
+}
+
+/** Its id and name are those of the subject, in the end. */
+const unlimitedKey: Key = { ...defaultKey, id: "", name: "" };
+
+function withGroup(key: Key, group: string | undefined): Key {
+  return group === undefined ? key : { ...key, group: fileGroupId(group) };
+}

@@ -1,0 +1,223 @@
+// Needs: quiet. It waits for changes of the store to be noticed, which may take seconds.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { clientSecret, IdentityProvider, PlainBrowser } from "../support/identity-provider.ts";
+import { openKeys, type Keys } from "../support/keys.ts";
+import { signed, signingKey, type SigningKey } from "../support/issuer.ts";
+import { eventually } from "../support/eventually.ts";
+import { setUp, type Rig } from "../support/rig.ts";
+import { slowed } from "../support/slowed.ts";
+
+setDefaultTimeout(60_000);
+
+let signing: SigningKey;
+let stranger: SigningKey;
+let issuer: ReturnType<typeof Bun.serve>;
+let provider: IdentityProvider;
+let rig: Rig<"a">;
+let keys: Keys;
+/** As browsers see the admin listener, behind a proxy. */
+const publicUrl = "http://127.0.0.1:1";
+/** What was asked of the issuer. */
+const asked: string[] = [];
+
+beforeAll(async () => {
+  [signing, stranger] = [await signingKey("one"), await signingKey("one")];
+  issuer = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: ({ url }) => {
+      const { pathname, origin } = new URL(url);
+      asked.push(pathname);
+      if (pathname === "/.well-known/openid-configuration") return Response.json({ issuer: origin, jwks_uri: `${origin}/keys` });
+      return Response.json({ keys: [signing.publicJwk] });
+    },
+  });
+  provider = await IdentityProvider.start();
+  await provider.serve(`${publicUrl}/admin/api/sign-in/callback`);
+  const token_issuers = [
+    {
+      name: "ci",
+      issuer: address(),
+      audience: "sluice",
+      lifetime: "1h",
+      rules: [
+        { group: "robots", claims: { tier: "group" } },
+        { key: "limited", claims: { tier: "small" } },
+        { key: "jobs", claims: { repository: "acme/*" } },
+      ],
+    },
+  ];
+  rig = await setUp(
+    { a: { models: ["plain", "large"] } },
+    {
+      keys: [
+        { name: "tester", key: "sk-client-canary-0123456789abcdef" },
+        { name: "jobs", key: "sk-nobody-has-this-one-0123456789", models: ["plain"] },
+        { name: "limited", key: "sk-nobody-has-this-two-0123456789", limits: { rpm: 2 } },
+      ],
+      groups: [{ name: "robots", limits: { rpm: 3 } }],
+      token_issuers,
+      admin: "127.0.0.1:0",
+      sign_in: {
+        local_accounts: false,
+        oidc: {
+          issuer: provider.issuer,
+          client_id: "sluice",
+          client_secret: clientSecret,
+          public_url: publicUrl,
+          scopes: ["email", "groups"],
+          admin_groups: ["platform"],
+        },
+      },
+      server: { wrong_keys: "off" },
+    },
+  );
+  keys = await openKeys(rig.gateway);
+});
+
+afterAll(async () => {
+  await keys[Symbol.asyncDispose]();
+  await rig[Symbol.asyncDispose]();
+  await provider[Symbol.asyncDispose]();
+  await issuer.stop(true);
+});
+
+function address(): string {
+  return `http://127.0.0.1:${issuer.port}`;
+}
+
+function token(claims: Record<string, unknown> = {}, key = signing): Promise<string> {
+  const seconds = Math.floor(Date.now() / 1000);
+  return signed(key, { iss: address(), iat: seconds, exp: seconds + 600, repository: "acme/app", ...claims });
+}
+
+async function statusOf(key: string, model = "plain"): Promise<number> {
+  return (await rig.chat({ model }, { key })).status;
+}
+
+describe("a token of an issuer, sent in place of a key,", () => {
+  test("opens what its rule's key may use, and its subject is in the access log and on the receipt", async () => {
+    const key = await token({ sub: "repo:acme/app" });
+    const reply = await rig.chat({ model: "plain" }, { key });
+    expect(reply.status).toBe(200);
+    expect(await rig.accessLine(reply.requestId)).toMatchObject({ key: "jwt:ci:repo:acme/app" });
+    expect(await keys.receipts("jwt:ci:repo:acme/app", 1, slowed(10_000))).toHaveLength(1);
+    expect(await statusOf(key, "large")).toBe(403);
+    expect(asked.length).toBe(2);
+  });
+
+  test("has limits for its subject alone, whichever token it sends", async () => {
+    const of = (sub: string, jti: string): Promise<string> => token({ sub, jti, tier: "small" });
+    expect([await statusOf(await of("one", "a")), await statusOf(await of("one", "b")), await statusOf(await of("one", "c"))]).toEqual([
+      200, 200, 429,
+    ]);
+    expect(await statusOf(await of("two", "a"))).toBe(200);
+  });
+
+  test("of a group has the limits of the group, which all of its subjects share, and the group is on the receipt", async () => {
+    const of = (sub: string): Promise<string> => token({ sub, tier: "group" });
+    const first = await rig.chat({ model: "large" }, { key: await of("r2") });
+    expect(first.status).toBe(200);
+    expect(await keys.receipt(first.requestId)).toMatchObject({
+      keyId: "jwt:ci:r2",
+      owners: expect.arrayContaining(["file-group:robots"]) as string[],
+    });
+    expect([await statusOf(await of("c3")), await statusOf(await of("r2")), await statusOf(await of("bb"))]).toEqual([200, 200, 429]);
+  });
+
+  test("that is forged, expired, for others, or matches no rule gets the answer of a wrong key, which tells nothing", async () => {
+    const seconds = Math.floor(Date.now() / 1000);
+    const wrong = [
+      "sk-unknown-0123456789abcdef0123456789",
+      await token({}, stranger),
+      await token({ iat: seconds - 900, exp: seconds - 300 }),
+      await token({ aud: "somebody else" }),
+      await token({ exp: seconds + 7200 }),
+      await token({ repository: "evil/app" }),
+      await token({ iss: "https://elsewhere.example" }),
+      `${await token()}x`,
+      await token({ filler: "x".repeat(10_000) }),
+    ];
+    const answers = await Promise.all(
+      wrong.map(async (key) => {
+        const response = await fetch(`${rig.gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
+        const { error } = (await response.json()) as { error: { message: string; code: string } };
+        return `${response.status} ${error.code} ${error.message}`;
+      }),
+    );
+    expect(new Set(answers).size).toBe(1);
+    expect(answers[0]).toStartWith("401 invalid_api_key");
+    await rig.gateway.waitForLog(({ event, issuer: name }) => event === "token_refused" && name === "ci");
+  });
+
+  test("may have two thousand characters, and stands in any header that takes a key", async () => {
+    const long = await token({ filler: "x".repeat(1500) });
+    const response = await fetch(`${rig.gateway.url}/v1/models`, { headers: { "x-api-key": long } });
+    expect([long.length > 2000, response.status]).toEqual([true, 200]);
+  });
+
+  test("is refused within moments after its subject was blocked, and accepted again after that was undone", async () => {
+    const blocked = await token({ sub: "leaver" });
+    expect(await statusOf(blocked)).toBe(200);
+    await keys.store.storage.blockedSubjects.block("ci", "leaver", { kind: "cli", name: "ada" });
+    await eventually("that it is refused", async () => (await statusOf(blocked)) === 401, slowed(10_000));
+    expect(await statusOf(await token({ sub: "stayer" }))).toBe(200);
+    await keys.store.storage.blockedSubjects.unblock("ci", "leaver", { kind: "cli", name: "ada" });
+    await eventually("that it is accepted", async () => (await statusOf(blocked)) === 200, slowed(10_000));
+    const [last] = await keys.store.storage.audit.list({
+      action: "issuer.unblock",
+      subject: "ci",
+      actor: null,
+      sinceMs: null,
+      before: null,
+      limit: 1,
+    });
+    expect(last).toMatchObject({ actor: { name: "ada" }, detail: { subject: "leaver" } });
+  });
+
+  test("ends its running stream when its subject is blocked, and leaves those of others alone", async () => {
+    const streaming = (sub: string, tokens: number) =>
+      token({ sub }).then((key) =>
+        rig.open({ model: "plain", x_tokens: tokens, x_pace_ms: 20 }, { key, stream: true, timeoutMs: slowed(60_000) }),
+      );
+    const [stopped, other] = await Promise.all([streaming("dismissed", 4_000), streaming("colleague", 400)]);
+    await Promise.all([stopped.untilBody(500), other.untilBody(500)]);
+    await keys.store.storage.blockedSubjects.block("ci", "dismissed", { kind: "cli", name: "ada" });
+    const reply = await stopped.reply;
+    expect(reply).toMatchObject({ status: 200, done: false, finishReason: null, error: { code: "key_revoked" } });
+    expect(await keys.receipt(reply.requestId)).toMatchObject({ keyId: "jwt:ci:dismissed", state: "interrupted", error: "key_revoked" });
+    expect(await other.reply).toMatchObject({ status: 200, done: true, error: null });
+  });
+});
+
+test("a person signs in to the admin API with a provider, and blocks a subject there, which the audit log tells", async () => {
+  const { adminUrl } = rig.gateway;
+  const browser = new PlainBrowser();
+  await browser.go(`${adminUrl}/admin/api/sign-in`, undefined, /^http:\/\/127\.0\.0\.1:1\//);
+  // As the proxy would pass it on.
+  const place = (browser.seen.at(-1) ?? "").replace(publicUrl, adminUrl);
+  const finished = await browser.go(place, { accept: "application/json" });
+  const session = (await finished.json()) as { readonly csrf_token: string };
+  expect(session).toMatchObject({ name: "oidc:ada@example.com", role: "admin" });
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
+    fetch(`${adminUrl}/admin/api${path}`, {
+      ...init,
+      headers: {
+        cookie: browser.cookies(adminUrl),
+        origin: adminUrl,
+        "content-type": "application/json",
+        "x-csrf-token": session.csrf_token,
+      },
+    });
+  const refused = await ask("/login", { method: "POST", body: JSON.stringify({ name: "ada", password: "does not matter" }) });
+  expect([refused.status, await refused.text()]).toEqual([403, expect.stringContaining("local_accounts_off") as string]);
+  expect((await ask("/issuers/ci/block", { method: "POST", body: JSON.stringify({ subject: "robot" }) })).status).toBe(200);
+  const key = await token({ sub: "robot" });
+  await eventually("that it is refused", async () => (await statusOf(key)) === 401, slowed(10_000));
+  const { entries } = (await (await ask("/audit?limit=2")).json()) as { readonly entries: unknown };
+  const who = { kind: "admin", name: "oidc:ada@example.com", address: "127.0.0.1" };
+  expect(entries).toMatchObject([
+    { action: "issuer.block", subject: "ci", detail: { subject: "robot" }, actor: who },
+    { action: "login", subject: "oidc:ada@example.com", detail: { issuer: provider.issuer, subject: "ada", role: "admin" }, actor: who },
+  ]);
+});

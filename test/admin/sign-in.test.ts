@@ -1,0 +1,285 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { callbackPath } from "../../src/admin/routes/sign-in-routes.ts";
+import type { OidcServices } from "../../src/admin/services.ts";
+import { IssuerClient } from "../../src/identity/issuer-client.ts";
+import { OidcProvider } from "../../src/identity/oidc-provider.ts";
+import { makeFetchText } from "../../src/net/client/fetch-text.ts";
+import { makeTextSeal } from "../../src/store/secrets/text-seal.ts";
+import { codeOf, goodPassword, startAdmin, tester, type AdminWorld, type Called } from "../support/admin.ts";
+import { newGroup } from "../support/groups.ts";
+import { clientSecret, IdentityProvider, PlainBrowser } from "../support/identity-provider.ts";
+
+setDefaultTimeout(60_000);
+
+const minuteMs = 60_000;
+const callback = new RegExp(RegExp.escape(callbackPath));
+let provider: IdentityProvider;
+let world: AdminWorld;
+/** Both of the provider's times, which a test moves. */
+const clock = { offsetMs: 0 };
+const signIn: { localAccounts: boolean; readonly sessionLifeMs: number; readonly sessionIdleMs: number; oidc: OidcServices | null } = {
+  localAccounts: true,
+  sessionLifeMs: 8 * 60 * minuteMs,
+  sessionIdleMs: 15 * minuteMs,
+  oidc: null,
+};
+
+beforeAll(async () => {
+  provider = await IdentityProvider.start();
+  world = await startAdmin({ services: { signIn } });
+  await provider.serve(world.url + callbackPath);
+  signIn.oidc = oidcServices();
+  await world.account("local", "admin");
+});
+
+afterAll(async () => {
+  await provider[Symbol.asyncDispose]();
+});
+
+function oidcServices(): OidcServices {
+  const nowMs = (): number => performance.now() + clock.offsetMs;
+  return {
+    provider: new OidcProvider({
+      client: new IssuerClient(provider.issuer, false, makeFetchText({ nowMs })),
+      clientId: "sluice",
+      clientSecret,
+      redirectUrl: world.url + callbackPath,
+      scopes: ["openid", "email", "groups"],
+      groupsClaim: "groups",
+      nowMs,
+      wallMs: Date.now,
+    }),
+    publicUrl: world.url,
+    adminGroups: ["platform"],
+    groupAdmins: new Map([["leads", "web"]]),
+    viewerGroups: ["engineering"],
+    seal: makeTextSeal({ version: "1", bytes: new Uint8Array(32).fill(7) }),
+  };
+}
+
+async function signedIn(person: string): Promise<{ readonly browser: PlainBrowser; readonly response: Response }> {
+  provider.person = person;
+  const browser = new PlainBrowser();
+  return { browser, response: await browser.go(`${world.url}/admin/api/sign-in?return_to=/admin/api/keys?limit=5`) };
+}
+
+const me = (browser: PlainBrowser): Promise<Called> =>
+  world.call("GET", "/admin/api/me", { headers: { cookie: browser.cookies(world.url) } });
+
+async function audited(
+  action: string,
+): Promise<readonly { readonly subject: string; readonly detail: unknown; readonly actor: unknown }[]> {
+  return world.storage.audit.list({ action, subject: null, actor: null, sinceMs: null, before: null, limit: 20 });
+}
+
+describe("a sign-in with a real provider", () => {
+  test("opens a session whose role comes from the person's groups, and sends the browser on", async () => {
+    const { browser, response } = await signedIn("ada");
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toStartWith("text/html");
+    expect(await response.text()).toContain(`content="0;url=${world.url}/admin/api/keys?limit=5"`);
+    const cookies = response.headers.getSetCookie();
+    expect(cookies[0]).toContain("SameSite=Strict");
+    expect(cookies[1]).toStartWith("sluice_sign_in=; Max-Age=0");
+    expect((await me(browser)).json).toMatchObject({ kind: "oidc", name: "oidc:ada@example.com", role: "admin", idle_seconds: 900 });
+    expect((await audited("login"))[0]).toMatchObject({
+      subject: "oidc:ada@example.com",
+      detail: { issuer: provider.issuer, subject: "ada", role: "admin" },
+      actor: { kind: "admin", name: "oidc:ada@example.com", address: "127.0.0.1" },
+    });
+    expect((await me((await signedIn("bob")).browser)).json).toMatchObject({ role: "viewer" });
+  });
+
+  test("tells a program its session in JSON", async () => {
+    provider.person = "bob";
+    const browser = new PlainBrowser();
+    const response = await browser.go(`${world.url}/admin/api/sign-in`, { accept: "application/json" });
+    expect(await response.json()).toMatchObject({ role: "viewer", csrf_token: expect.stringMatching(/^[\w-]{43}$/) as string });
+  });
+
+  test("of a person without a role is refused, and is in the audit log", async () => {
+    const { browser, response } = await signedIn("eve");
+    expect([response.status, browser.cookies(world.url)]).toEqual([403, expect.not.stringContaining("sluice_session") as string]);
+    expect((await audited("login.failed"))[0]).toMatchObject({ subject: "oidc:eve@example.com", detail: { subject: "eve" } });
+  });
+
+  test("makes a group admin of who leads a group, once that group exists", async () => {
+    expect((await signedIn("gil")).response.status).toBe(403);
+    expect((await audited("login.failed"))[0]).toMatchObject({ detail: { subject: "gil", reason: "there is no group 'web'" } });
+    await world.storage.groups.create("grp_web", newGroup("web"), [], tester);
+    const { browser } = await signedIn("gil");
+    expect((await me(browser)).json).toMatchObject({ kind: "oidc", role: "group_admin", group: "grp_web" });
+    const get = async (path: string): Promise<Called> => world.call("GET", path, { headers: { cookie: browser.cookies(world.url) } });
+    expect((await get("/admin/api/groups")).json).toMatchObject({ groups: [{ id: "grp_web" }] });
+    expect(codeOf(await get("/admin/api/channels"))).toBe("forbidden");
+    expect((await audited("login"))[0]).toMatchObject({ detail: { subject: "gil", role: "group_admin", group: "grp_web" } });
+  });
+
+  test("lets an admin change things with the CSRF token only", async () => {
+    const { browser } = await signedIn("ada");
+    const { csrf_token: token } = (await me(browser)).json as { csrf_token: string };
+    const cookie = browser.cookies(world.url);
+    const change = (headers: Record<string, string>): Promise<Called> =>
+      world.call("POST", "/admin/api/tokens", { headers: { cookie, origin: world.url, ...headers }, body: { name: "t", role: "viewer" } });
+    expect(codeOf(await change({}))).toBe("csrf");
+    expect((await change({ "x-csrf-token": token })).status).toBe(201);
+  });
+
+  test("cannot be finished twice, nor in another browser, nor after ten minutes", async () => {
+    provider.person = "ada";
+    const browser = new PlainBrowser();
+    await browser.go(`${world.url}/admin/api/sign-in`, undefined, callback);
+    const place = browser.seen.at(-1) ?? "";
+    const cookie = browser.cookies(world.url);
+    const finish = (headers: Record<string, string>): Promise<Called> => world.call("GET", place.slice(world.url.length), { headers });
+    expect(codeOf(await finish({}))).toBe("sign_in_expired");
+    const another = new PlainBrowser();
+    await another.go(`${world.url}/admin/api/sign-in`, undefined, callback);
+    expect(codeOf(await finish({ cookie: another.cookies(world.url) }))).toBe("sign_in_expired");
+    expect(codeOf(await finish({ cookie: `${cookie.slice(0, -6)}AAAAAA` }))).toBe("sign_in_expired");
+    expect((await finish({ cookie })).status).toBe(200);
+    expect(codeOf(await finish({ cookie }))).toBe("sign_in_expired");
+    const late = new PlainBrowser();
+    await late.go(`${world.url}/admin/api/sign-in`, undefined, callback);
+    world.pass(10 * minuteMs);
+    expect(
+      codeOf(await world.call("GET", (late.seen.at(-1) ?? "").slice(world.url.length), { headers: { cookie: late.cookies(world.url) } })),
+    ).toBe("sign_in_expired");
+  });
+
+  test("with a code that another replica has used is refused by the provider", async () => {
+    provider.person = "ada";
+    const browser = new PlainBrowser();
+    await browser.go(`${world.url}/admin/api/sign-in`, undefined, callback);
+    const place = new URL(browser.seen.at(-1) ?? "");
+    const replica = await startAdmin({ services: { signIn } });
+    const headers = { cookie: browser.cookies(world.url) };
+    expect((await replica.call("GET", place.pathname + place.search, { headers })).status).toBe(200);
+    const called = await world.call("GET", place.pathname + place.search, { headers });
+    expect([called.status, codeOf(called)]).toEqual([401, "sign_in_failed"]);
+    expect((await audited("login.failed"))[0]).toMatchObject({ detail: { reason: "the provider answered 'invalid_grant'" } });
+  });
+
+  test("works after the provider has replaced its keys", async () => {
+    await provider.serve(world.url + callbackPath);
+    clock.offsetMs += 10_000;
+    expect((await signedIn("ada")).response.status).toBe(200);
+  });
+
+  test.each([
+    "//evil.example",
+    "https://evil.example",
+    "/\\evil.example",
+    "\\\\evil.example",
+    "/\t/evil.example",
+    "evil",
+    "javascript:alert(1)",
+  ])("does not send the browser to %j", async (place) => {
+    const called = await world.call("GET", `/admin/api/sign-in?return_to=${encodeURIComponent(place)}`);
+    expect([called.status, called.headers.get("location")]).toEqual([400, null]);
+  });
+
+  test("sends the browser to no other site by a path that looks like one", async () => {
+    provider.person = "ada";
+    const response = await new PlainBrowser().go(
+      `${world.url}/admin/api/sign-in?return_to=${encodeURIComponent('/.//evil.example/"><script>')}`,
+    );
+    const [, target = ""] = /0;url=([^"]*)"/.exec(await response.text()) ?? [];
+    expect(new URL(target).origin).toBe(world.url);
+    expect(target).not.toContain("<");
+  });
+});
+
+describe("a session of a provider", () => {
+  test("ends with its idle time, with its longest time, and with the log-out, which tells where to sign out at the provider", async () => {
+    const idle = (await signedIn("ada")).browser;
+    world.pass(14 * minuteMs);
+    expect((await me(idle)).status).toBe(200);
+    world.pass(15 * minuteMs);
+    expect(codeOf(await me(idle))).toBe("session_ended");
+
+    const long = (await signedIn("ada")).browser;
+    for (let passed = 0; passed < 8 * 60; passed += 10) {
+      expect((await me(long)).status).toBe(200);
+      world.pass(10 * minuteMs);
+    }
+    expect(codeOf(await me(long))).toBe("session_ended");
+
+    const { browser } = await signedIn("ada");
+    const cookie = browser.cookies(world.url);
+    const headers = {
+      cookie,
+      origin: world.url,
+      "content-type": "application/json",
+      "x-csrf-token": ((await me(browser)).json as { csrf_token: string }).csrf_token,
+    };
+    const left = await world.call("POST", "/admin/api/logout", { headers });
+    expect(left.json).toEqual({ done: true, end_session_url: expect.stringMatching(/\/session\/end\?client_id=sluice/) as string });
+    expect((await world.call("GET", "/admin/api/me", { headers: { cookie } })).status).toBe(401);
+    expect((await audited("logout"))[0]).toMatchObject({ subject: "oidc:ada@example.com" });
+  });
+
+  test("has no password, and ends when its provider is not the one of the configuration any more", async () => {
+    const { browser } = await signedIn("ada");
+    const { csrf_token: token } = (await me(browser)).json as { csrf_token: string };
+    const headers = { cookie: browser.cookies(world.url), origin: world.url, "x-csrf-token": token };
+    const called = await world.call("POST", "/admin/api/password", {
+      headers,
+      body: { current: goodPassword, password: `${goodPassword} two` },
+    });
+    expect(codeOf(called)).toBe("not_a_session");
+    const { oidc } = signIn;
+    signIn.oidc = null;
+    expect((await me(browser)).status).toBe(401);
+    signIn.oidc = oidc;
+    expect((await me(browser)).status).toBe(200);
+  });
+
+  test("can be ended by an admin", async () => {
+    const { browser } = await signedIn("bob");
+    const admin = await world.session("local");
+    const ended = await world.call("POST", "/admin/api/sessions/end", { headers: admin, body: { name: "oidc:bob@example.com" } });
+    expect(ended.json).toMatchObject({ name: "oidc:bob@example.com" });
+    expect(codeOf(await me(browser))).toBe("session_ended");
+    expect((await audited("account.end_sessions"))[0]).toMatchObject({ subject: "oidc:bob@example.com", actor: { name: "local" } });
+  });
+});
+
+describe("local accounts", () => {
+  test("remain beside the provider, and can be turned off, with a way back for the operator", async () => {
+    const methods = async (): Promise<unknown> => (await world.call("GET", "/admin/api/sign-in/methods")).json;
+    const login = (): Promise<Called> => world.call("POST", "/admin/api/login", { body: { name: "local", password: goodPassword } });
+    world.pass(2 * minuteMs);
+    const session = await world.session("local");
+    expect(await methods()).toEqual({ local_accounts: true, oidc: { issuer: provider.issuer, path: "/admin/api/sign-in" } });
+    signIn.localAccounts = false;
+    expect(await methods()).toMatchObject({ local_accounts: false });
+    expect([(await login()).status, codeOf(await login())]).toEqual([403, "local_accounts_off"]);
+    expect((await world.call("GET", "/admin/api/me", { headers: session })).status).toBe(401);
+    expect((await me((await signedIn("ada")).browser)).status).toBe(200);
+
+    world.pass(2 * minuteMs);
+    await world.storage.accounts.allowLocal(world.services.wallMs() + 10 * minuteMs, tester);
+    expect((await login()).status).toBe(200);
+    expect((await world.call("GET", "/admin/api/me", { headers: session })).status).toBe(200);
+    expect((await audited("account.allow_local"))[0]).toMatchObject({ actor: { kind: "cli", name: "tester" } });
+    world.pass(10 * minuteMs);
+    expect((await login()).status).toBe(403);
+    signIn.localAccounts = true;
+  });
+
+  test("still log in while the provider is down, which the sign-in says", async () => {
+    await provider.stop();
+    signIn.oidc = oidcServices();
+    world.pass(2 * minuteMs);
+    const called = await world.call("GET", "/admin/api/sign-in");
+    expect([called.status, codeOf(called)]).toEqual([503, "sign_in_unavailable"]);
+    expect((called.json as { error: { message: string } }).error.message).toContain("POST /admin/api/login");
+    expect(await world.session("local")).toHaveProperty("cookie");
+  });
+});
+
+test("none of this was a bug", () => {
+  expect(world.bugs).toEqual([]);
+});
