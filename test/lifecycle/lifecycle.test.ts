@@ -11,6 +11,7 @@ import { chat, openChat, RawConnection, rawRequest, type ChatReply } from "../su
 import { collected, collects } from "../support/collected.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway, type LogLine } from "../support/gateway.ts";
+import { product } from "../support/product.ts";
 import { clientKey, setUp, upstreamKey, type Rig } from "../support/rig.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -382,10 +383,11 @@ describe("the end", () => {
 function spawn(
   args: readonly string[],
   env: Record<string, string>,
+  program: string = product,
 ): { readonly process: Bun.Subprocess<"ignore", "pipe", "pipe">; readonly output: () => Promise<string> } {
   const { PATH = "", HOME = "" } = process.env;
   const directory = mkdtempSync(join(tmpdir(), "sluice-test-"));
-  const child = Bun.spawn(["sh", resolve(import.meta.dir, "../../bin/sluice"), ...args], {
+  const child = Bun.spawn(["sh", program, ...args], {
     // The data of a gateway without a file lies in the folder it is started in.
     cwd: directory,
     onExit: () => rmSync(directory, { recursive: true, force: true }),
@@ -416,7 +418,8 @@ describe("SIGHUP during the start", () => {
     store.run("begin exclusive");
     const file = join(directory, "sluice.yaml");
     await writeFile(file, JSON.stringify({ listen: "127.0.0.1:0", admin: "off", data_dir: dataDir }));
-    const child = spawn(["start", "--config", file], {});
+    // The launcher from source: it ignores the signal until the runtime listens to it.
+    const child = spawn(["start", "--config", file], {}, resolve(import.meta.dir, "../../bin/sluice"));
     const { pid } = child.process;
     let said = "";
     const heard = (async () => {
