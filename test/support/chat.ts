@@ -34,7 +34,7 @@ export async function openChat(
 export function readChat(response: RawResponse, call: string | null, askedAs: string | null = null): ChatReply {
   const streamed = /event-stream/.test(response.header("content-type") ?? "");
   const events = streamed ? sseEvents(response.body).data : [];
-  const values = streamed ? events.map(parsed) : [parsed(response.text)];
+  const values = streamed ? events.map(parsed) : [answerIn(response.body)];
   const choices = values.flatMap((value) => listOf(fieldsOf(value)["choices"])).map(fieldsOf);
   const contents: string[] = [];
   for (const choice of choices) {
@@ -114,6 +114,15 @@ const defaults = { model: "chaos", messages: [{ role: "user", content: "Say some
 function chatUrl({ url }: Server): string {
   return `${url.replace(/\/(v1\/?)?$/, "")}/v1/chat/completions`;
 }
+
+/** Null for audio, of which there are megabytes: to make a text of it only to find that it is no JSON takes longer than the call. */
+function answerIn(body: Uint8Array): unknown {
+  const first = body.find((byte) => !/\s/.test(String.fromCharCode(byte)));
+  return first === undefined || !jsonBegins.includes(first) ? null : parsed(new TextDecoder().decode(body));
+}
+
+/** An object, an array, or the mark of the byte order before them. */
+const jsonBegins = [0x7b, 0x5b, 0xef];
 
 function parsed(text: string): unknown {
   try {

@@ -260,17 +260,16 @@ const searchedTo = new WeakMap<Gateway, Map<string, number>>();
 /** U7: no secret in the output or in any byte of an answer. */
 export async function noSecretOut(scene: Scene): Promise<void> {
   const { text: output } = scene.gateway;
-  const places: (readonly [string, string])[] = [
-    ...scene.replies.map((reply) => [`the answer to ${nameOf(reply)}`, Buffer.from(reply.response.raw).toString()] as const),
-    ...(scene.outputs ?? []).map((other, index) => [`output ${index}`, other] as const),
-  ];
+  // As bytes: most of an answer may be audio, and to make texts of it takes longer than to search it.
+  const answers = scene.replies.map((reply) => [`the answer to ${nameOf(reply)}`, reply.response.raw] as const);
+  const places = [...answers, ...(scene.outputs ?? []).map((other, index) => [`output ${index}`, other] as const)];
   for (const secret of scene.secrets ?? []) {
     const from = unsearchedFrom(scene.gateway, secret, secret.length);
-    for (const [place, text, at] of [
+    for (const [place, said, at] of [
       ["the gateway's output", output, output.indexOf(secret, from)] as const,
-      ...places.map(([where, said]) => [where, said, said.indexOf(secret)] as const),
+      ...places.map(([where, text]) => [where, text, text.indexOf(secret)] as const),
     ]) {
-      if (at >= 0) throw new Error(`U7: ${secret.slice(0, 6)}… stands in ${place}: ${lineAround(text, at)}`);
+      if (at >= 0) throw new Error(`U7: ${secret.slice(0, 6)}… stands in ${place}: ${lineAround(said.toString("latin1"), at)}`);
     }
   }
 }

@@ -30,12 +30,12 @@ export class RawResponse {
   readonly #startedMs = performance.now();
 
   /** Without chunk framing. */
-  get body(): Uint8Array {
+  get body(): Buffer {
     return Buffer.concat(this.#body);
   }
 
   /** Every byte, from the status line on. */
-  get raw(): Uint8Array {
+  get raw(): Buffer {
     return Buffer.concat(this.#raw);
   }
 

@@ -21,7 +21,18 @@ function digits(port: number): string {
   return port.toString(16).toUpperCase().padStart(4, "0");
 }
 
+/** Shared by all who ask within some milliseconds: the list of a busy machine is long, and many upstreams end at once. */
 function connections(): string {
+  const nowMs = performance.now();
+  if (nowMs - latest.readMs > latestMsMax) latest = { readMs: nowMs, text: readConnections() };
+  return latest.text;
+}
+
+/** Less than the shortest rest before somebody asks, so that what he sent is in every list that he is shown. */
+const latestMsMax = 5;
+let latest = { readMs: -Infinity, text: "" };
+
+function readConnections(): string {
   try {
     return readFileSync("/proc/net/tcp", "latin1");
   } catch {
