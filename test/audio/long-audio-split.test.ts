@@ -3,16 +3,14 @@ import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { resolve } from "node:path";
 import fc from "fast-check";
 import { Mp4OutputFormat } from "mediabunny";
-import { makeEncoder } from "../../packages/embedded/src/codecs/encode.ts";
 import { makeSplitter, type Part } from "../../packages/embedded/src/split/splitter.ts";
 import { wavFile } from "../../packages/embedded/src/split/wav-file.ts";
 import { makeSplitAudio } from "../../src/engines/audio/split.ts";
 import type { AudioSplit, AudioPart, SplitFailure } from "../../src/gateway/ports.ts";
-import type { AudioFormat } from "../../src/media/audio.ts";
 import { eventually } from "../support/eventually.ts";
 import { slowMp4 } from "../support/hostile-audio.ts";
 import { heardTones, samplesOf, spokenTones, toneRate } from "../support/heard-tones.ts";
-import { remux } from "../support/audio-files.ts";
+import { filesOf, remux } from "../support/audio-files.ts";
 import { stored } from "../support/transcription-world.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -105,6 +103,7 @@ const speech = { words: 30, toneSeconds: 1.2, gapSeconds: 0.8 };
 const encoded = { ...speech, words: 16 };
 const seconds = encoded.words * 2;
 const secondsMax = 8;
+const encode = filesOf(spokenTones(encoded), toneRate);
 
 describe("the process that cuts", () => {
   const files: readonly (readonly [string, () => Promise<Uint8Array>])[] = [
@@ -286,15 +285,6 @@ function wavOf(samples: Float32Array): Uint8Array {
     Int16Array.from(samples, (sample) => Math.round(sample * 32_767)),
     toneRate,
   );
-}
-
-async function encode(format: AudioFormat): Promise<Uint8Array> {
-  const encoder = await makeEncoder(format, { sampleRate: toneRate });
-  const samples = spokenTones(encoded);
-  const pieces: Uint8Array[] = [];
-  for (let at = 0; at < samples.length; at += toneRate) pieces.push(new Uint8Array(encoder.push(samples.subarray(at, at + toneRate))));
-  pieces.push(encoder.end());
-  return Buffer.concat(pieces);
 }
 
 function id3(bytes: number): Uint8Array {

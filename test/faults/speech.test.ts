@@ -157,10 +157,13 @@ describe("an upstream that dies", () => {
     return "cut";
   }
 
+  /** Each of the first and of the last, and every third of those between, where one is like another: so that each format dies both ways. */
+  const kilobytesTried = Array.from({ length: 65 }, (_, kilobytes) => kilobytes).filter((at) => at < 9 || at % 3 === 0 || at > 61);
+
   for (const format of ["mp3", "wav"] as const) {
     stage.rows(
       `at any kilobyte of an answer never ends it cleanly (${format})`,
-      Array.from({ length: 65 }, (_, kilobytes) => ({ label: `${kilobytes} KiB`, kilobytes, death: deaths[kilobytes % 2]! })),
+      kilobytesTried.map((kilobytes) => ({ label: `${kilobytes} KiB`, kilobytes, death: deaths[kilobytes % 2]! })),
       async (row, { kilobytes, death }) => {
         row.a.behaviour = `fault:${death}@${kilobytes}`;
         const reply = await speak(row, { format, timeoutMs: 35_000 });

@@ -72,7 +72,7 @@ const losses: readonly Loss[] = [
 ];
 
 /** Few enough that the machine is not full, and that calls take what the gateway takes. */
-const perSecond = 60;
+const perSecond = 40;
 
 describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () => {
   let replicas: Replicas;
@@ -223,7 +223,7 @@ describe.skipIf(missing !== "")(`two replicas that share limits through PostgreS
     await replicas.acquainted();
     expect(tally(await Promise.all(gateways.map((gateway) => timed(gateway, key))))).toEqual({ "200": 2 });
     await server.pause();
-    const during = await offer(gateways, key, { clients: 3, forMs: 4_000 });
+    const during = await offer(gateways, key, { clients: 3, forMs: 4_000, restMs: 5 });
     server.resume();
     expect(count(during, 200) + count(during, 429)).toBe(during.length);
     expect(count(during, 200)).toBeGreaterThanOrEqual(150);

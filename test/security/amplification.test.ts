@@ -42,7 +42,8 @@ describe("S20: a byte of a request costs at most a hundred times as much of", ()
   test("the processor as one that asks for nothing, on every route", async () => {
     await using rig = await start(models);
     const times = 15;
-    const perByteUs = async (bytes: Buffer, method: string): Promise<number> => {
+    const roundsMax = 4;
+    const perByteUs = async (bytes: Buffer, method: string, rounds: number): Promise<number> => {
       const all = async (): Promise<void> => {
         let connection = await RawConnection.open(rig.gateway.url);
         for (let time = 0; time < times; time += 1) {
@@ -53,12 +54,17 @@ describe("S20: a byte of a request costs at most a hundred times as much of", ()
         }
         connection.close();
       };
-      return (1_000 * (await leastCpuMs(rig.gateway.pid, 4, all))) / (times * bytes.length);
+      return (1_000 * (await leastCpuMs(rig.gateway.pid, rounds, all))) / (times * bytes.length);
     };
-    const idle = await perByteUs(request("/healthz", "GET", ""), "GET");
+    const idle = await perByteUs(request("/healthz", "GET", ""), "GET", roundsMax);
+    // What else the process does is in a measurement now and then: one that is too much is made again, and the least counts.
+    const leastRatio = async (bytes: Buffer, method: string): Promise<number> => {
+      const first = (await perByteUs(bytes, method, 1)) / idle;
+      return first > amplificationMax ? (await perByteUs(bytes, method, roundsMax)) / idle : first;
+    };
     const dear: string[] = [];
     for (const { who, path, method, headers } of asked) {
-      const ratio = (await perByteUs(request(path, method, headers, "{}"), method)) / idle;
+      const ratio = await leastRatio(request(path, method, headers, "{}"), method);
       if (ratio > amplificationMax) dear.push(`${method} ${path} by ${who}: ${ratio.toFixed(0)} times`);
     }
     expect(dear).toEqual([]);

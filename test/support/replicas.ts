@@ -186,7 +186,7 @@ export async function makeKey(
 export async function offer(
   gateways: readonly { readonly url: string }[],
   key: MadeKey,
-  { clients, forMs, enough, ...call }: OfferOptions,
+  { clients, forMs, enough, restMs = 0, ...call }: OfferOptions,
 ): Promise<readonly TimedReply[]> {
   const replies: TimedReply[] = [];
   const beganMs = performance.now();
@@ -195,7 +195,10 @@ export async function offer(
     return enough === undefined ? passedMs >= forMs : enough(replies) || (passedMs >= forMs && passedMs >= slowed(forMs));
   };
   const client = async (gateway: { readonly url: string }): Promise<void> => {
-    while (!isOver()) replies.push(await timed(gateway, key, call.body, call.options));
+    while (!isOver()) {
+      replies.push(await timed(gateway, key, call.body, call.options));
+      if (restMs > 0) await Bun.sleep(restMs);
+    }
   };
   await Promise.all(gateways.flatMap((gateway) => Array.from({ length: clients }, () => client(gateway))));
   return replies;
@@ -205,6 +208,8 @@ export interface OfferOptions {
   readonly clients: number;
   readonly forMs: number;
   readonly enough?: (replies: readonly TimedReply[]) => boolean;
+  /** How long each client waits between its calls. Default: not at all. */
+  readonly restMs?: number;
   readonly body?: Record<string, unknown>;
   readonly options?: ChatOptions;
 }
