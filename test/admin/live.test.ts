@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { startChaos } from "../support/chaos.ts";
 import { operations } from "../../src/operations/operation.ts";
 import { eventually } from "../support/eventually.ts";
+import { product } from "../support/product.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 
 setDefaultTimeout(60_000);
@@ -136,7 +137,7 @@ describe("of a running gateway, the admin API", () => {
     await writeFile(file, `keys:\n  - { name: applied, key: "\${APPLIED}", owner: ci }\n`);
     const sluice = async (...args: readonly string[]): Promise<number> => {
       const config = join(rig.gateway.directory, "sluice.yaml");
-      const command = ["sh", join(import.meta.dir, "../../bin/sluice"), "config", ...args, "--config", config];
+      const command = ["sh", product, "config", ...args, "--config", config];
       const env = { PATH: process.env["PATH"] ?? "", HOME: folder, APPLIED: token };
       return Bun.spawn(command, { cwd: rig.gateway.directory, env, stdout: "ignore", stderr: "ignore" }).exited;
     };

@@ -12,7 +12,8 @@ setDefaultTimeout(60_000);
 
 /**
  * Loops of five turns with a tool, in which the upstream reasons in every turn and refuses a history that lacks a word of its reasoning.
- * The turns go to two gateways on one store by turns, and one of them is started anew in the middle.
+ * The turns go to two gateways on one store by turns, and one of them is started anew in the middle where answers come whole: whoever
+ * reads them from a stream gets the same ones.
  */
 const clientKey = "sk-client-of-these-loops";
 const otherKey = "sk-other-client-of-these-loops";
@@ -52,9 +53,9 @@ afterAll(async () => {
   await signing.close();
 });
 
-/** Each turn has another gateway, and from the third on the first of them is a new process. */
-async function gatewayOf(turn: number): Promise<Gateway> {
-  if (turn === 3) {
+/** Each turn has another gateway, and in some loops the first of them is a new process from the third turn on. */
+async function gatewayOf(turn: number, restarts: boolean): Promise<Gateway> {
+  if (restarts && turn === 3) {
     await gateways[0]!.kill();
     gateways[0] = await startGateway({ config: config(), directory });
   }
@@ -64,15 +65,11 @@ async function gatewayOf(turn: number): Promise<Gateway> {
 const look: Anthropic.Tool = { name: "look", input_schema: { type: "object", properties: { at: { type: "number" } } } };
 
 /** Ends with the history that the client has, after the upstream's last word. */
-async function messagesLoop(
-  model: string,
-  streamed: boolean,
-  beforeTurn: (turn: number) => void = () => {},
-): Promise<Anthropic.MessageParam[]> {
+async function messagesLoop(model: string, streamed: boolean, beforeTurn?: (turn: number) => void): Promise<Anthropic.MessageParam[]> {
   const messages: Anthropic.MessageParam[] = [{ role: "user", content: "Look around." }];
   for (let turn = 1; turn <= turns; turn++) {
-    beforeTurn(turn);
-    const { url } = await gatewayOf(turn);
+    beforeTurn?.(turn);
+    const { url } = await gatewayOf(turn, !streamed && beforeTurn === undefined);
     const client = new Anthropic({ apiKey: clientKey, authToken: null, baseURL: url, maxRetries: 0 });
     const thinking = { type: "enabled", budget_tokens: 1024 } as const;
     const ask = { model, max_tokens: 2000, messages, tools: [look], thinking };
@@ -89,13 +86,13 @@ async function messagesLoop(
 async function responsesLoop(
   model: string,
   streamed: boolean,
-  beforeTurn: (turn: number) => void = () => {},
+  beforeTurn?: (turn: number) => void,
 ): Promise<OpenAI.Responses.ResponseInputItem[]> {
   const input: OpenAI.Responses.ResponseInputItem[] = [{ role: "user", content: "Look around." }];
   const tools: OpenAI.Responses.Tool[] = [{ type: "function", name: "look", parameters: { type: "object" }, strict: false }];
   for (let turn = 1; turn <= turns; turn++) {
-    beforeTurn(turn);
-    const { url } = await gatewayOf(turn);
+    beforeTurn?.(turn);
+    const { url } = await gatewayOf(turn, !streamed && beforeTurn === undefined);
     const client = new OpenAI({ apiKey: clientKey, baseURL: `${url}/v1`, maxRetries: 0 });
     const ask: OpenAI.Responses.ResponseCreateParamsNonStreaming = {
       ...{ model, input: [...input], tools, store: false },
@@ -116,13 +113,13 @@ async function responsesLoop(
 async function chatLoop(
   model: string,
   streamed: boolean,
-  beforeTurn: (turn: number) => void = () => {},
+  beforeTurn?: (turn: number) => void,
 ): Promise<OpenAI.ChatCompletionMessageParam[]> {
   const messages: OpenAI.ChatCompletionMessageParam[] = [{ role: "user", content: "Look around." }];
   const tools: OpenAI.ChatCompletionTool[] = [{ type: "function", function: { name: "look", parameters: { type: "object" } } }];
   for (let turn = 1; turn <= turns; turn++) {
-    beforeTurn(turn);
-    const { url } = await gatewayOf(turn);
+    beforeTurn?.(turn);
+    const { url } = await gatewayOf(turn, !streamed && beforeTurn === undefined);
     const client = new OpenAI({ apiKey: clientKey, baseURL: `${url}/v1`, maxRetries: 0 });
     const ask = { model, messages, tools, reasoning_effort: "high", max_completion_tokens: 20_000 } as const;
     const answer = streamed ? await client.chat.completions.stream(ask).finalChatCompletion() : await client.chat.completions.create(ask);
@@ -135,7 +132,7 @@ async function chatLoop(
   return messages;
 }
 
-describe("reasoning survives a loop of tools, over a restart and two gateways", () => {
+describe("reasoning survives a loop of tools over two gateways, and over a restart", () => {
   test.each([false, true])("for the Messages client over a chat upstream (streamed: %p)", async (streamed) => {
     first.forget();
     const messages = await messagesLoop("m", streamed);
@@ -157,7 +154,7 @@ describe("reasoning survives a loop of tools, over a restart and two gateways", 
   });
 });
 
-describe("signed reasoning survives a loop of tools, over a restart and two gateways", () => {
+describe("signed reasoning survives a loop of tools over two gateways, and over a restart", () => {
   test.each([false, true])("for the Messages client over its own API, as it is (streamed: %p)", async (streamed) => {
     signing.forget();
     expect(JSON.stringify(await messagesLoop("claude-sonnet-5", streamed))).not.toContain("sluice-v1.");

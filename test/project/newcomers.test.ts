@@ -15,6 +15,7 @@ import { rawRequest } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { kindsOfAttempts } from "../support/failure-kinds.ts";
 import { startGateway, type LogLine } from "../support/gateway.ts";
+import { product } from "../support/product.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 
 setDefaultTimeout(60_000);
@@ -153,13 +154,11 @@ describe("a list of models", () => {
 });
 
 describe("a start that fails says what to do", () => {
-  const program = join(import.meta.dir, "../../bin/sluice");
-
   function startWith(config: string, env: Record<string, string> = {}): { readonly code: number | null; readonly said: string } {
     const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
     writeFileSync(join(folder, "a-file"), "");
     writeFileSync(join(folder, "sluice.yaml"), config);
-    const ran = Bun.spawnSync(["sh", program, "start", "--config", "sluice.yaml"], {
+    const ran = Bun.spawnSync(["sh", product, "start", "--config", "sluice.yaml"], {
       cwd: folder,
       env: { PATH: process.env["PATH"] ?? "", ...env },
       stdout: "pipe",
@@ -187,7 +186,7 @@ describe("a start that fails says what to do", () => {
   });
 
   test("where the file is not there, or is a directory", () => {
-    const said = (file: string): string => Bun.spawnSync(["sh", program, "start", "--config", file], { stderr: "pipe" }).stderr.toString();
+    const said = (file: string): string => Bun.spawnSync(["sh", product, "start", "--config", file], { stderr: "pipe" }).stderr.toString();
     expect(said("/nowhere/sluice.yaml")).toContain("there is no such file");
     expect(said("/")).toContain("this is a directory");
   });

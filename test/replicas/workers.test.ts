@@ -10,6 +10,7 @@ import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat, openChat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
+import { product } from "../support/product.ts";
 import { rawRequest } from "../support/raw-request.ts";
 import { ben, count, makeKey, mostAtOnce, offer, opened, tally, type MadeKey } from "../support/replicas.ts";
 import { slowed } from "../support/slowed.ts";
@@ -251,7 +252,6 @@ describe("a parent", () => {
       config,
       JSON.stringify({ listen: "127.0.0.1:0", admin: "off", data_dir: join(directory, "data"), server: { linger: "0ms" } }),
     );
-    const main = resolve(import.meta.dir, "../../src/main.ts");
     const lines: { readonly event: string; readonly worker: number; readonly pid: number; readonly signal?: string }[] = [];
     const note = (event: string, fields: Readonly<Record<string, unknown>>): void => {
       lines.push({ event, ...(fields as { worker: number; pid: number }) });
@@ -265,8 +265,8 @@ describe("a parent", () => {
           "-c",
           'exec "$@" > /dev/null',
           "sh",
-          process.execPath,
-          main,
+          "sh",
+          product,
           ...own,
           ...(port === null ? [] : ["--worker-port", String(port)]),
         ];
