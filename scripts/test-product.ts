@@ -30,9 +30,18 @@ export async function buildProduct(folder: string): Promise<string> {
   });
   if (!result.success) throw new AggregateError(result.logs, "The gateway could not be bundled.");
   const program = join(folder, "sluice");
-  const start = `[ "$1" != start ] || trap '' HUP\nexec sh "${root}/bin/bun" --no-install "${folder}/main.js" "$@"`;
+  const start = `[ "$1" != start ] || trap '' HUP\n${runtime()} --no-install "${folder}/main.js" "$@"`;
   writeFileSync(program, `#!/bin/sh\n${start}\n`);
   return program;
+}
+
+/** What bin/bun does, without looking for the runtime at each start: it is asked once what it runs, and which variables it sets. */
+function runtime(): string {
+  const show = "process.stdout.write(JSON.stringify([process.execPath, process.env]))";
+  const { stdout } = Bun.spawnSync(["sh", join(root, "bin/bun"), "-e", show], { env: { PATH: process.env["PATH"] ?? "" } });
+  const [bun, variables] = JSON.parse(stdout.toString()) as [string, Readonly<Record<string, string>>];
+  const set = Object.entries(variables).filter(([name]) => !["PATH", "PWD", "OLDPWD", "SHLVL", "_"].includes(name));
+  return [...set.map(([name, value]) => `: "\${${name}:=${value}}"\nexport ${name}`), `exec "${bun}"`].join("\n");
 }
 
 function textOf(path: string, folder: string): string {
