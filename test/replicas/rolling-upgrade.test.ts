@@ -100,7 +100,7 @@ class Clients implements AsyncDisposable {
         this.replies.push(reply);
         if (reply.status === 200 && (!reply.response.endedCleanly || (stream && !reply.done))) this.cut.push(reply);
         // Nor do others ask as fast as they can: they would have the processors that the gateways start with, and prove nothing more.
-        if (reply.status === 429 || !stream) await Bun.sleep(20);
+        if (reply.status === 429 || !stream) await Bun.sleep(50);
       }
     }
   }

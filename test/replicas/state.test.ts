@@ -34,7 +34,7 @@ describe.skipIf(missing !== "")(`a partition${missing}`, () => {
     let over = false;
     const enoughMs = performance.now() + 6_000;
     const load = [used, fresh].map(async (key) =>
-      offer(gateways, key, { clients: 1, forMs: 20_000, restMs: 5, enough: () => over && performance.now() > enoughMs }),
+      offer(gateways, key, { clients: 1, forMs: 20_000, restMs: 10, enough: () => over && performance.now() > enoughMs }),
     );
     await eventually("the other has heard, and does not count on it", async () => (await replicas.seenMs()).length === 1, 10_000);
     await replicas.store.storage.keys.revoke(doomed.id, ben);

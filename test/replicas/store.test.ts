@@ -223,7 +223,7 @@ describe.skipIf(missing !== "")(`two replicas that share limits through PostgreS
     await replicas.acquainted();
     expect(tally(await Promise.all(gateways.map((gateway) => timed(gateway, key))))).toEqual({ "200": 2 });
     await server.pause();
-    const during = await offer(gateways, key, { clients: 3, forMs: 4_000, restMs: 5 });
+    const during = await offer(gateways, key, { clients: 3, forMs: 4_000, restMs: 10 });
     server.resume();
     expect(count(during, 200) + count(during, 429)).toBe(during.length);
     expect(count(during, 200)).toBeGreaterThanOrEqual(150);
