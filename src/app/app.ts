@@ -193,6 +193,8 @@ export class App {
       reports: durable.reports,
       wallMs: durable.clock.wallMs,
       fileKeys: () => this.settings.keys.map(({ key }) => key),
+      attached: (key) => this.groups.attached(key),
+      groups: () => this.groups.tree.effectiveGroups(),
       onLook: async (budgets, keys) => this.webhooks?.looked(budgets, keys),
     });
     this.webhooks =
@@ -563,7 +565,7 @@ export class App {
       certificateExpiresMs: () => this.certificate?.expiresMs ?? null,
       configuration: this.options.configuration,
       traffic: this.traffic,
-      budgets: () => this.budgetWatch.recent(),
+      budgets: () => this.budgetWatch.recent().flatMap(({ of, id, ...budget }) => (of === "key" ? [{ key: id, ...budget }] : [])),
       live: (watcher) => this.liveFeed.watch(watcher),
       signIn,
     });

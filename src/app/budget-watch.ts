@@ -1,7 +1,8 @@
-import { hasBudget } from "../gateway/admission/ledger.ts";
 import type { Storage } from "../gateway/storage.ts";
+import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
-import { budgetSpending } from "../manage/key-spending.ts";
+import { hasBudgets } from "../limits/limits.ts";
+import { budgetSpending, groupSpending, type BudgetSpending } from "../manage/key-spending.ts";
 import type { BudgetState } from "../telemetry/metrics/state-metrics.ts";
 
 export interface BudgetWatchOptions {
@@ -9,11 +10,15 @@ export interface BudgetWatchOptions {
   readonly reports: Storage;
   readonly wallMs: () => number;
   readonly fileKeys: () => readonly Key[];
+  /** The key with the defaults of its groups. */
+  readonly attached: (key: Key) => Key | null;
+  /** All groups, with the defaults of those above them. */
+  readonly groups: () => readonly Group[];
   /** Called after each look, with the budgets and the keys. */
   readonly onLook: (budgets: readonly BudgetState[], keys: readonly Key[]) => Promise<void>;
 }
 
-/** Looks up, once a minute, what the keys have left of their budgets. Between two looks, and while the store is away, the last one counts. */
+/** Looks up, once a minute, what keys and groups have left of their budgets. Between two looks, and while the store is away, the last one counts. */
 export class BudgetWatch {
   private timer: ReturnType<typeof setInterval> | null = null;
   private looking = false;
@@ -44,8 +49,8 @@ export class BudgetWatch {
     this.lookedMs = this.options.wallMs();
     try {
       const stored = await this.options.reports.keys.list({ search: null, revoked: false, after: null, limit: keysMax });
-      const keys = [...this.options.fileKeys(), ...stored];
-      this.states = await this.budgets(keys);
+      const keys = [...this.options.fileKeys(), ...stored].map((key) => this.options.attached(key) ?? key);
+      this.states = [...(await this.budgets(keys)), ...(await this.groupBudgets())];
       await this.options.onLook(this.states, keys);
     } catch {
       // The store is away, which is reported elsewhere.
@@ -56,13 +61,24 @@ export class BudgetWatch {
 
   private async budgets(keys: readonly Key[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
-    for (const key of keys.filter(hasBudget).slice(0, budgetedMax)) {
-      for (const { name, models, budget, spentNanos, sinceMs } of await budgetSpending(this.options, key)) {
-        states.push({ key: key.id, models: name === null ? (models ?? "") : `#${name}`, limitNanos: budget.nanos, spentNanos, sinceMs });
-      }
+    for (const key of keys.filter(({ limits }) => hasBudgets(limits)).slice(0, budgetedMax)) {
+      states.push(...(await budgetSpending(this.options, key)).map((spending) => stateOf("key", key.id, spending)));
     }
     return states;
   }
+
+  private async groupBudgets(): Promise<readonly BudgetState[]> {
+    const states: BudgetState[] = [];
+    const budgeted = this.options.groups().filter(({ limits }) => hasBudgets(limits));
+    for (const group of budgeted.slice(0, budgetedMax)) {
+      states.push(...(await groupSpending(this.options, group)).map((spending) => stateOf("group", group.id, spending)));
+    }
+    return states;
+  }
+}
+
+function stateOf(of: BudgetState["of"], id: string, { name, models, budget, spentNanos, sinceMs }: BudgetSpending): BudgetState {
+  return { of, id, models: name === null ? (models ?? "") : `#${name}`, limitNanos: budget.nanos, spentNanos, sinceMs };
 }
 
 const everyMs = 60_000;

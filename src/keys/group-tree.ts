@@ -30,6 +30,11 @@ export class GroupTree {
     return this.byId.values();
   }
 
+  /** All groups that have a chain, with the defaults of those above them. */
+  effectiveGroups(): readonly Group[] {
+    return Array.from(this.byId.keys()).flatMap((id) => this.chainOf(id)?.groups[0] ?? []);
+  }
+
   /** Null if the group does not exist, or its parents do not lead to a root. */
   chainOf(id: string): GroupChain | null {
     const known = this.chains.get(id);

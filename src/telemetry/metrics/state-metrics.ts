@@ -118,9 +118,10 @@ function engineSeries({ engine, state }: GatewayState["engines"][number]): reado
   return engineStates.map((one) => ({ labels: [engine, one], value: one === state ? 1 : 0 }));
 }
 
-/** One budget of a key, and what was spent of it. */
+/** One budget of a key or a group, and what was spent of it. */
 export interface BudgetState {
-  readonly key: string;
+  readonly of: "key" | "group";
+  readonly id: string;
   /** The pattern of models it is for; empty for all of them. */
   readonly models: string;
   readonly limitNanos: number;
@@ -130,18 +131,19 @@ export interface BudgetState {
 }
 
 export function budgetFamilies(budgets: readonly BudgetState[]): readonly MetricFamily[] {
-  const ofBudgets = (name: string, help: string, nanos: (budget: BudgetState) => number): MetricFamily =>
+  const ofBudgets = (of: BudgetState["of"], name: string, help: string, nanos: (budget: BudgetState) => number): MetricFamily =>
     gauge(
       name,
       help,
-      ["key", "models"],
-      budgets.map((budget) => ({ labels: [budget.key, budget.models], value: nanos(budget) * 1e-9 })),
+      [of, "models"],
+      budgets.filter((budget) => budget.of === of).map((budget) => ({ labels: [budget.id, budget.models], value: nanos(budget) * 1e-9 })),
     );
+  const left = ({ limitNanos, spentNanos }: BudgetState): number => Math.max(0, limitNanos - spentNanos);
   return [
-    ofBudgets("sluice_budget_limit_usd", "The budget of a key in its present period.", ({ limitNanos }) => limitNanos),
-    ofBudgets("sluice_budget_left_usd", "What is left of the budget of a key in its present period.", ({ limitNanos, spentNanos }) =>
-      Math.max(0, limitNanos - spentNanos),
-    ),
+    ofBudgets("key", "sluice_budget_limit_usd", "The budget of a key in its present period.", ({ limitNanos }) => limitNanos),
+    ofBudgets("key", "sluice_budget_left_usd", "What is left of the budget of a key in its present period.", left),
+    ofBudgets("group", "sluice_group_budget_limit_usd", "The budget of a group in its present period.", ({ limitNanos }) => limitNanos),
+    ofBudgets("group", "sluice_group_budget_left_usd", "What is left of the budget of a group in its present period.", left),
   ];
 }
 

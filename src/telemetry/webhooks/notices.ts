@@ -14,18 +14,18 @@ export interface Notice {
 
 /** Budgets of which four fifths, or all, are spent in the present period. */
 export function budgetNotices(budgets: readonly BudgetState[]): readonly Notice[] {
-  return budgets.flatMap(({ key, models, limitNanos, spentNanos, sinceMs }) => {
+  return budgets.flatMap(({ of, id, models, limitNanos, spentNanos, sinceMs }) => {
     const type: NoticeType | null =
       spentNanos >= limitNanos ? "budget.spent" : spentNanos >= limitNanos * warningShare ? "budget.warning" : null;
     if (type === null) return [];
     const data = {
-      key,
+      [of]: id,
       models: models === "" ? null : models,
       limit_usd: limitNanos / 1e9,
       spent_usd: spentNanos / 1e9,
       period_since: sinceMs === null ? null : new Date(sinceMs).toISOString(),
     };
-    return [{ id: `${type}:${key}:${models}:${limitNanos}:${sinceMs ?? "total"}`, type, data }];
+    return [{ id: `${type}:${id}:${models}:${limitNanos}:${sinceMs ?? "total"}`, type, data }];
   });
 }
 

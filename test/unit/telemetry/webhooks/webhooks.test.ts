@@ -11,7 +11,8 @@ const hour = 3_600_000;
 
 describe("a notice", () => {
   const budget = (spentNanos: number, sinceMs: number | null = 0): BudgetState => ({
-    key: "a",
+    of: "key",
+    id: "a",
     models: "",
     limitNanos: 10 * dollar,
     spentNanos,
@@ -36,6 +37,14 @@ describe("a notice", () => {
     );
     expect(new Set(ids).size).toBe(3);
     expect(ids[0]).toBe(ids[1]);
+  });
+
+  test("of a budget names its key or its group", () => {
+    const notices = budgetNotices([budget(8 * dollar), { ...budget(8 * dollar), of: "group", id: "grp_web" }]);
+    expect(notices.map(({ data }) => [data["key"], data["group"]])).toEqual([
+      ["a", undefined],
+      [undefined, "grp_web"],
+    ]);
   });
 
   test("comes a week and a day before a key expires, and not after it has", () => {
