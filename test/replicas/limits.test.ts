@@ -1,10 +1,26 @@
 // Needs: quiet, servers. It mostly waits for minutes of calls that are paced.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Limits } from "../../src/limits/limits.ts";
+import { chat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
-import { count, mostAtOnce, offer, opened, startReplicas, tally, type Replicas } from "../support/replicas.ts";
+import { newGroup } from "../support/groups.ts";
+import {
+  ben,
+  count,
+  makeKey,
+  mostAtOnce,
+  offer,
+  opened,
+  startReplicas,
+  tally,
+  type MadeKey,
+  type Replicas,
+  type TimedReply,
+} from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
+import { slowed } from "../support/slowed.ts";
 
 setDefaultTimeout(60_000);
 
@@ -70,6 +86,52 @@ describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through 
       expect(replicas.attempts.length - before).toBe(count(replies, 200));
       expect(count(replies, 200)).toBe(50);
       await eventually("every call is in the sums", async () => (await replicas.calls(key.id)) === count(replies, 200));
+    });
+
+    /** Two keys in teams of one organisation. */
+    async function company(id: string, limits: Partial<Limits>): Promise<readonly MadeKey[]> {
+      const { groups } = replicas.store.storage;
+      await groups.create(`grp_${id}`, newGroup(id, { kind: "organisation", limits }), [], ben);
+      return Promise.all(
+        ["one", "two"].map(async (team) => {
+          await groups.create(`grp_${id}${team}`, newGroup(`${id}-${team}`, { parent: `grp_${id}` }), [], ben);
+          return makeKey(replicas.store, {}, { group: `grp_${id}${team}` });
+        }),
+      );
+    }
+
+    test("an organisation's requests per minute are admitted to within 5 %, over the keys of its teams", async () => {
+      const keys = await company("requests", { requests: 300 });
+      const enough = (so: readonly TimedReply[]): boolean => count(so, 429) > 500;
+      const replies = (await Promise.all(keys.map((key) => offer(gateways(), key, { clients: 2, forMs: 20_000, enough })))).flat();
+      expect(count(replies, 200) + count(replies, 429)).toBe(replies.length);
+      expect(count(replies, 200)).toBeLessThanOrEqual(315);
+      expect(count(replies, 200)).toBeGreaterThanOrEqual(285);
+    });
+
+    test("an organisation's budget is spent to the last call and not beyond, whichever team asks", async () => {
+      const keys = await company("budget", { budget: { nanos: 500_000_000, period: "total" } });
+      const enough = (so: readonly TimedReply[]): boolean => count(so, 429) > 100;
+      const replies = (await Promise.all(keys.map((key) => offer(gateways(), key, { clients: 10, forMs: 20_000, enough })))).flat();
+      expect(count(replies, 200)).toBe(50);
+      const spent = async (): Promise<number> =>
+        (await replicas.store.storage.receipts.payments("grp_budget", null)).reduce((sum, { nanos }) => sum + nanos, 0);
+      await eventually("every call is in the sums", async () => (await spent()) === 500_000_000);
+    });
+
+    test("an organisation that is frozen is refused by every replica within 5 s, and its streams end", async () => {
+      const keys = await company("frozen", {});
+      const streams = await Promise.all(
+        gateways().flatMap((gateway) => keys.map((key) => opened(gateway, key, { x_tokens: 1_000, x_pace_ms: 20 }))),
+      );
+      await Promise.all(streams.map((call) => call.untilBody(200)));
+      const frozenMs = performance.now();
+      await replicas.store.storage.groups.change("grp_frozen", { frozen: true }, [], ben);
+      const replies = await Promise.all(streams.map(({ reply }) => reply));
+      expect(performance.now() - frozenMs).toBeLessThan(slowed(5_000));
+      expect(tally(replies)).toEqual({ "200 group_frozen": 4 });
+      const refused = await Promise.all(gateways().map((gateway) => chat(gateway, {}, { key: keys[0]!.token })));
+      expect(tally(refused)).toEqual({ "403 group_frozen": 2 });
     });
   });
 });

@@ -166,7 +166,7 @@ export function inventedKey(): MadeKey {
 export async function makeKey(
   { storage, masterKey: secrets }: Store,
   limits: Partial<Limits> = {},
-  more: { readonly expiresMs?: number } = {},
+  more: { readonly expiresMs?: number; readonly group?: string } = {},
   { id: publicId, token }: MadeKey = inventedKey(),
 ): Promise<MadeKey> {
   const key = {
