@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { openStore } from "../src/app/durable.ts";
 import { makeToken } from "../src/keys/token.ts";
 import { unlimited, type Limits } from "../src/limits/limits.ts";
+import type { Database } from "../src/store/database.ts";
 import { sql } from "../src/store/sql.ts";
 import { scratch } from "./processes.ts";
 
@@ -21,9 +22,11 @@ export interface StoreAsked {
   readonly keys: readonly Limits[];
   /** As many more in SQLite whose tokens nobody knows. */
   readonly strangers?: number;
+  /** All keys are in as many projects in SQLite, which are in teams of ten, and those in organisations of ten. */
+  readonly projects?: number;
 }
 
-export async function madeStore({ store = "sqlite", masterKey, keys, strangers = 0 }: StoreAsked): Promise<MadeStore> {
+export async function madeStore({ store = "sqlite", masterKey, keys, strangers = 0, projects = 0 }: StoreAsked): Promise<MadeStore> {
   const dataDir = mkdtempSync(join(scratch, "data-"));
   const opened = await openStore({ store, dataDir }, masterKey ?? null, false);
   const { database } = opened;
@@ -40,17 +43,37 @@ export async function madeStore({ store = "sqlite", masterKey, keys, strangers =
         await inside.run(sql`insert into key_tokens (digest, key_id, last4, created_ms)
           values (${opened.masterKey.digest(token)}, ${publicId}, ${token.slice(-4)}, ${Date.now()})`);
       }
-      if (strangers === 0) return;
-      await inside.run(sql`insert into keys (id, name, owner, scopes, limits, splits, created_ms, revision)
-        with recursive n(i) as (select 1 union all select i + 1 from n where i < ${strangers})
-        select printf('x%011d', i), 'stranger-' || i, 'team-' || (i % 500), ${anyScope}, ${someLimits}, ${noSplits}, ${Date.now()}, 0 from n`);
-      await inside.run(sql`insert into key_tokens (digest, key_id, last4, created_ms)
-        select lower(hex(randomblob(32))), id, 'abcd', created_ms from keys where id like 'x%' and name like 'stranger-%'`);
+      if (strangers > 0) await addStrangers(inside, strangers);
+      if (projects > 0) await addGroups(inside, projects);
     });
     return { dataDir, tokens };
   } finally {
     await opened.storage.close();
   }
+}
+
+async function addStrangers(inside: Database, strangers: number): Promise<void> {
+  await inside.run(sql`insert into keys (id, name, owner, scopes, limits, splits, created_ms, revision)
+      with recursive n(i) as (select 1 union all select i + 1 from n where i < ${strangers})
+      select printf('x%011d', i), 'stranger-' || i, 'team-' || (i % 500), ${anyScope}, ${someLimits}, ${noSplits}, ${Date.now()}, 0 from n`);
+  await inside.run(sql`insert into key_tokens (digest, key_id, last4, created_ms)
+      select lower(hex(randomblob(32))), id, 'abcd', created_ms from keys where id like 'x%' and name like 'stranger-%'`);
+}
+
+async function addGroups(inside: Database, projects: number): Promise<void> {
+  const [limits, none] = [JSON.stringify(farLimits), JSON.stringify(unlimited)];
+  const levels = [
+    ["organisation", "", projects / 100],
+    ["team", "organisation", projects / 10],
+    ["project", "team", projects],
+  ] as const;
+  for (const [kind, above, count] of levels) {
+    await inside.run(sql`insert into key_groups (id, name, kind, parent, limits, key_defaults, group_defaults, created_ms, revision)
+      with recursive n(i) as (select 0 union all select i + 1 from n where i + 1 < ${Math.max(1, count)})
+      select 'grp_' || ${kind} || i, ${kind} || '-' || i, ${kind}, ${above === "" ? null : `grp_${above}`} || (i / 10), ${limits}, ${none}, ${none},
+        ${Date.now()}, 0 from n`);
+  }
+  await inside.run(sql`update keys set group_id = 'grp_project' || (rowid % ${projects})`);
 }
 
 /** So far away that no call meets them, and counted all the same. */

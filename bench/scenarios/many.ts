@@ -10,11 +10,17 @@ import { farLimits, madeStore, type MadeStore } from "../stored-keys.ts";
 /** Keys and channels by the thousand: how long a start and a reload take with them (P12), and what a request costs (P16). */
 export const many: Scenario = async (bench) => {
   const { quick } = bench.options;
-  const counts = quick ? { keys: 50_000, asked: 2_000, channels: 1_000 } : { keys: 1_000_000, asked: 20_000, channels: 10_000 };
-  console.error(`many, making stores of 10,000 and ${counts.keys} keys`);
-  const few = await madeStore({ keys: Array.from({ length: 10 }, () => farLimits) });
+  const counts = quick
+    ? { keys: 50_000, asked: 2_000, projects: 500, channels: 1_000 }
+    : { keys: 1_000_000, asked: 20_000, projects: 10_000, channels: 10_000 };
+  console.error(`many, making stores of 10,000 and ${counts.keys} keys, in ${counts.projects} projects`);
+  const few = await madeStore({ keys: Array.from({ length: 10 }, () => farLimits), projects: 10 });
   const thousands = await madeStore({ keys: [farLimits], strangers: 9_999 });
-  const millions = await madeStore({ keys: Array.from({ length: counts.asked }, () => farLimits), strangers: counts.keys - counts.asked });
+  const millions = await madeStore({
+    keys: Array.from({ length: counts.asked }, () => farLimits),
+    strangers: counts.keys - counts.asked,
+    projects: counts.projects,
+  });
   return [
     ...(await starts(bench, counts.keys, thousands, millions)),
     ...(await reloads(bench, thousands)),
