@@ -8,6 +8,7 @@ import { addChannels, type ChannelsRequest } from "./channels/arguments.ts";
 import { commandTree } from "./completion/command-tree.ts";
 import { completionScript, completionShells, type CompletionShell } from "./completion/completion-script.ts";
 import type { StoreRequest } from "./command-registry.ts";
+import { addExplain } from "./explain/arguments.ts";
 import { addGroups } from "./groups/groups-arguments.ts";
 import { healthAddress } from "./health.ts";
 import { addIssuers } from "./issuers/arguments.ts";
@@ -146,7 +147,8 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   const onRequest = (config: string | undefined, request: StoreRequest): void => {
     invocation = { command: "store", config: config ?? null, request };
   };
-  for (const add of [addKeys, addGroups, addIssuers, addUsage, addAudit, addPrices, addAccounts, addBackup, addOpen, addTail]) {
+  const groups = [addKeys, addGroups, addIssuers, addUsage, addAudit, addPrices, addAccounts, addBackup, addExplain, addOpen, addTail];
+  for (const add of groups) {
     add({ program, onRequest });
   }
 

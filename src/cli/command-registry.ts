@@ -3,6 +3,7 @@ import type { AccountsRequest } from "./accounts/arguments.ts";
 import type { AuditRequest } from "./audit/arguments.ts";
 import type { BackupRequest } from "./backup/arguments.ts";
 import type { ConfigRequest } from "./config/arguments.ts";
+import type { ExplainCallRequest } from "./explain/arguments.ts";
 import type { GroupsRequest } from "./groups/groups-arguments.ts";
 import type { IssuersRequest } from "./issuers/arguments.ts";
 import type { KeysRequest } from "./keys/keys-arguments.ts";
@@ -22,6 +23,7 @@ export type StoreRequest =
   | AccountsRequest
   | BackupRequest
   | ConfigRequest
+  | ExplainCallRequest
   | OpenRequest
   | TailRequest;
 

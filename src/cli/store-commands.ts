@@ -5,6 +5,7 @@ import { runBackup } from "./backup/command.ts";
 import type { StoreRequest } from "./command-registry.ts";
 import { runConfig } from "./config/command.ts";
 import { explain } from "./config/explain.ts";
+import { runExplain } from "./explain/command.ts";
 import { runGroups } from "./groups/groups-command.ts";
 import { runIssuers } from "./issuers/command.ts";
 import { runKeys } from "./keys/keys-command.ts";
@@ -61,6 +62,8 @@ async function runPlain(store: OpenStore, request: PlainRequest, context: Comman
       return runPrices(request, store, context);
     case "accounts":
       return runAccounts(request, store, context);
+    case "explain":
+      return runExplain(request, store, context);
     case "tail":
       return runTail(request, store, context);
     case "open":

@@ -48,6 +48,16 @@ describe("receipts in the journal", () => {
     expect(await cli.json<Row[]>("usage")).toMatchObject([{ calls: 700 }]);
   });
 
+  test("are explained by their request id, and an id that no call has is an error", async () => {
+    const cli = new CommandLine();
+    await left(cli, [{ id: "0197a000-0000-7000-8000-000000000001", requestId: "mine" }]);
+    const { code, out } = await cli.run(["explain", "mine"]);
+    expect([code, out]).toEqual([0, expect.stringContaining("channel-1 answered at once.")]);
+    expect(await cli.json<Row>("explain", "mine")).toMatchObject({ request_id: "mine", channel: "channel-1" });
+    const other = await cli.run(["explain", "other"]);
+    expect([other.code, other.err]).toEqual([1, expect.stringContaining('No call has the id "other"')]);
+  });
+
   test("that was under way when its gateway died is counted with what was reserved for it", async () => {
     const cli = new CommandLine();
     const journal = journalOf(cli);

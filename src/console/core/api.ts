@@ -3,15 +3,25 @@ import { signal } from "@preact/signals";
 /** Who is signed in; null: nobody; `unknown` until the first answer. */
 export interface SignedIn {
   readonly name: string;
-  readonly role: "admin" | "viewer";
+  readonly role: "admin" | "viewer" | "group_admin";
   readonly csrf_token: string | null;
 }
 
 export const signedIn = signal<SignedIn | null | "unknown">("unknown");
 
 export function mayChange(): boolean {
+  return roleNow() === "admin";
+}
+
+/** The admin of a group manages its keys. */
+export function mayManageKeys(): boolean {
+  const role = roleNow();
+  return role === "admin" || role === "group_admin";
+}
+
+export function roleNow(): SignedIn["role"] | null {
   const { value } = signedIn;
-  return value !== null && value !== "unknown" && value.role === "admin";
+  return value === null || value === "unknown" ? null : value.role;
 }
 
 /** What the admin API refused, in its own words, which say how to fix it. */

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { ConsolePage } from "../../admin/console/pages.ts";
 import { ask, hintSession, signedIn, type SignedIn } from "../core/api.ts";
 import { go, pathTo, place } from "../core/location.ts";
+import { isPageFor } from "../core/pages-of-role.ts";
 import { pageKeys, readShortcut } from "../core/shortcuts.ts";
 import { setTheme, theme, themes, type Theme } from "../core/theme.ts";
 import { Dialog } from "../parts/dialog.tsx";
@@ -56,20 +57,22 @@ export function Shell({ who, children }: { readonly who: SignedIn; readonly chil
         <nav aria-label="Pages">
           {groups.map((pages) => (
             <ul key={pages[0]?.[0]}>
-              {pages.map(([page, text]) => (
-                <li key={page}>
-                  <a href={pathTo(page)} aria-current={isCurrent(page, path) ? "page" : undefined}>
-                    {text}
-                  </a>
-                </li>
-              ))}
+              {pages
+                .filter(([page]) => isPageFor(who.role, page))
+                .map(([page, text]) => (
+                  <li key={page}>
+                    <a href={pathTo(page)} aria-current={isCurrent(page, path) ? "page" : undefined}>
+                      {text}
+                    </a>
+                  </li>
+                ))}
             </ul>
           ))}
         </nav>
         <div class="who">
           <Themes />
           <span>
-            <strong>{who.name}</strong> <span class="muted">{who.role}</span>
+            <strong>{who.name}</strong> <span class="muted">{who.role.replace("_", " ")}</span>
           </span>
           <div class="row">
             <button type="button" class="button small" onClick={() => void signOut()}>

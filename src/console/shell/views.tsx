@@ -1,6 +1,8 @@
 import type { ComponentType } from "preact";
 import type { ConsolePage } from "../../admin/console/pages.ts";
+import { roleNow } from "../core/api.ts";
 import { pathTo, place } from "../core/location.ts";
+import { isPageFor } from "../core/pages-of-role.ts";
 import { EmptyState } from "../parts/notice.tsx";
 import { Page } from "../parts/page.tsx";
 import { ChannelPage } from "../pages/channels/channel.tsx";
@@ -40,8 +42,21 @@ const views: Readonly<Record<ConsolePage, ComponentType>> = {
 
 export function CurrentView() {
   const { page } = place.value;
-  const View = page === null ? NoSuchPage : views[page];
+  const View = page === null ? NoSuchPage : isPageFor(roleNow(), page) ? views[page] : NotYours;
   return <View key={page} />;
+}
+
+function NotYours() {
+  return (
+    <Page title="Your group">
+      <EmptyState title="This page is about the whole gateway">
+        <p>You manage a group: see its keys, its requests and what it used.</p>
+        <a class="button main" href={pathTo("keys")}>
+          Keys
+        </a>
+      </EmptyState>
+    </Page>
+  );
 }
 
 function NoSuchPage() {

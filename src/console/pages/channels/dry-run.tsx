@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { ask, mayChange } from "../../core/api.ts";
 import { duration, money, short } from "../../core/format.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
-import { causeText, verdictText } from "../../core/verdicts.ts";
+import { causeText, verdictText } from "../../../usage/call-story.ts";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
 

@@ -1,12 +1,12 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import type { KeyAnswer, KeyBudgetsAnswer } from "../../core/answers.ts";
-import { ask, mayChange } from "../../core/api.ts";
+import { ask, mayManageKeys } from "../../core/api.ts";
 import { count, money } from "../../core/format.ts";
 import { pathTo, place } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
 import { useSubmission } from "../../core/submit.ts";
-import { stateTone } from "../../core/verdicts.ts";
+import { stateTone } from "../../core/tones.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Ago, Moment } from "../../parts/moment.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
@@ -43,7 +43,7 @@ export function KeyPage() {
         <>
           <Budgets path={path} />
           <KeyFacts keyAnswer={key} />
-          {mayChange() && key.source === "store" && key.state !== "revoked" && (
+          {mayManageKeys() && key.source === "store" && key.state !== "revoked" && (
             <Actions keyAnswer={key} path={path} onChanged={() => loaded.reload()} />
           )}
         </>

@@ -1,11 +1,11 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { KeyAnswer } from "../../core/answers.ts";
-import { mayChange } from "../../core/api.ts";
+import { mayManageKeys } from "../../core/api.ts";
 import { pathTo, place, setQuery } from "../../core/location.ts";
 import { makeTrail } from "../../core/pages.ts";
 import { useLoaded } from "../../core/query.ts";
-import { stateTone } from "../../core/verdicts.ts";
+import { stateTone } from "../../core/tones.ts";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { Ago } from "../../parts/moment.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
@@ -24,7 +24,7 @@ export function KeysPage() {
   const loaded = useLoaded<KeyList>("/keys", { search, revoked, after: trail.cursor.value, limit: 50 });
   const creates = useSignal(query.get("new") === "1");
   const keys = loaded.data.value?.keys ?? null;
-  const create = mayChange() && (
+  const create = mayManageKeys() && (
     <button type="button" class="button main" onClick={() => (creates.value = true)}>
       Create a key
     </button>

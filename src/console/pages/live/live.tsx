@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { apiUrl } from "../../core/api.ts";
 import { count, duration, money, short } from "../../core/format.ts";
 import { pathTo } from "../../core/location.ts";
-import { stateTone } from "../../core/verdicts.ts";
+import { stateTone } from "../../core/tones.ts";
 import { TextField } from "../../parts/field.tsx";
 import { Badge, EmptyState } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";

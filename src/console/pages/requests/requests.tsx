@@ -4,7 +4,7 @@ import { amount, duration, money } from "../../core/format.ts";
 import { go, pathTo, place, setQuery } from "../../core/location.ts";
 import { makeTrail } from "../../core/pages.ts";
 import { useLoaded } from "../../core/query.ts";
-import { stateTone } from "../../core/verdicts.ts";
+import { stateTone } from "../../core/tones.ts";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { Moment } from "../../parts/moment.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";

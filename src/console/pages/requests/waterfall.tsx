@@ -1,5 +1,5 @@
 import { duration, money } from "../../core/format.ts";
-import { causeText } from "../../core/verdicts.ts";
+import { causeText } from "../../../usage/call-story.ts";
 
 /** What a waterfall needs of a call, whether it has ended or still runs. */
 export interface WaterfallCall {

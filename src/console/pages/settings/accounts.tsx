@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { ask, mayChange, signedIn } from "../../core/api.ts";
+import { ask, mayChange, signedIn, type SignedIn } from "../../core/api.ts";
 import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
 import { Secret } from "../../parts/copy.tsx";
@@ -12,14 +12,14 @@ import { SettingsFrame } from "./settings.tsx";
 
 interface AccountAnswer {
   readonly name: string;
-  readonly role: "admin" | "viewer";
+  readonly role: SignedIn["role"];
   readonly created_at: string;
   readonly disabled_at: string | null;
 }
 
 interface AdminTokenAnswer {
   readonly name: string;
-  readonly role: "admin" | "viewer";
+  readonly role: SignedIn["role"];
   readonly last4: string;
   readonly created_at: string;
   readonly revoked_at: string | null;

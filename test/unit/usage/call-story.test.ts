@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { causeText, stateTone, storyOf, verdictText } from "../../../src/console/core/verdicts.ts";
+import { causeText, storyOf, verdictText } from "../../../src/usage/call-story.ts";
 
 const call = { state: "complete", channel: "spare", error: null, attempts: [{ outcome: "answered" }] };
 
@@ -17,5 +17,4 @@ test("a word that is not known is shown as it is", () => {
   expect(verdictText("something_new")).toBe("something new");
   expect(causeText("something_new")).toBe("something new");
   expect(causeText(null)).toBe("");
-  expect(stateTone("something_new")).toBe("");
 });

@@ -1,6 +1,6 @@
-import type { FailureKind } from "../../operations/failure.ts";
+import type { FailureKind } from "../operations/failure.ts";
 
-/** What the short words of receipts and plans mean, in a sentence that says what to do where something can be done. */
+/** What the short words of receipts and plans mean, for people: in a sentence that says what to do where something can be done. */
 const verdicts: Readonly<Record<string, string>> = {
   taken: "was asked",
   probed: "was asked to find out whether it works again",
@@ -57,32 +57,8 @@ export function causeText(cause: string | null): string {
   return (causes as Readonly<Partial<Record<string, string>>>)[cause] ?? cause.replaceAll("_", " ");
 }
 
-export type Tone = "" | "good" | "warn" | "bad";
-
-export function stateTone(state: string): Tone {
-  switch (state) {
-    case "complete":
-    case "ready":
-    case "active":
-    case "answered":
-      return "good";
-    case "impaired":
-    case "interrupted":
-    case "expired":
-    case "half_open":
-      return "warn";
-    case "failed":
-    case "cooling":
-    case "revoked":
-    case "open":
-      return "bad";
-    default:
-      return "";
-  }
-}
-
 /** A call in one sentence: who answered, after what, and why it failed. */
-export function storyOf(request: Story): string {
+export function storyOf(request: CallStory): string {
   const failed = request.attempts.filter(({ outcome }) => outcome === "failed");
   const detours = failed.length === 0 ? "" : ` after ${failed.length} failed ${failed.length === 1 ? "attempt" : "attempts"}`;
   if (request.state === "complete") {
@@ -95,7 +71,7 @@ export function storyOf(request: Story): string {
   return `It failed${detours}: ${causeText(request.error)}.`;
 }
 
-export interface Story {
+export interface CallStory {
   readonly state: string;
   readonly channel: string | null;
   readonly error: string | null;
