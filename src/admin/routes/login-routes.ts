@@ -34,7 +34,9 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       access: "public",
       summary: "Tells whether the first account still has to be created.",
       answer: z.strictObject({ first_account: z.boolean() }),
-      handle: async ({ services }) => ({ first_account: (await services.storage.accounts.count()) === 0 }),
+      handle: async ({ services }) => ({
+        first_account: services.signIn.localAccounts && (await services.storage.accounts.count()) === 0,
+      }),
     }),
     route({
       method: "POST",

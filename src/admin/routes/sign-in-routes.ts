@@ -76,7 +76,7 @@ export function signInRoutes(parts: SignInParts): readonly AdminRoute[] {
       path: signInPath,
       access: "public",
       summary: "Sends the browser to the provider to sign in, and then to `return_to`, a path of this listener.",
-      query: z.object({ return_to: z.string().min(1).max(500).default("/admin/api/me") }),
+      query: z.object({ return_to: z.string().min(1).max(500).default("/") }),
       answer: z.string(),
       text: "text/plain",
       status: 303,

@@ -33,7 +33,36 @@ async function enter(name: string | undefined, password: string | undefined): Pr
   await findSession();
 }
 
+interface SignInMethods {
+  readonly local_accounts: boolean;
+  readonly oidc: { readonly issuer: string; readonly path: string } | null;
+}
+
 function SignIn() {
+  const methods = useLoaded<SignInMethods>("/sign-in/methods");
+  const { value } = methods.data;
+  if (value === null) return <ErrorNote error={methods.error.value} onRetry={() => methods.reload()} />;
+  return (
+    <>
+      {value.oidc === null ? null : (
+        <a class="button main" href={providerAddress(value.oidc.path)} onClick={() => hintSession(true)}>
+          Sign in with {new URL(value.oidc.issuer).host}
+        </a>
+      )}
+      {value.local_accounts ? <PasswordForm /> : null}
+    </>
+  );
+}
+
+/** The provider sends the browser back to the page that it came from. */
+function providerAddress(path: string): string {
+  const place = location.pathname + location.search;
+  return place.length > placeCharactersMax ? path : `${path}?return_to=${encodeURIComponent(place)}`;
+}
+
+const placeCharactersMax = 500;
+
+function PasswordForm() {
   const { error, busy, run } = useSubmission(async ({ name, password }: FormFields) => {
     await enter(name, password);
   });
