@@ -219,10 +219,10 @@ describe("applying a resource file", () => {
     });
     expect(await apply(world, "groups: []", { prune: true })).toContain("group web: Key build is in this group");
     const nothing = "keys: []\ngroups: []";
-    expect(await apply(world, nothing, { prune: true })).toEqual([
-      ...["revoke key ada's laptop", "revoke key build"],
-      ...["remove group web", "remove group other"],
-    ]);
+    const pruned = await apply(world, nothing, { prune: true });
+    // Keys are revoked in the order of their ids.
+    expect([...pruned.slice(0, 2)].toSorted()).toEqual(["revoke key ada's laptop", "revoke key build"]);
+    expect(pruned.slice(2)).toEqual(["remove group web", "remove group other"]);
   });
 
   test("refuses the name of a revoked key, because a revocation is final", async () => {

@@ -263,10 +263,16 @@ for (const engine of engines) {
       await using world = await storageWorld(engine, today, true);
       const stores: readonly Pick<Storage, "budgets">[] = [world.storage, (await world.another()).storage];
       await stored(world.database, [receipt(400, ["grp_org"])]);
-      const holds = await Promise.all(
-        Array.from({ length: 40 }, (_, at) => stores[at % 2]!.budgets.hold({ ...ask, holder: `p${at % 5}`, need: 30, wish: 30 })),
-      );
-      expect(holds.filter(({ ok }) => ok)).toHaveLength(20);
+      let granted = 0;
+      // They wait for one another, each for a few: a statement has its time on a busy machine as well.
+      const take = async (at: number): Promise<void> => {
+        for (let asked = 0; asked < 10; asked += 1) {
+          const { ok } = await stores[at % 2]!.budgets.hold({ ...ask, holder: `p${at}`, need: 30, wish: 30 });
+          if (ok) granted += 1;
+        }
+      };
+      await Promise.all(Array.from({ length: 4 }, (_, at) => take(at)));
+      expect(granted).toBe(20);
     });
 
     test("is forgotten by the hour with the sums of keys, and never by the day", async () => {
