@@ -33,6 +33,14 @@ describe("the form of a key", () => {
     });
   });
 
+  test("asks for a group only where there are groups, and an empty one is none", () => {
+    expect(keyBody({ name: "a" }, null)).not.toHaveProperty("group");
+    expect([keyBody({ name: "a", group: "" }, null)["group"], keyBody({ name: "a", group: " red " }, null)["group"]]).toEqual([
+      null,
+      "red",
+    ]);
+  });
+
   test("sends amounts as they were typed, so that no digit is lost", () => {
     const body = keyBody(
       {
@@ -55,8 +63,9 @@ describe("the form of a key", () => {
 });
 
 test("limits that the form of a key does not show stay as they are", () => {
-  const before = { expires_at: "2027-01-01T12:30:00.000Z", limits: { rpm: 1, characters: 9, per_model: [{ model: "m", rpm: 2 }] } };
-  expect(keyBody({ name: "a", rpm: "" }, before)["limits"]).toEqual({ characters: 9, per_model: [{ model: "m", rpm: 2 }] });
+  const hidden = { characters: 9, per_model: [{ model: "m", rpm: 2 }], budgets: [{ name: "chats", budget_usd: 5 }] };
+  const before = { expires_at: "2027-01-01T12:30:00.000Z", limits: { rpm: 1, budget_usd: 3, ...hidden } };
+  expect(keyBody({ name: "a", rpm: "" }, before)["limits"]).toEqual(hidden);
   expect(keyBody({ name: "a", expires_at: "2027-01-01" }, before)["expires_at"]).toBe("2027-01-01T12:30:00.000Z");
   expect(keyBody({ name: "a", expires_at: "2027-01-02" }, before)["expires_at"]).toBe("2027-01-02");
 });

@@ -1,4 +1,6 @@
 import type { KeyAnswer } from "../../core/answers.ts";
+import type { ApiError } from "../../core/api.ts";
+import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, type FormFields, type Submission } from "../../core/submit.ts";
 import { SelectField, TextArea, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
@@ -22,6 +24,7 @@ export function KeyForm({ of, action, submission, onCancel }: KeyFormProps) {
         error={error.value}
         hint="Names or patterns with *, separated by commas. Empty: all of them."
       />
+      <GroupField of={of} error={error.value} />
       <div class="columns">
         <TextField
           label="Budget in dollars"
@@ -65,6 +68,31 @@ export function KeyForm({ of, action, submission, onCancel }: KeyFormProps) {
         </button>
       </footer>
     </form>
+  );
+}
+
+/** Names can be chosen from those that there are; without groups there is nothing to ask. */
+function GroupField({ of, error }: { readonly of: KeyAnswer | null; readonly error: ApiError | null }) {
+  const loaded = useLoaded<{ readonly groups: readonly { readonly id: string; readonly name: string }[] }>("/groups");
+  const groups = loaded.data.value?.groups ?? [];
+  if (groups.length === 0) return null;
+  const own = groups.find(({ id }) => id === of?.group);
+  return (
+    <>
+      <TextField
+        label="Group"
+        name="group"
+        list="groups"
+        initial={own?.name ?? of?.group ?? undefined}
+        error={error}
+        hint="Its limits and budgets apply as well. Empty: none."
+      />
+      <datalist id="groups">
+        {groups.slice(0, 500).map(({ id, name }) => (
+          <option key={id} value={name} />
+        ))}
+      </datalist>
+    </>
   );
 }
 

@@ -42,6 +42,8 @@ export function keyBody(
     owner: text("owner") === "" ? null : text("owner"),
     note: text("note") === "" ? null : text("note"),
     models: models.length === 0 ? null : models,
+    // Where there are no groups, the form does not ask for one.
+    ...(fields["group"] === undefined ? {} : { group: text("group") === "" ? null : text("group") }),
     limits: {
       ...hiddenLimits(before?.limits ?? {}),
       ...Object.fromEntries(numbers),
@@ -57,13 +59,10 @@ function expiryOf(day: string, before: string | null): string | null {
   return before?.slice(0, 10) === day ? before : day;
 }
 
-function hiddenLimits({ audio_seconds, characters, unpriced, per_model }: ShownLimits): Partial<ShownLimits> {
-  return {
-    ...(audio_seconds === undefined ? {} : { audio_seconds }),
-    ...(characters === undefined ? {} : { characters }),
-    ...(unpriced === undefined ? {} : { unpriced }),
-    ...(per_model === undefined ? {} : { per_model }),
-  };
+/** All that the form has no field for, whatever limits there will be. */
+function hiddenLimits(limits: ShownLimits): Partial<ShownLimits> {
+  const { rpm: _rpm, tpm: _tpm, concurrency: _concurrency, budget_usd: _budget, budget_period: _period, ...hidden } = limits;
+  return hidden;
 }
 
 /** Names separated by commas or lines. */
