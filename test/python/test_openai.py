@@ -246,6 +246,16 @@ def test_many_calls_at_once_each_get_their_own_answer(world):
     asyncio.run(run())
 
 
-def test_the_responses_api_says_which_one_to_use_instead(client):
-    with pytest.raises(openai.NotFoundError, match="/v1/chat/completions"):
-        client.responses.create(model="plain", input="hello")
+def test_the_responses_api_answers_over_a_channel_that_speaks_chat(client, world):
+    response = client.responses.create(model="plain", input="hello")
+    attempt = world.attempt("plain")
+    assert response.output_text == attempt["sent"] != ""
+    assert response.status == "completed"
+    assert response.usage.total_tokens == attempt["usage"]["total_tokens"]
+
+
+def test_a_stream_of_the_responses_api_is_iterated_to_its_end(client, world):
+    events = list(client.responses.create(model="plain", input="hello", stream=True))
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert text == world.sent("plain") != ""
+    assert events[-1].type == "response.completed"
