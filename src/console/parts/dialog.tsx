@@ -32,6 +32,26 @@ interface DialogProps {
   readonly children: ComponentChildren;
 }
 
+/** The buttons that end a form: one leaves everything as it was, the other sends the form, once at a time. */
+export function FormActions({ action, busy, onCancel }: FormActionsProps) {
+  return (
+    <footer>
+      <button type="button" class="button" onClick={onCancel}>
+        Cancel
+      </button>
+      <button class="button main" disabled={busy}>
+        {action}
+      </button>
+    </footer>
+  );
+}
+
+interface FormActionsProps {
+  readonly action: string;
+  readonly busy: boolean;
+  readonly onCancel: () => void;
+}
+
 /** Asks before something that cannot be undone. */
 export function Confirm({ title, children, action, onConfirm, onClose }: ConfirmProps) {
   return (

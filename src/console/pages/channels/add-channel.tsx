@@ -2,7 +2,7 @@ import { ask } from "../../core/api.ts";
 import { go, pathTo } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
-import { Dialog } from "../../parts/dialog.tsx";
+import { Dialog, FormActions } from "../../parts/dialog.tsx";
 import { TextArea, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
 import { channelEntry } from "./channel-entry.ts";
@@ -70,14 +70,7 @@ export function AddChannel({ onClose, onAdded }: { readonly onClose: () => void;
           <TextField label="Weight" name="weight" type="number" min={0} initial="1" error={error.value} />
         </div>
         <ErrorNote error={error.value} />
-        <footer>
-          <button type="button" class="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button class="button main" disabled={busy.value}>
-            Add
-          </button>
-        </footer>
+        <FormActions action="Add" busy={busy.value} onCancel={onClose} />
       </form>
     </Dialog>
   );

@@ -2,6 +2,7 @@ import type { KeyAnswer } from "../../core/answers.ts";
 import type { ApiError } from "../../core/api.ts";
 import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, type FormFields, type Submission } from "../../core/submit.ts";
+import { FormActions } from "../../parts/dialog.tsx";
 import { SelectField, TextArea, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
 import { periodOptions } from "./limits.ts";
@@ -59,14 +60,7 @@ export function KeyForm({ of, action, submission, onCancel }: KeyFormProps) {
       />
       <TextArea label="Note" name="note" rows={2} initial={of?.note ?? undefined} error={error.value} />
       <ErrorNote error={error.value} />
-      <footer>
-        <button type="button" class="button" onClick={onCancel}>
-          Cancel
-        </button>
-        <button class="button main" disabled={busy.value}>
-          {action}
-        </button>
-      </footer>
+      <FormActions action={action} busy={busy.value} onCancel={onCancel} />
     </form>
   );
 }

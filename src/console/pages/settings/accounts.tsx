@@ -3,7 +3,7 @@ import { ask, mayChange, signedIn, type SignedIn } from "../../core/api.ts";
 import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
 import { Secret } from "../../parts/copy.tsx";
-import { Confirm, Dialog } from "../../parts/dialog.tsx";
+import { Confirm, Dialog, FormActions } from "../../parts/dialog.tsx";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { Moment } from "../../parts/moment.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
@@ -148,14 +148,7 @@ function AddAccount({ onClose, onAdded }: { readonly onClose: () => void; readon
           hint="At least 12 characters."
         />
         <ErrorNote error={error.value} />
-        <footer>
-          <button type="button" class="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button class="button main" disabled={busy.value}>
-            Add
-          </button>
-        </footer>
+        <FormActions action="Add" busy={busy.value} onCancel={onClose} />
       </form>
     </Dialog>
   );
@@ -215,12 +208,7 @@ function Tokens() {
             <TextField label="Name" name="name" required autoFocus error={create.error.value} placeholder="monitoring" />
             <SelectField label="Role" name="role" options={roles} />
             <ErrorNote error={create.error.value} />
-            <footer>
-              <button type="button" class="button" onClick={() => (adds.value = false)}>
-                Cancel
-              </button>
-              <button class="button main">Create</button>
-            </footer>
+            <FormActions action="Create" busy={create.busy.value} onCancel={() => (adds.value = false)} />
           </form>
         </Dialog>
       )}

@@ -4,7 +4,7 @@ import { moment } from "../../core/format.ts";
 import { place, setQuery } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
-import { Dialog } from "../../parts/dialog.tsx";
+import { Dialog, FormActions } from "../../parts/dialog.tsx";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { DataTable } from "../../parts/table.tsx";
@@ -144,14 +144,7 @@ function SetPrice({ onClose, onSet }: { readonly onClose: () => void; readonly o
         </div>
         <TextField label="From" name="from" type="date" hint="Empty: today." error={error.value} />
         <ErrorNote error={error.value} />
-        <footer>
-          <button type="button" class="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button class="button main" disabled={busy.value}>
-            Set it
-          </button>
-        </footer>
+        <FormActions action="Set it" busy={busy.value} onCancel={onClose} />
       </form>
     </Dialog>
   );

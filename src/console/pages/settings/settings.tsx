@@ -1,6 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { consolePages, type ConsolePage } from "../../../admin/console/pages.ts";
+import type { ConfigurationAnswer } from "../../core/answers.ts";
 import { ask, hintSession, signedIn } from "../../core/api.ts";
 import { bytes } from "../../core/format.ts";
 import { place } from "../../core/location.ts";
@@ -58,15 +59,7 @@ interface SettingsHealth {
   readonly certificate: { readonly expires: string; readonly days_left: number } | null;
 }
 
-interface SettingRow {
-  readonly path: string;
-  readonly value: unknown;
-  readonly origin: "file" | "environment" | "default";
-  readonly line: number | null;
-  readonly variables: readonly string[];
-  readonly otherwise: string | null;
-  readonly about: string;
-}
+type SettingRow = ConfigurationAnswer["settings"][number];
 
 export function SettingsPage() {
   return (
@@ -121,7 +114,7 @@ function Light({ part }: { readonly part: HealthPart }) {
 }
 
 function Configuration() {
-  const loaded = useLoaded<{ readonly file: string | null; readonly settings: readonly SettingRow[] }>("/configuration");
+  const loaded = useLoaded<ConfigurationAnswer>("/configuration");
   const search = useSignal("");
   const all = useSignal(false);
   const found = loaded.data.value;
