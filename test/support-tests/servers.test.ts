@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { eventually } from "../support/eventually.ts";
 import { startFaultProxy } from "../support/fault-proxy.ts";
 import { present, remark } from "../support/servers/obtain.ts";
-import { startPostgres } from "../support/servers/postgres.ts";
+import { startPostgres, startPostgresPair } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
 
 setDefaultTimeout(60_000);
@@ -89,6 +89,20 @@ describe.skipIf(noPostgres !== "")(`a real PostgreSQL${noPostgres}`, () => {
     await postgres.start();
     expect(await query(postgres.url, "SELECT 1 AS n")).toEqual([{ n: 1 }]);
   });
+
+  test("with a standby, loses nothing that was committed when the standby takes its place", async () => {
+    const { primary, standby } = present(await startPostgresPair({ fsync: false }));
+    try {
+      const name = new URL(await primary.freshDatabase()).pathname.slice(1);
+      await query(primary.urlOf(name), "CREATE TABLE kept AS SELECT 42 AS n");
+      expect(await query(standby.url, "SHOW transaction_read_only")).toEqual([{ transaction_read_only: "on" }]);
+      await primary.kill9();
+      await standby.promote();
+      expect(await query(standby.urlOf(name), "INSERT INTO kept SELECT n + 1 FROM kept RETURNING n")).toEqual([{ n: 43 }]);
+    } finally {
+      await Promise.all([primary.stop(), standby.stop()]);
+    }
+  });
 });
 
 describe.skipIf(notOurs !== "")(`a real Redis or Valkey${notOurs}`, () => {
@@ -124,7 +138,7 @@ describe("a test that is killed", () => {
 
   test.skipIf(noPostgres + notOurs !== "")(`leaves neither servers nor files behind, even paused ones${noPostgres}${notOurs}`, async () => {
     const program = `
-      import { startPostgres } from ${JSON.stringify(join(support, "postgres.ts"))};
+      import { startPostgres, startPostgresPair } from ${JSON.stringify(join(support, "postgres.ts"))};
       import { startRedis } from ${JSON.stringify(join(support, "redis.ts"))};
       const [postgres, redis] = await Promise.all([startPostgres({ fsync: false }), startRedis()]);
       await postgres.pause();

@@ -11,6 +11,12 @@ export interface PostgresOptions {
   readonly settings?: Readonly<Record<string, string>>;
 }
 
+/** A primary, and a standby that follows it. */
+export interface PostgresPair {
+  readonly primary: TestPostgres;
+  readonly standby: TestPostgres;
+}
+
 /** Starts a real PostgreSQL on a free port of loopback, with an empty cluster of its own; or tells why there is none. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<TestPostgres | Skipped> {
   const binaries = findPostgres();
@@ -21,6 +27,35 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Test
     return await startOnFreePort(() => new TestPostgres(binaries, guarded, options));
   } catch (error) {
     await guarded.stop();
+    throw error;
+  }
+}
+
+/**
+ * Starts a primary and a hot standby that streams from it. A commit waits until the standby has it (synchronous replication), so that
+ * nothing that was confirmed is lost with the primary, unless `settings` say otherwise.
+ */
+export async function startPostgresPair(options: PostgresOptions = {}): Promise<PostgresPair | Skipped> {
+  const binaries = findPostgres();
+  if ("skipped" in binaries) return lacking(binaries.skipped);
+  const [one, other] = [new GuardedServer("postgres"), new GuardedServer("postgres")];
+  try {
+    makeCluster(binaries, one.folder);
+    // Nothing has been written yet, so that a copy of the files is a base backup. Not every package brings pg_basebackup.
+    giveToSomebody(other.folder);
+    runAsSomebody(["cp", "-R", "-p", dataIn(one.folder), dataIn(other.folder)], other.folder);
+    runAsSomebody(["touch", join(dataIn(other.folder), "standby.signal")], other.folder);
+    const settings = { synchronous_standby_names: "*", wal_keep_size: "256MB", ...options.settings };
+    const primary = await startOnFreePort(() => new TestPostgres(binaries, one, { ...options, settings }));
+    const { host, port, user } = primary;
+    const follows = {
+      primary_conninfo: `host=${host} port=${port} user=${user} application_name=standby`,
+      wal_retrieve_retry_interval: "100ms",
+    };
+    const standby = await startOnFreePort(() => new TestPostgres(binaries, other, { ...options, settings: follows }));
+    return { primary, standby };
+  } catch (error) {
+    await Promise.all([one.stop(), other.stop()]);
     throw error;
   }
 }
@@ -58,6 +93,11 @@ export class TestPostgres implements AsyncDisposable {
     const strategy = this.#options.fsync === false && Number.parseInt(this.version) >= 15 ? " STRATEGY FILE_COPY" : "";
     await this.#once((sql) => sql.unsafe(`CREATE DATABASE ${name}${template}${strategy}`));
     return this.urlOf(name);
+  }
+
+  /** Turns a standby into a primary; resolves when it takes writes. */
+  async promote(): Promise<void> {
+    await this.#once((sql) => sql`SELECT pg_promote(true, 60)`);
   }
 
   /** The last of what it wrote. */
@@ -112,7 +152,7 @@ export class TestPostgres implements AsyncDisposable {
 
   async #serves(): Promise<boolean> {
     // Asking before it listens would cost a long wait of the client's.
-    if (!this.#guarded.output.includes("ready to accept connections")) return false;
+    if (!/ready to accept (read-only )?connections/.test(this.#guarded.output)) return false;
     await this.#once((sql) => sql`SELECT 1`);
     return true;
   }
