@@ -6,8 +6,13 @@ import type { WindowSpan } from "./sliding-counter.ts";
  * callers bring their own deadline and fallback.
  */
 export interface DistributedCounts {
-  /** All limits of one call have the same root (`rootOfLimit`). */
-  take(requests: readonly CountRequest[], slots: readonly SlotLease[]): Promise<TakeResult>;
+  /** Whether `take` frees released slots at no cost. */
+  readonly releasesInPassing: boolean;
+  /**
+   * All limits of one call have the same root (`rootOfLimit`). `released` are slots that calls of this process do not need any more,
+   * of whichever limits: they are freed first, whether or not there is room for the call.
+   */
+  take(requests: readonly CountRequest[], slots: readonly SlotLease[], released?: readonly ReleasedSlots[]): Promise<TakeResult>;
   /** Changes counts unconditionally: subtracts what was not used, adds what was used beyond what was taken. */
   correct(id: string, corrections: readonly CountCorrection[]): Promise<void>;
   /** Renews leases of concurrency slots, also those that the server does not know (any more). */
@@ -41,6 +46,12 @@ export interface SlotLease {
   readonly ttlMs: number;
   /** Further slots to take, as far as there is room. */
   readonly more?: readonly string[];
+}
+
+/** Concurrency slots of one limit, by their names. */
+export interface ReleasedSlots {
+  readonly id: string;
+  readonly calls: readonly string[];
 }
 
 /** A slot of time that has left the window is ignored, and none becomes negative. */

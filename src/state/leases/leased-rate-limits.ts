@@ -403,14 +403,16 @@ export class LeasedRateLimits implements RateLimitStore {
       else slotLeases.push(this.slotLeases.request(slot.id, this.sharedLimit(slot.limit, 1), this.slotsQueued(slot.id)));
     }
     for (const { id } of slotLeases) this.requestedSlots.add(id);
+    const released = this.options.counts.releasesInPassing ? this.slotLeases.dueSlots() : [];
     let taken: TakeResult | null = null;
     try {
       taken = await this.options.guard.run(
-        () => this.options.counts.take(requests, slotLeases),
+        () => this.options.counts.take(requests, slotLeases, released),
         (late) => this.undo(late, slotLeases),
       );
     } catch {
       // The guard counts the failure.
+      this.slotLeases.notReleased(released);
     }
     for (const lease of requested) lease.requesting = false;
     for (const { id } of slotLeases) this.requestedSlots.delete(id);

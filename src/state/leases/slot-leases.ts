@@ -1,4 +1,4 @@
-import type { SlotLease, DistributedCounts } from "../../limits/distributed-counts.ts";
+import type { DistributedCounts, ReleasedSlots, SlotLease } from "../../limits/distributed-counts.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
 /**
@@ -25,7 +25,7 @@ export class SlotLeases {
     private readonly guard: Pick<StoreGuard, "run" | "open">,
     private readonly nowMs: () => number,
     readonly ttlMs: number,
-    /** How long an idle slot stays here. */
+    /** How long an idle slot stays here. It may be released a little earlier where that costs nothing. */
     private readonly idleMs: number,
   ) {}
 
@@ -86,6 +86,31 @@ export class SlotLeases {
     void this.release(id, leases, this.nowMs() + this.ttlMs);
   }
 
+  /** Idle slots that may be released with a request that is made anyway. It must call `notReleased` if that fails. */
+  dueSlots(): readonly ReleasedSlots[] {
+    // A renewal that is under way would take them again.
+    if (this.renewing !== null) return [];
+    const nowMs = this.nowMs();
+    const due: ReleasedSlots[] = [];
+    for (const [id, idleSlots] of this.idle) {
+      // Those that have been idle longest come first.
+      if (due.length >= dueMax || nowMs - idleSlots[0]!.sinceMs < this.idleMs * dueShare) break;
+      const leases = this.removeIdle(id, idleSlots, nowMs, this.idleMs * dueShare);
+      due.push({ id, calls: leases.map(({ call }) => call) });
+    }
+    return due;
+  }
+
+  notReleased(slots: readonly ReleasedSlots[]): void {
+    const untilMs = this.nowMs() + this.ttlMs;
+    for (const { id, calls } of slots) {
+      this.releaseLater(
+        calls.map((call): SlotLease => ({ id, limit: 0, call, ttlMs: this.ttlMs })),
+        untilMs,
+      );
+    }
+  }
+
   /** Renews the leases when it is time, and releases idle slots and those that could not be released before. */
   async maintain(): Promise<void> {
     const nowMs = this.nowMs();
@@ -133,14 +158,20 @@ export class SlotLeases {
     else idleSlots.push(idle);
   }
 
-  /** The first ones have been idle longest. */
   private freeIdle(id: string, idleSlots: IdleSlot[], nowMs: number): void {
-    const keptFrom = idleSlots.findIndex(({ sinceMs }) => nowMs - sinceMs < this.idleMs);
-    const released = idleSlots.splice(0, keptFrom < 0 ? idleSlots.length : keptFrom).map(({ lease }) => lease);
-    if (idleSlots.length === 0) this.idle.delete(id);
-    if (released.length === 0) return;
-    for (const lease of released) this.held.delete(nameOf(lease));
-    void this.release(id, released, nowMs + this.ttlMs);
+    const released = this.removeIdle(id, idleSlots, nowMs, this.idleMs);
+    if (released.length > 0) void this.release(id, released, nowMs + this.ttlMs);
+  }
+
+  /** The first ones have been idle longest, both of a limit and among the limits. */
+  private removeIdle(id: string, idleSlots: IdleSlot[], nowMs: number, sinceMsMin: number): readonly SlotLease[] {
+    const keptFrom = idleSlots.findIndex(({ sinceMs }) => nowMs - sinceMs < sinceMsMin);
+    const removed = idleSlots.splice(0, keptFrom < 0 ? idleSlots.length : keptFrom).map(({ lease }) => lease);
+    if (removed.length === 0) return removed;
+    for (const lease of removed) this.held.delete(nameOf(lease));
+    this.idle.delete(id);
+    if (idleSlots.length > 0) this.idle.set(id, idleSlots);
+    return removed;
   }
 
   private async release(id: string, leases: readonly SlotLease[], untilMs: number): Promise<void> {
@@ -154,9 +185,12 @@ export class SlotLeases {
         ),
       );
     } catch {
-      if (untilMs <= this.nowMs()) return;
-      for (const lease of leases) if (this.unreleased.size < unreleasedMax) this.unreleased.set(nameOf(lease), { lease, untilMs });
+      if (untilMs > this.nowMs()) this.releaseLater(leases, untilMs);
     }
+  }
+
+  private releaseLater(leases: readonly SlotLease[], untilMs: number): void {
+    for (const lease of leases) if (this.unreleased.size < unreleasedMax) this.unreleased.set(nameOf(lease), { lease, untilMs });
   }
 }
 
@@ -170,3 +204,7 @@ function nameOf({ id, call }: SlotLease): string {
 }
 
 const unreleasedMax = 10_000;
+/** The limits whose slots one request releases in passing. */
+const dueMax = 50;
+/** Of the time that an idle slot stays here: by then most keys that are busy have used it again. */
+const dueShare = 0.75;

@@ -4,14 +4,16 @@ import {
   type CountCorrection,
   type SlotLease,
   type DistributedCounts,
+  type ReleasedSlots,
   type TakeResult,
   type CountRequest,
 } from "../../limits/distributed-counts.ts";
 import { rootOfLimit } from "../../limits/limit-id.ts";
 import type { WindowSpan } from "../../limits/sliding-counter.ts";
+import { KeyedBatches, TurnBatch, type KeyedValues } from "./keyed-batches.ts";
 import { runOnTypedKeys, type TypedKey } from "./typed-keys.ts";
 import type { LinkSend, RedisLink } from "./link.ts";
-import { heartbeatScript, correctScript, renewScript, takeScript } from "./scripts.ts";
+import { heartbeatScript, correctScript, releaseScript, renewScript, takeScript } from "./scripts.ts";
 
 export interface RedisCountsOptions {
   /** The prefix of all keys in Redis, so that two installations can use one server. */
@@ -21,15 +23,20 @@ export interface RedisCountsOptions {
 
 /**
  * Counts in Redis or Valkey. Every Redis key contains the root of its limit in braces (a hash tag), so that all counts of one call,
- * those of its groups included, are on one node of a cluster.
+ * those of its groups included, are on one node of a cluster. What calls of many keys leave behind, such as free slots, is sent in one
+ * command; on a cluster, in one for each root.
  */
 export class RedisCounts implements DistributedCounts {
+  readonly releasesInPassing = true;
   private readonly prefix: string;
   private readonly span: WindowSpan;
   /** The name the server gave its counts when this process last connected. */
   private named: string | null = null;
   /** Called when the server has lost all counts since then: it was restarted empty, or it is another server. */
   onEmptied: () => void = () => {};
+  private readonly batches: KeyedBatches;
+  private readonly releases: TurnBatch<KeyedValues>;
+  private readonly corrections: TurnBatch<KeyedValues>;
 
   constructor(
     private readonly link: RedisLink,
@@ -38,36 +45,50 @@ export class RedisCounts implements DistributedCounts {
     this.prefix = prefix;
     this.span = span;
     link.greeting = (send) => this.greet(send);
+    this.batches = new KeyedBatches(link);
+    this.releases = new TurnBatch(async (items) => this.batches.run(releaseScript, [], items));
+    this.corrections = new TurnBatch(async (items) => this.batches.run(correctScript, [span.slotMs, span.slots], items));
   }
 
-  async take(requests: readonly CountRequest[], leases: readonly SlotLease[]): Promise<TakeResult> {
+  async take(
+    requests: readonly CountRequest[],
+    leases: readonly SlotLease[],
+    released: readonly ReleasedSlots[] = [],
+  ): Promise<TakeResult> {
     const { slotMs, slots } = this.span;
-    const values: (string | number)[] = [slotMs, slots, requests.length];
+    const values: (string | number)[] = [slotMs, slots, requests.length, leases.length];
     for (const { limit, need, wish, sharers } of requests) values.push(limit, need, wish, sharers);
     for (const { limit, ttlMs, call, more = [] } of leases) values.push(limit, ttlMs, 1 + more.length, call, ...more);
     const names = [...requests.map(({ id }) => this.countKey(id)), ...leases.map(({ id }) => this.slotsKey(id))];
-    return takenOf(await runOnTypedKeys(this.link, takeScript, names, values), requests, leases);
+    const reply = await this.batches.runWith(
+      takeScript,
+      { keys: names, values },
+      released.flatMap(({ id, calls }) => this.releasedSlots(id, calls)),
+      releaseScript,
+    );
+    return takenOf(reply, requests, leases);
   }
 
   async correct(id: string, corrections: readonly CountCorrection[]): Promise<void> {
     const changes = corrections.flatMap(({ slot, ago = 0, by }) => [slot ?? (ago > 0 ? -ago : ""), by]);
-    await runOnTypedKeys(this.link, correctScript, [this.countKey(id)], [this.span.slotMs, this.span.slots, ...changes]);
+    await this.corrections.add([{ key: this.countKey(id), root: rootOfLimit(id), values: [corrections.length, ...changes] }]);
   }
 
   async renew(leases: readonly SlotLease[]): Promise<void> {
     const sorted = Map.groupBy(leases, ({ id, ttlMs }) => `${ttlMs} ${id}`).values();
-    await Promise.all(
-      [...sorted].flatMap((alike) => {
-        const { id, ttlMs } = alike[0]!;
-        return batches(alike.map(({ call }) => call)).map((calls) =>
-          runOnTypedKeys(this.link, renewScript, [this.slotsKey(id)], [ttlMs, ...calls]),
-        );
-      }),
-    );
+    const items = [...sorted].flatMap((alike) => {
+      const { id, ttlMs } = alike[0]!;
+      return batches(alike.map(({ call }) => call)).map((calls): KeyedValues => ({
+        key: this.slotsKey(id),
+        root: rootOfLimit(id),
+        values: [ttlMs, calls.length, ...calls],
+      }));
+    });
+    await this.batches.run(renewScript, [], items);
   }
 
   async release(id: string, calls: readonly string[]): Promise<void> {
-    await Promise.all(batches(calls).map((some) => this.link.send("ZREM", [this.slotsKey(id).name, ...some])));
+    await this.releases.add(this.releasedSlots(id, calls));
   }
 
   async heartbeat(process: string, withinMs: number): Promise<number> {
@@ -103,6 +124,11 @@ export class RedisCounts implements DistributedCounts {
 
   private slotsKey(id: string): TypedKey {
     return { name: this.name("places", id), kind: "zset" };
+  }
+
+  private releasedSlots(id: string, calls: readonly string[]): readonly KeyedValues[] {
+    const key = this.slotsKey(id);
+    return batches(calls).map((some) => ({ key, root: rootOfLimit(id), values: [some.length, ...some] }));
   }
 
   private name(what: string, id: string): string {

@@ -11,19 +11,29 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
 /**
- * Keys: one for each request, then one for each slot lease. Values: slotMs, slots, the number of requests; limit, need, wish and
- * sharers of each; then of each slot lease its limit, its life, the number of concurrency slots and their names. Returns 1, the
+ * Keys: one for each request, one for each slot lease, then those with released slots. Values: slotMs, slots, the number of requests
+ * and of slot leases; limit, need, wish and sharers of each request; of each slot lease its limit, its life, the number of
+ * concurrency slots and their names; then the number and the names of released slots, which are freed first. Returns 1, the
  * current time slot, amount and rest of each request, and the number of concurrency slots taken of each lease; or 0, the index of
  * the key without room, the wait, and the rest. Nothing is written before everything is known to have room. Leases that have ended
  * are removed only where there is no room, and the time to live is renewed only now and then, because every command counts.
  */
 export const takeScript = script(`${clock}
-local slotMs, slots, wants = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local slotMs, slots, wants, places = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local slot = math.floor(now / slotMs)
 local answer = {1, slot}
 local amounts = {}
+if #KEYS > wants + places then
+  local at = 4 * wants + 5
+  for _ = 1, places do at = at + 3 + tonumber(ARGV[at + 2]) end
+  for k = wants + places + 1, #KEYS do
+    local names = tonumber(ARGV[at])
+    redis.call('ZREM', KEYS[k], unpack(ARGV, at + 1, at + names))
+    at = at + 1 + names
+  end
+end
 for w = 1, wants do
-  local at = 4 * w
+  local at = 4 * w + 1
   local limit, need, wish, sharers = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local fields = redis.call('HGETALL', KEYS[w])
   local used, counted = 0, {}
@@ -57,9 +67,9 @@ for w = 1, wants do
   answer[#answer + 1] = amount
   answer[#answer + 1] = rest - amount
 end
-local at = 4 * wants + 4
+local at = 4 * wants + 5
 local leases = {}
-for k = wants + 1, #KEYS do
+for k = wants + 1, wants + places do
   local key, limit, life, asked = KEYS[k], tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   local taken = redis.call('ZCARD', key)
   if taken + asked > limit and redis.call('ZREMRANGEBYSCORE', key, '-inf', now) > 0 then
@@ -88,34 +98,57 @@ end
 return answer
 `);
 
-/** Values: slotMs, slots; then time slot (empty: the current one, negative: so many slots before it) and amount of each correction. */
+/**
+ * Values: slotMs, slots; then for each key the number of its corrections, and of each of them the time slot (empty: the current one,
+ * negative: so many slots before it) and the amount.
+ */
 export const correctScript = script(`${clock}
 local slotMs, slots = tonumber(ARGV[1]), tonumber(ARGV[2])
 local newest = math.floor(now / slotMs)
-for at = 3, #ARGV, 2 do
-  local slot, by = tonumber(ARGV[at]) or newest, tonumber(ARGV[at + 1])
-  if slot < 0 then slot = newest + slot end
-  if slot > newest - slots and slot <= newest + slots then
-    local before = tonumber(redis.call('HGET', KEYS[1], slot)) or 0
-    local after = math.max(0, before + by)
-    if after > 0 then
-      redis.call('HSET', KEYS[1], slot, string.format('%.0f', after))
-    elseif before > 0 then
-      redis.call('HDEL', KEYS[1], slot)
+local at = 3
+for _, key in ipairs(KEYS) do
+  local last = at + 2 * tonumber(ARGV[at])
+  for place = at + 1, last, 2 do
+    local slot, by = tonumber(ARGV[place]) or newest, tonumber(ARGV[place + 1])
+    if slot < 0 then slot = newest + slot end
+    if slot > newest - slots and slot <= newest + slots then
+      local before = tonumber(redis.call('HGET', key, slot)) or 0
+      local after = math.max(0, before + by)
+      if after > 0 then
+        redis.call('HSET', key, slot, string.format('%.0f', after))
+      elseif before > 0 then
+        redis.call('HDEL', key, slot)
+      end
     end
   end
+  redis.call('PEXPIRE', key, (slots + 1) * slotMs)
+  at = last + 1
 end
-redis.call('PEXPIRE', KEYS[1], (slots + 1) * slotMs)
 return 1
 `);
 
-/** Values: life, names of calls. */
+/** Values: for each key the life of its leases, their number and the names of their calls. */
 export const renewScript = script(`${clock}
-local life = tonumber(ARGV[1])
-for at = 2, #ARGV do
-  redis.call('ZADD', KEYS[1], now + life, ARGV[at])
+local at = 1
+for _, key in ipairs(KEYS) do
+  local life, last = tonumber(ARGV[at]), at + 1 + tonumber(ARGV[at + 1])
+  for place = at + 2, last do
+    redis.call('ZADD', key, now + life, ARGV[place])
+  end
+  redis.call('PEXPIRE', key, 20 * life)
+  at = last + 1
 end
-redis.call('PEXPIRE', KEYS[1], 20 * life)
+return 1
+`);
+
+/** Values: for each key the number and the names of the calls whose slots are free. */
+export const releaseScript = script(`
+local at = 1
+for _, key in ipairs(KEYS) do
+  local last = at + tonumber(ARGV[at])
+  redis.call('ZREM', key, unpack(ARGV, at + 1, last))
+  at = last + 1
+end
 return 1
 `);
 

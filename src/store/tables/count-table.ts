@@ -26,6 +26,7 @@ export interface SqlCountsOptions {
  * serialized by a row lock. A call that needs several locks takes them in the order of their names, so that calls cannot deadlock.
  */
 export class SqlCounts implements DistributedCounts {
+  readonly releasesInPassing = false;
   private readonly span: WindowSpan;
   private readonly sweepMs: number;
   private sweptMs = Number.NEGATIVE_INFINITY;

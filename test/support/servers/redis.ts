@@ -3,7 +3,7 @@ import { freePort, GuardedServer, startOnFreePort } from "./guarded.ts";
 import { findRedis, lacking, type Binaries, type Skipped } from "./obtain.ts";
 
 /** Starts a real Redis or Valkey on a free port of loopback; else takes the one that REDIS_URL names; or tells why there is none. */
-export async function startRedis(): Promise<TestRedis | Skipped> {
+export async function startRedis(settings: Readonly<Record<string, string>> = {}): Promise<TestRedis | Skipped> {
   const binaries = findRedis();
   if ("skipped" in binaries) {
     const named = process.env["REDIS_URL"];
@@ -11,7 +11,7 @@ export async function startRedis(): Promise<TestRedis | Skipped> {
   }
   const guarded = new GuardedServer("redis");
   try {
-    return await startOnFreePort(() => new OwnRedis(binaries, guarded));
+    return await startOnFreePort(() => new OwnRedis(binaries, guarded, settings));
   } catch (error) {
     await guarded.stop();
     throw error;
@@ -40,10 +40,12 @@ class OwnRedis implements TestRedis {
   readonly url = `redis://${this.host}:${this.port}`;
   readonly #binaries: Binaries;
   readonly #guarded: GuardedServer;
+  readonly #settings: Readonly<Record<string, string>>;
 
-  constructor(binaries: Binaries, guarded: GuardedServer) {
+  constructor(binaries: Binaries, guarded: GuardedServer, settings: Readonly<Record<string, string>>) {
     this.#binaries = binaries;
     this.#guarded = guarded;
+    this.#settings = settings;
   }
 
   async pause(): Promise<void> {
@@ -59,7 +61,7 @@ class OwnRedis implements TestRedis {
   }
 
   async start(): Promise<void> {
-    const settings = { port: String(this.port), bind: this.host, dir: this.#guarded.folder, save: "", appendonly: "no" };
+    const settings = { port: String(this.port), bind: this.host, dir: this.#guarded.folder, save: "", appendonly: "no", ...this.#settings };
     const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
     const { path, libraries } = this.#binaries;
     await this.#guarded.launch([path, ...flags], { libraries, user: {} }, async () => {
