@@ -16,6 +16,7 @@ import { addKeys } from "./keys/keys-arguments.ts";
 import { addOpen } from "./open/arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
 import { addTail } from "./tail/arguments.ts";
+import { addRequests } from "./requests/arguments.ts";
 import { addUsage } from "./usage/arguments.ts";
 
 /** A parsed command line. The caller carries it out. */
@@ -147,7 +148,20 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   const onRequest = (config: string | undefined, request: StoreRequest): void => {
     invocation = { command: "store", config: config ?? null, request };
   };
-  const groups = [addKeys, addGroups, addIssuers, addUsage, addAudit, addPrices, addAccounts, addBackup, addExplain, addOpen, addTail];
+  const groups = [
+    addKeys,
+    addGroups,
+    addIssuers,
+    addUsage,
+    addRequests,
+    addAudit,
+    addPrices,
+    addAccounts,
+    addBackup,
+    addExplain,
+    addOpen,
+    addTail,
+  ];
   for (const add of groups) {
     add({ program, onRequest });
   }

@@ -9,6 +9,7 @@ import type { IssuersRequest } from "./issuers/arguments.ts";
 import type { KeysRequest } from "./keys/keys-arguments.ts";
 import type { OpenRequest } from "./open/arguments.ts";
 import type { PricesRequest } from "./prices/arguments.ts";
+import type { RequestsRequest } from "./requests/arguments.ts";
 import type { TailRequest } from "./tail/arguments.ts";
 import type { UsageRequest } from "./usage/arguments.ts";
 
@@ -18,6 +19,7 @@ export type StoreRequest =
   | GroupsRequest
   | IssuersRequest
   | UsageRequest
+  | RequestsRequest
   | AuditRequest
   | PricesRequest
   | AccountsRequest

@@ -11,6 +11,7 @@ import { runIssuers } from "./issuers/command.ts";
 import { runKeys } from "./keys/keys-command.ts";
 import { runOpen } from "./open/command.ts";
 import { runPrices } from "./prices/command.ts";
+import { runRequests } from "./requests/command.ts";
 import { shown } from "./shown-text.ts";
 import type { OpenStore, CommandContext } from "./command-context.ts";
 import { CommandError, exitCodes } from "./command-error.ts";
@@ -56,6 +57,8 @@ async function runPlain(store: OpenStore, request: PlainRequest, context: Comman
       return runIssuers(request, store, context);
     case "usage":
       return runUsage(request, store, context);
+    case "requests":
+      return runRequests(request, store, context);
     case "audit":
       return runAudit(request, store, context);
     case "prices":

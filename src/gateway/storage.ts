@@ -166,6 +166,11 @@ export interface ReceiptStorage {
   /** The ids of other receipts for which the client sent the same request id, newest first. */
   namesakes(receipt: Receipt): Promise<readonly string[]>;
   list(query: ReceiptQuery): Promise<readonly Receipt[]>;
+  /**
+   * How far back a list would get by reading `count` receipts of its time range, whether they match or not: the `from` of a list that
+   * must not read more, and the `before` of the one after it. Null if there are not that many.
+   */
+  horizon(query: ReceiptQuery, count: number): Promise<string | null>;
   usage(query: UsageQuery): Promise<readonly UsageRow[]>;
   /** What was paid for calls that count for a group, or for a key with a budget that has a selector. */
   payments(ownerId: string, sinceMs: number | null): Promise<readonly Payment[]>;
@@ -182,11 +187,24 @@ export interface ReceiptQuery {
   readonly model: string | null;
   readonly channel: string | null;
   readonly state: string | null;
+  readonly figures?: FigureBounds;
   readonly sinceMs: number | null;
   readonly untilMs: number | null;
   /** The last id of the previous page; newest first. */
   readonly before: string | null;
+  /** No id before this one: the horizon of the query. */
+  readonly from?: string | null;
   readonly limit: number;
+}
+
+/** Bounds of what was measured, each inclusive. A call whose cost is unknown has none that could match. */
+export interface FigureBounds {
+  /** The status that the client got. */
+  readonly statusMin?: number;
+  readonly statusMax?: number;
+  readonly nanosMin?: number;
+  readonly nanosMax?: number;
+  readonly tookMsMin?: number;
 }
 
 /** Holds: money that a process has set aside from a budget for its calls. */

@@ -122,6 +122,7 @@ function scopedStorage(
         const asked = query.groupId ?? groupId;
         return ids.has(asked) ? storage.receipts.list({ ...query, groupId: asked }) : [];
       },
+      horizon: (query, count) => storage.receipts.horizon(query, count),
       usage: async (query) => {
         if (query.keyId !== null) return (await knowsKey(query.keyId)) ? storage.receipts.usage(query) : [];
         const asked = query.groupId ?? null;

@@ -1,5 +1,8 @@
 import type { Operation } from "../operations/operation.ts";
 
+/** How a call ended. `unknown`: the process died during the call. */
+export const receiptStates = ["complete", "failed", "interrupted", "abandoned", "unknown"] as const;
+
 /** What one call used and cost, and how it ended. It is written once, when the call is over, and holds no content. Times are wall-clock milliseconds. */
 export interface Receipt {
   /** A UUIDv7 that is made when the call begins. It makes writing the receipt twice harmless. */
@@ -15,8 +18,7 @@ export interface Receipt {
   readonly upstreamModel: string | null;
   readonly stream: boolean;
   readonly status: number;
-  /** `unknown`: the process died during the call. */
-  readonly state: "complete" | "failed" | "interrupted" | "abandoned" | "unknown";
+  readonly state: (typeof receiptStates)[number];
   /** The kind of failure it ended with. */
   readonly error: string | null;
   readonly startedMs: number;

@@ -188,6 +188,9 @@ describe("receipts", () => {
         keyId: at % 2 === 0 ? "key-1" : "other",
         state: at === 3 ? "failed" : "complete",
         model: at === 4 ? "model-2" : "model-1",
+        status: at === 3 ? 503 : 200,
+        tookMs: at * 1_000,
+        billedNanos: at === 5 ? null : at * 100_000_000,
       }),
     );
     await world.receipts(...all);
@@ -206,7 +209,31 @@ describe("receipts", () => {
     expect((await list("model=model-2&since=1h")).receipts.length).toBe(1);
     expect((await list("until=1d")).receipts.length).toBe(0);
     expect((await list("channel=nobody")).receipts).toEqual([]);
-    for (const query of ["limit=201", "limit=1e9", "state=happy", "before=", "since=soon", "order=cost"]) {
+    for (const [query, count] of [
+      ["status=503", 1],
+      ["status=5xx", 1],
+      ["status=2xx", 6],
+      ["min_cost_usd=0.2", 4],
+      ["min_cost_usd=0.2&max_cost_usd=0.30", 2],
+      ["max_cost_usd=0", 1],
+      ["min_took_ms=5000", 2],
+      ["key=app&min_took_ms=4000&status=200", 2],
+    ] as const) {
+      expect([query, (await list(query)).receipts.length]).toEqual([query, count]);
+    }
+    for (const query of [
+      "status=6xx",
+      "status=20",
+      "min_cost_usd=-1",
+      "min_cost_usd=cheap",
+      "min_took_ms=1.5",
+      "limit=201",
+      "limit=1e9",
+      "state=happy",
+      "before=",
+      "since=soon",
+      "order=cost",
+    ]) {
       expect([query, (await look(`/receipts?${query}`)).status]).toEqual([query, 400]);
     }
   });

@@ -58,6 +58,23 @@ describe("receipts in the journal", () => {
     expect([other.code, other.err]).toEqual([1, expect.stringContaining('No call has the id "other"')]);
   });
 
+  test("are listed by what they cost, how long they took and how they ended", async () => {
+    const cli = new CommandLine();
+    await left(cli, [
+      { requestId: "dear", billedNanos: 2_000_000_000, tookMs: 100 },
+      { requestId: "slow", billedNanos: 1_000, tookMs: 60_000 },
+      { requestId: "broken", state: "failed", status: 503, billedNanos: null },
+    ]);
+    const found = async (...options: readonly string[]): Promise<readonly string[]> =>
+      (await cli.json<Row[]>("requests", ...options)).map((row) => String(row["request_id"])).toSorted();
+    expect(await found()).toEqual(["broken", "dear", "slow"]);
+    expect(await found("--min-cost", "1.5")).toEqual(["dear"]);
+    expect(await found("--max-cost", "1", "--min-seconds", "60")).toEqual(["slow"]);
+    expect([await found("--status", "5xx"), await found("--state", "failed")]).toEqual([["broken"], ["broken"]]);
+    expect((await cli.run(["requests", "--model", "model-1", "--limit", "1"])).out.trim().split("\n").length).toBe(2);
+    expect((await cli.run(["requests", "--status", "600"])).code).toBe(64);
+  });
+
   test("that was under way when its gateway died is counted with what was reserved for it", async () => {
     const cli = new CommandLine();
     const journal = journalOf(cli);

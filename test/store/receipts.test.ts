@@ -248,6 +248,45 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect(await ids({ model: "\0" })).toEqual([]);
   });
 
+  it("are found by what they cost, how long they took and the status that the client got, in steps that read no more than a part", async () => {
+    await using database = await engine.open();
+    const storage = makeReceiptStorage(database);
+    const beganMs = Date.UTC(2026, 5, 1);
+    const receipts = Array.from({ length: 40 }, (_, at) =>
+      sampleReceipt({
+        id: idOf(beganMs + at * 60_000),
+        startedMs: beganMs + at * 60_000,
+        keyId: `key-${at % 2}`,
+        status: at % 5 === 0 ? 429 : at % 7 === 0 ? 503 : 200,
+        tookMs: at * 100,
+        billedNanos: at % 3 === 0 ? null : at * 1_000,
+      }),
+    );
+    await add(database, receipts);
+    const newest = receipts.toReversed();
+    const where = (holds: (receipt: Receipt) => boolean) => newest.filter(holds).map(({ id }) => id);
+    const ids = async (query: Partial<ReceiptQuery>) => (await storage.list({ ...all, ...query })).map(({ id }) => id);
+    for (const keyId of [null, "key-1"]) {
+      const own = (holds: (receipt: Receipt) => boolean) =>
+        where((receipt) => (keyId === null || receipt.keyId === keyId) && holds(receipt));
+      expect(await ids({ keyId, figures: { statusMin: 400, statusMax: 499 } })).toEqual(own(({ status }) => status === 429));
+      expect(await ids({ keyId, figures: { tookMsMin: 2_000 } })).toEqual(own(({ tookMs }) => tookMs >= 2_000));
+      expect(await ids({ keyId, figures: { nanosMin: 5_000, nanosMax: 20_000 } })).toEqual(
+        own(({ billedNanos }) => billedNanos !== null && billedNanos >= 5_000 && billedNanos <= 20_000),
+      );
+      // The oldest alone matches: each step reads ten, and the last finds it.
+      const query = { ...all, keyId, figures: { nanosMin: 1_000, nanosMax: 1_000 } };
+      const steps: (readonly string[])[] = [];
+      let before: string | null = null;
+      do {
+        const from: string | null = await storage.horizon({ ...query, before }, 10);
+        steps.push((await storage.list({ ...query, before, from })).map(({ id }) => id));
+        before = from;
+      } while (before !== null);
+      expect(steps).toEqual([[], [], [], [receipts[1]!.id]]);
+    }
+  });
+
   it("are stored whatever their names and figures are", async () => {
     await using database = await engine.open();
     const text = fc.oneof(anyText({ maxLength: 40 }), fc.constantFrom("\0", "\ud800", "x".repeat(5_000), "😀".repeat(300)));

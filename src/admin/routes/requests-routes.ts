@@ -3,7 +3,7 @@ import { dollarsNumber } from "../../usage/dollars.ts";
 import { keyByIdOrName, keyNames, keyState, type KnownKey } from "../../manage/key-search.ts";
 import { operation } from "../views/key-view.ts";
 import { learnedAnswer, shownLessons } from "../views/learned-view.ts";
-import { shownReceipt } from "../../manage/receipt-view.ts";
+import { shownReceipt } from "../../manage/receipts/receipt-view.ts";
 import { receiptAnswer } from "../views/receipt-view.ts";
 import { invalid, AdminError } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";

@@ -1,12 +1,15 @@
 import { z } from "zod";
 import { csvOf } from "../../usage/csv.ts";
 import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../usage/usage-view.ts";
+import { receiptStates } from "../../usage/receipt.ts";
 import { usageColumns } from "../../usage/usage-row.ts";
 import { groupByIdOrName, groupNames } from "../../manage/group-search.ts";
 import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { readSpan, spanQuery } from "../fields/moment-field.ts";
-import { line, nextOf, pageCursor, pageLimit } from "../fields/scalars.ts";
-import { shownSummary } from "../../manage/receipt-view.ts";
+import { dollarsField, line, pageCursor, pageLimit } from "../fields/scalars.ts";
+import type { FigureBounds } from "../../gateway/storage.ts";
+import { costNanosMax, receiptPage, statusBounds, tookMsMax } from "../../manage/receipts/receipt-search.ts";
+import { shownSummary } from "../../manage/receipts/receipt-view.ts";
 import { receiptSummaryAnswer } from "../views/receipt-view.ts";
 import { invalid, AdminError } from "../admin-error.ts";
 import { route, TextResult, type AdminRoute } from "../route.ts";
@@ -22,6 +25,8 @@ const row = z.strictObject({
   ...figures,
   cost_usd: cost,
 });
+
+const costField = dollarsField(costNanosMax);
 
 const filters = {
   key: line(200).optional().describe("The id or the name of a key."),
@@ -80,10 +85,16 @@ export const usageRoutes: readonly AdminRoute[] = [
     path: "/admin/api/receipts",
     access: "viewer",
     scoped: true,
-    summary: "Lists calls, newest first.",
+    summary:
+      "Lists calls, newest first. A page that is not full may be followed by more, if `next` is not null: a filter that few calls match " +
+      "is searched in steps.",
     query: z.strictObject({
       ...filters,
-      state: z.enum(["complete", "failed", "interrupted", "abandoned", "unknown"]).optional(),
+      state: z.enum(receiptStates).optional(),
+      status: z.string().max(3).optional().describe("The status that the client got, such as 429, or 5xx for all that begin alike."),
+      min_cost_usd: costField.optional().describe("Calls that cost at least this much. Calls of unknown cost are left out."),
+      max_cost_usd: costField.optional(),
+      min_took_ms: z.coerce.number().int().min(0).max(tookMsMax).optional().describe("Calls that took at least this long."),
       before: pageCursor.optional(),
       limit: pageLimit,
     }),
@@ -91,8 +102,11 @@ export const usageRoutes: readonly AdminRoute[] = [
     handle: async ({ query, services }) => {
       const filter = await readFilters(query, services);
       if (filter instanceof AdminError) return filter;
+      const figures = figuresOf(query);
+      if (figures === null)
+        return invalid("status", "The parameter 'status' must be a status such as 429, or 5xx for all that begin alike.");
       const { state = null, before = null, limit } = query;
-      const receipts = await services.reports.receipts.list({ ...filter, state, before, limit });
+      const { receipts, next } = await receiptPage(services.reports.receipts, { ...filter, state, figures, before, limit });
       const names = await keyNames(
         services,
         receipts.map(({ keyId }) => keyId),
@@ -100,7 +114,7 @@ export const usageRoutes: readonly AdminRoute[] = [
       );
       return {
         receipts: receipts.map((receipt) => shownSummary(receipt, names.get(receipt.keyId) ?? null)),
-        next: nextOf(receipts, limit, ({ id }) => id),
+        next,
       };
     },
   }),
@@ -123,6 +137,25 @@ async function readFilters(query: z.output<z.ZodObject<typeof filters>>, service
   const groupId = query.group === undefined ? null : ((await groupByIdOrName(services, query.group))?.group.id ?? query.group);
   if (keyId !== null && groupId !== null) return invalid("group", "What a group used is not known by key: give a key or a group.");
   return { keyId, groupId, model: query.model ?? null, channel: query.channel ?? null, ...span };
+}
+
+interface GivenFigures {
+  readonly status?: string | undefined;
+  readonly min_cost_usd?: number | undefined;
+  readonly max_cost_usd?: number | undefined;
+  readonly min_took_ms?: number | undefined;
+}
+
+/** Null if the status is none. */
+function figuresOf({ status, min_cost_usd: nanosMin, max_cost_usd: nanosMax, min_took_ms: tookMsMin }: GivenFigures): FigureBounds | null {
+  const statuses = status === undefined ? {} : statusBounds(status);
+  if (statuses === null) return null;
+  return {
+    ...statuses,
+    ...(nanosMin === undefined ? {} : { nanosMin }),
+    ...(nanosMax === undefined ? {} : { nanosMax }),
+    ...(tookMsMin === undefined ? {} : { tookMsMin }),
+  };
 }
 
 /** The names of at most this many keys are looked up. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { operations } from "../../operations/operation.ts";
+import { receiptStates } from "../../usage/receipt.ts";
 import { moment } from "../fields/scalars.ts";
 
 const figures = {
@@ -24,7 +25,7 @@ export const receiptSummaryAnswer = z.strictObject({
   upstream_model: z.string().nullable(),
   stream: z.boolean(),
   status: z.int(),
-  state: z.enum(["complete", "failed", "interrupted", "abandoned", "unknown"]).describe("`unknown`: the process died during the call."),
+  state: z.enum(receiptStates).describe("`unknown`: the process died during the call."),
   error: z.string().nullable(),
   started_at: moment,
   took_ms: z.number(),

@@ -1,5 +1,5 @@
 import { keyNames } from "../../manage/key-search.ts";
-import { shownReceipt } from "../../manage/receipt-view.ts";
+import { shownReceipt } from "../../manage/receipts/receipt-view.ts";
 import type { CommandContext, OpenStore } from "../command-context.ts";
 import { CommandError } from "../command-error.ts";
 import { json, shown } from "../shown-text.ts";

@@ -29,7 +29,8 @@ export async function* timeRangesOfKey(database: Database, query: KeyReceiptQuer
   );
   const { oldest = null, first_hour: firstHour = null } = bounds ?? {};
   if (oldest === null) return;
-  const sinceMs = Math.max(timeOfId(oldest) ?? 0, Math.floor(query.sinceMs ?? 0));
+  const fromMs = query.from == null ? 0 : (timeOfId(query.from) ?? 0);
+  const sinceMs = Math.max(timeOfId(oldest) ?? 0, Math.floor(query.sinceMs ?? 0), fromMs);
   const untilMs = Math.min(Math.ceil(query.untilMs ?? endMs), beforeMs(query.before));
   // Of the oldest hour only some of the sums may be left.
   const hoursFromMs = firstHour === null ? endMs : firstHour + hourMs;

@@ -1,4 +1,4 @@
-import type { ReceiptQuery } from "../../gateway/storage.ts";
+import type { FigureBounds, ReceiptQuery } from "../../gateway/storage.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 
@@ -18,9 +18,20 @@ export function filtersOf(query: ReceiptQuery): readonly Sql[] {
   if (query.model !== null) facts.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) facts.push(sql`channel = ${name(query.channel)}`);
   if (query.state !== null) facts.push(sql`state = ${name(query.state)}`);
+  facts.push(...figureFilters(query.figures ?? {}));
   if (query.sinceMs !== null) facts.push(sql`started_ms >= ${Math.ceil(query.sinceMs)}`);
   if (query.untilMs !== null) facts.push(sql`started_ms < ${Math.ceil(query.untilMs)}`);
   return facts;
+}
+
+function figureFilters({ statusMin, statusMax, nanosMin, nanosMax, tookMsMin }: FigureBounds): readonly Sql[] {
+  return [
+    ...(statusMin === undefined ? [] : [sql`status >= ${Math.trunc(statusMin)}`]),
+    ...(statusMax === undefined ? [] : [sql`status <= ${Math.trunc(statusMax)}`]),
+    ...(nanosMin === undefined ? [] : [sql`billed_nanos >= ${Math.ceil(nanosMin)}`]),
+    ...(nanosMax === undefined ? [] : [sql`billed_nanos <= ${Math.floor(nanosMax)}`]),
+    ...(tookMsMin === undefined ? [] : [sql`took_ms >= ${Math.ceil(tookMsMin)}`]),
+  ];
 }
 
 /** Not with `like`, which ignores case in SQLite. */
@@ -30,8 +41,13 @@ function hasOwner(id: string): Sql {
 }
 
 /** Ids contain the time and are indexed. The start of a call may differ a little from the time in its id. */
-export function idBoundsOf({ sinceMs, untilMs, before }: ReceiptQuery): { readonly sinceId: string; readonly untilId: string | null } {
-  const sinceId = sinceMs === null ? "" : idAt(sinceMs - leewayMs);
+export function idBoundsOf({ sinceMs, untilMs, before, from }: ReceiptQuery): {
+  readonly sinceId: string;
+  readonly untilId: string | null;
+} {
+  const startId = sinceMs === null ? "" : idAt(sinceMs - leewayMs);
+  const fromId = from == null ? "" : name(from);
+  const sinceId = fromId > startId ? fromId : startId;
   const untilId = untilMs === null ? null : idAt(untilMs + leewayMs);
   const beforeId = before === null ? null : name(before);
   if (untilId === null || beforeId === null) return { sinceId, untilId: beforeId ?? untilId };

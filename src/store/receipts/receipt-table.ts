@@ -1,9 +1,10 @@
-import type { ReceiptStorage } from "../../gateway/storage.ts";
+import type { ReceiptQuery, ReceiptStorage } from "../../gateway/storage.ts";
 import type { Receipt } from "../../usage/receipt.ts";
 import type { Database } from "../database.ts";
-import { conditionsOf } from "./receipt-conditions.ts";
+import { conditionsOf, idAt, idBoundsOf } from "./receipt-conditions.ts";
 import { entryOf, type ReceiptEntry } from "./receipt-entry.ts";
 import { attemptRows, name, receiptOfRow, receiptRows, type ReceiptRow } from "./receipt-row.ts";
+import { timeOfId } from "./receipt-minutes.ts";
 import { receiptIdsOfKey } from "./receipts-of-key.ts";
 import { joinSql, sql, type Sql, type Value } from "../sql.ts";
 import { receiptIdIn } from "./stored-request.ts";
@@ -25,9 +26,21 @@ export function makeReceiptStorage(database: Database): ReceiptStorage {
       const ids = await receiptIdsOfKey(database, { ...query, keyId }, limit);
       return ids.length === 0 ? [] : receiptsWhere(database, sql`id in (${listOf(ids)})`, limit);
     },
+    horizon: (query, count) => horizonOf(database, query, count),
     usage: async (query) => usageOf(database, query),
     payments: async (ownerId, sinceMs) => paymentsOf(database, name(ownerId), sinceMs ?? 0),
   };
+}
+
+/** Steps through the primary key. Only the time of the id is returned, because the receipt may be of somebody else. */
+async function horizonOf(database: Database, query: ReceiptQuery, count: number): Promise<string | null> {
+  const { sinceId, untilId } = idBoundsOf(query);
+  const until = untilId === null ? sql`1 = 1` : sql`id < ${untilId}`;
+  const [reached] = await database.all<{ readonly id: string }>(
+    sql`select id from receipts where id >= ${sinceId} and ${until} order by id desc limit 1 offset ${Math.max(0, Math.trunc(count))}`,
+  );
+  const atMs = reached === undefined ? null : timeOfId(reached.id);
+  return atMs === null ? null : `${idAt(atMs)}-7`;
 }
 
 /** A request id that the gateway created belongs to one call. It takes precedence over a client that sent the same id. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { channelEntry, modelsOf } from "../../../src/console/pages/channels/channel-entry.ts";
+import { askedOf } from "../../../src/console/pages/requests/request-filters.ts";
 import { fullness, keyBody, limitsText, listOf } from "../../../src/console/pages/keys/limits.ts";
 
 describe("the form of a channel", () => {
@@ -17,6 +18,11 @@ describe("the form of a channel", () => {
     expect(modelsOf(" fast = llama-3 \n\nsmall\nodd = a=b")).toEqual({ fast: "llama-3", small: "small", odd: "a=b" });
     expect(modelsOf("\n")).toBeNull();
   });
+});
+
+test("the filters of the requests are asked as the admin API takes them, a status only when it is whole", () => {
+  expect(askedOf({ key: "app", status: "5X", min_seconds: "" })).toEqual({ key: "app", status: "", min_took_ms: "" });
+  expect(askedOf({ status: "5XX", min_seconds: "1.5" })).toEqual({ status: "5xx", min_took_ms: "1500" });
 });
 
 describe("the form of a key", () => {

@@ -9,6 +9,7 @@ import { SelectField, TextField } from "../../parts/field.tsx";
 import { Moment } from "../../parts/moment.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { askedOf } from "./request-filters.ts";
 import { Pager } from "../../parts/pager.tsx";
 import { DataTable, type TableColumn } from "../../parts/table.tsx";
 
@@ -17,8 +18,9 @@ export function RequestsPage() {
   const { query } = place.value;
   const filters = Object.fromEntries(names.map((name) => [name, query.get(name) ?? ""]));
   const trail = useMemo(makeTrail, [query.toString()]);
-  const list = useLoaded<RequestList>("/receipts", { ...filters, before: trail.cursor.value, limit: 50 });
+  const list = useLoaded<RequestList>("/receipts", { ...askedOf(filters), before: trail.cursor.value, limit: pageRows });
   const rows = list.data.value?.receipts ?? null;
+  const next = list.data.value?.next ?? null;
   return (
     <Page title="Requests" about="What was asked, who answered, and what it cost. Prompts and answers are never stored.">
       <search>
@@ -34,6 +36,26 @@ export function RequestsPage() {
             options={states}
             onChoose={(state) => setQuery({ state })}
           />
+          <TextField
+            label="Status"
+            name="status"
+            value={filters["status"]}
+            onText={(status) => setQuery({ status })}
+            placeholder="429 or 5xx"
+            error={list.error.value}
+          />
+          {figureFields.map(([name, label]) => (
+            <TextField
+              key={name}
+              label={label}
+              name={name}
+              type="number"
+              min={0}
+              step="any"
+              value={filters[name]}
+              onText={(text) => setQuery({ [name]: text })}
+            />
+          ))}
           <SelectField
             label="Since"
             name="since"
@@ -44,12 +66,15 @@ export function RequestsPage() {
         </form>
       </search>
       <ErrorNote error={list.error.value} onRetry={() => list.reload()} />
-      {rows === null ? null : rows.length === 0 ? (
+      {rows === null ? null : rows.length === 0 && next === null ? (
         <NoRequests isFiltered={names.some((name) => filters[name] !== "")} />
       ) : (
         <DataTable label="Requests" columns={columns} rows={rows} keyOf={({ id }) => id} />
       )}
-      <Pager trail={trail} next={list.data.value?.next ?? null} />
+      {rows !== null && rows.length < pageRows && next !== null && (
+        <p class="muted">Few requests match. The search goes on with the older ones.</p>
+      )}
+      <Pager trail={trail} next={next} />
     </Page>
   );
 }
@@ -59,7 +84,14 @@ interface RequestList {
   readonly next: string | null;
 }
 
-const names = ["key", "model", "channel", "state", "since"] as const;
+const names = ["key", "model", "channel", "state", "status", "min_cost_usd", "max_cost_usd", "min_seconds", "since"] as const;
+const pageRows = 50;
+
+const figureFields = [
+  ["min_cost_usd", "Cost from ($)"],
+  ["max_cost_usd", "Cost to ($)"],
+  ["min_seconds", "Took at least (s)"],
+] as const;
 
 const states = [
   ["", "Any"],

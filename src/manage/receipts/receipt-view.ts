@@ -1,7 +1,7 @@
-import { isGroupId } from "../keys/group.ts";
-import { dollarsNumber } from "../usage/dollars.ts";
-import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../usage/receipt.ts";
-import { isoMoment } from "../usage/time-text.ts";
+import { isGroupId } from "../../keys/group.ts";
+import { dollarsNumber } from "../../usage/dollars.ts";
+import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
+import { isoMoment } from "../../usage/time-text.ts";
 
 /** A call in one line, under the field names of the admin API. */
 export function shownSummary(receipt: Receipt, keyName: string | null) {
