@@ -29,7 +29,7 @@ import { SqlHints } from "../store/tables/hint-table.ts";
 import { openJournal } from "../store/journal/journal.ts";
 import { openMasterKey, type MasterKey } from "../store/secrets/master-key.ts";
 import { makeTextSeal } from "../store/secrets/text-seal.ts";
-import { openDatabase, type OpenOptions } from "../store/open.ts";
+import { connectDatabase, openDatabase, type OpenOptions } from "../store/open.ts";
 import { retain } from "../store/retention.ts";
 import { makeStorage, newId } from "../store/storage.ts";
 import { storeClock, type StoreClock } from "../store/store-clock.ts";
@@ -116,8 +116,9 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   const after = (ms: number, then: () => void): (() => void) => options.timers.after(ms, then);
   const damaged = (row: DamagedRow): void => log.error("damaged_row", { ...row });
   const store = await openStore(settings, options.givenMasterKey, true, damaged);
-  const reportsDatabase = await openDatabase({
+  const reportsDatabase = connectDatabase({
     ...databaseOptions(settings, true),
+    restMs: reportRestMs,
     statementMs: reportMs,
     connectionsMax: reportConnections,
   });
@@ -311,6 +312,7 @@ async function within(ms: number, work: Promise<void> | undefined): Promise<void
 const turnMs = 250;
 const reportMs = 60_000;
 const reportConnections = 3;
+const reportRestMs = 30_000;
 const redisMs = 100;
 /** A transaction in the database takes longer than a command of Redis. */
 const sqlMs = 500;

@@ -12,6 +12,8 @@ export interface OpenOptions {
   readonly dataDir: string;
   /** Runs SQLite in a worker thread, so that the calling thread never waits for the disk. PostgreSQL needs none. */
   readonly threaded?: boolean;
+  /** Ends the worker thread when it had nothing to do for so long; the next statement starts it again. */
+  readonly restMs?: number;
   /** Tunes a SQLite connection for large write transactions. */
   readonly bulkWrites?: boolean;
   /** The statement timeout on PostgreSQL. */
@@ -26,7 +28,7 @@ export { storeFile } from "./sqlite/sqlite.ts";
 
 /** Opens the store and migrates it to this version. */
 export async function openDatabase(options: OpenOptions): Promise<Database> {
-  const database = options.store === "sqlite" ? sqlite(options) : postgres(options);
+  const database = connectDatabase(options);
   try {
     if ((await pending(database)).length > 0) await runMigrations(database, options);
     return database;
@@ -36,8 +38,14 @@ export async function openDatabase(options: OpenOptions): Promise<Database> {
   }
 }
 
-function sqlite({ dataDir, threaded = false, bulkWrites = false }: OpenOptions): Database {
-  return threaded ? new ThreadDatabase(storeFile(dataDir)) : new SqliteDatabase(storeFile(dataDir), { bulkWrites });
+/** A store that was opened before, so that it needs no migration. Nothing is connected and no thread is started before the first statement. */
+export function connectDatabase(options: OpenOptions): Database {
+  return options.store === "sqlite" ? sqlite(options) : postgres(options);
+}
+
+function sqlite({ dataDir, threaded = false, restMs, bulkWrites = false }: OpenOptions): Database {
+  const file = storeFile(dataDir);
+  return threaded ? new ThreadDatabase(file, {}, restMs) : new SqliteDatabase(file, { bulkWrites });
 }
 
 function postgres({ store, statementMs, connectionsMax }: OpenOptions): Database {

@@ -361,7 +361,7 @@ describe("the thread", () => {
     const file = storeFile(freshDataDir());
     const connection = new ThreadConnection(
       { file, busyMs: 1_000, readonly: false },
-      new URL("../support/mortal-thread.ts", import.meta.url),
+      { script: new URL("../support/mortal-thread.ts", import.meta.url) },
     );
     const database = new SerialDatabase(connection);
     await database.run(sql`create table t (a integer)`);
@@ -403,6 +403,25 @@ describe("the thread", () => {
     await eventually("the process ends by itself", () => ended, 10_000).finally(() => child.kill());
     expect(await new Response(child.stdout).text()).toBe("300000\n");
     expect(child.exitCode).toBe(0);
+  });
+
+  test("ends after a rest, and starts again for the next statement, with everything that was written", async () => {
+    const connection = new ThreadConnection({ file: storeFile(freshDataDir()), busyMs: 1_000, readonly: false }, { restMs: 1 });
+    const database = new SerialDatabase(connection);
+    await database.run(sql`create table t (a integer)`);
+    for (let at = 1; at <= 3; at += 1) {
+      await eventually("the thread has ended", () => !connection.isRunning);
+      expect(await database.run(sql`insert into t (a) values (${at})`)).toBe(1);
+    }
+    await database.transaction(async (inner) => {
+      await inner.run(sql`insert into t (a) values (4)`);
+      await Bun.sleep(20);
+      expect(connection.isRunning).toBe(true);
+      await inner.run(sql`insert into t (a) values (5)`);
+    });
+    await eventually("the thread has ended", () => !connection.isRunning);
+    expect(await database.all<object>(sql`select count(*) as n from t`)).toEqual([{ n: 5 }]);
+    await database.close();
   });
 
   test("starts on first use, and closing it before that does nothing", async () => {

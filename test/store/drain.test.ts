@@ -396,6 +396,28 @@ describe.each(engines)("the thread on $name", (engine) => {
     return drain;
   }
 
+  it("starts no thread before there is something to move, and then moves the first receipt too", async () => {
+    const options = await store();
+    const journal = journalIn(join(options.dataDir, "journal"));
+    const drain = draining(journal, options, { adoptMs: 20 });
+    await drain.idle();
+    expect(drain.running).toBe(false);
+    await journal.open(sampleOpening({ id: "first" }));
+    expect(drain.running).toBe(false);
+    await journal.close(sampleReceipt({ id: "first" }));
+    await drain.idle();
+    expect(drain.running).toBe(true);
+    const database = await openDatabase(options);
+    ends.push(async () => database.close());
+    expect([...(await ofKey(database, "key-1")).keys()]).toEqual(["first"]);
+
+    const later = await store();
+    const left = journalIn(join(later.dataDir, "journal"));
+    await left.close(sampleReceipt({ id: "left" }));
+    await left.stop();
+    expect(draining(journalIn(left.folder), later).running).toBe(true);
+  });
+
   it("moves everything written so far into the store, and deducts it from the holds of the process", async () => {
     const options = await store();
     const journal = journalIn(join(options.dataDir, "journal"), { segmentBytes: 20_000 });

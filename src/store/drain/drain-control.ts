@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { StorageError } from "../../gateway/storage.ts";
 import type { DrainThreadOptions, FromDrain, ToDrain } from "./drain-message.ts";
+import { segmentsIn, slotFolders } from "../journal/folder.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { OpenOptions } from "../open.ts";
 
@@ -18,6 +19,8 @@ export interface DrainOptions {
 }
 
 export interface Drain {
+  /** Whether its worker was started. */
+  readonly running: boolean;
   lag(): DrainLag;
   /** Resolves when all that was written so far to this slot, also by earlier processes, is in the store. Waits for the store if necessary. Rejects on `stop`. */
   idle(): Promise<void>;
@@ -32,13 +35,17 @@ export interface DrainLag {
   readonly degraded: boolean;
 }
 
-/** Starts the worker that moves receipts from the journal into the store, and restarts it if it dies. */
+/**
+ * Moves receipts from the journal into the store, in a worker that is restarted if it dies. It is started when there is something to
+ * move: receipts of earlier processes, or the first one of this process. A thread costs 5 MB and as much time as loading its modules.
+ */
 export function startDrain(options: DrainOptions): Drain {
   return new DrainWorker(options);
 }
 
 class DrainWorker implements Drain {
-  private worker: Worker;
+  /** Null until there is something to drain. */
+  private worker: Worker | null = null;
   private state: Extract<FromDrain, { kind: "state" }> = { kind: "state", error: null, behindBytes: 0, receipts: 0 };
   private readonly idleRequests = new Map<number, IdleRequest>();
   private lastRequest = 0;
@@ -46,14 +53,22 @@ class DrainWorker implements Drain {
   private ended: Promise<void> = Promise.resolve();
   private restart: ReturnType<typeof setTimeout> | null = null;
   /** The worker is busy, or was just woken. It reports `resting` when it has nothing left to do. */
-  private working = true;
+  private working = false;
+  /** Looks for journals of processes that have died, until there is a worker to do that. */
+  private adoption: ReturnType<typeof setInterval> | null = null;
   /** How many receipts were in the store at the last `resting`, and how many were drained in the round before it. */
   private receiptsAtRest = 0;
   private receiptsLastRound = 0;
 
   constructor(private readonly options: DrainOptions) {
-    this.worker = this.started();
     options.journal.watch(() => this.scheduleWake());
+    this.adoption = setInterval(() => this.adopt(), options.adoptMs ?? adoptMsDefault);
+    this.adoption.unref();
+    this.adopt();
+  }
+
+  get running(): boolean {
+    return this.worker !== null;
   }
 
   lag(): DrainLag {
@@ -73,6 +88,10 @@ class DrainWorker implements Drain {
         reject(stopped());
         return;
       }
+      if (this.worker === null) {
+        resolve();
+        return;
+      }
       const id = ++this.lastRequest;
       const message: ToDrain = { kind: "idle", id, segment, position };
       this.idleRequests.set(id, { message, resolve, reject });
@@ -84,21 +103,39 @@ class DrainWorker implements Drain {
   async stop(): Promise<void> {
     if (this.stopping === null) {
       this.stopping = Promise.withResolvers<void>();
+      this.endAdoption();
       if (this.restart !== null) {
         clearTimeout(this.restart);
         this.stopping.resolve();
       }
-      this.worker.ref();
+      if (this.worker === null) this.stopping.resolve();
+      this.worker?.ref();
       this.send({ kind: "stop" });
       const timer = setTimeout(() => this.stopping?.resolve(), stopMsMax);
       this.ended = this.stopping.promise.then(async () => {
         clearTimeout(timer);
         for (const { reject } of this.idleRequests.values()) reject(stopped());
         this.idleRequests.clear();
-        await this.worker.terminate();
+        await this.worker?.terminate();
       });
     }
     await this.ended;
+  }
+
+  private adopt(): void {
+    if (hasLeftovers(this.options.journal)) this.start();
+  }
+
+  private endAdoption(): void {
+    if (this.adoption !== null) clearInterval(this.adoption);
+    this.adoption = null;
+  }
+
+  private start(): void {
+    this.endAdoption();
+    // A new worker drains before it rests.
+    this.working = true;
+    this.worker = this.started();
   }
 
   private started(): Worker {
@@ -120,7 +157,7 @@ class DrainWorker implements Drain {
   }
 
   private send(message: ToDrain): void {
-    if (this.restart === null) this.worker.postMessage(message, []);
+    if (this.restart === null) this.worker?.postMessage(message, []);
   }
 
   private onMessage(message: FromDrain): void {
@@ -140,7 +177,7 @@ class DrainWorker implements Drain {
       case "done":
         this.idleRequests.get(message.id)?.resolve();
         this.idleRequests.delete(message.id);
-        if (this.idleRequests.size === 0 && this.stopping === null) this.worker.unref();
+        if (this.idleRequests.size === 0 && this.stopping === null) this.worker?.unref();
         break;
       case "stopped":
         this.stopping?.resolve();
@@ -150,6 +187,11 @@ class DrainWorker implements Drain {
 
   private scheduleWake(): void {
     if (this.working || this.stopping !== null) return;
+    if (this.worker === null) {
+      // What is written before the first receipt is only of interest to a later process.
+      if (this.options.journal.written().receipts > 0) this.start();
+      return;
+    }
     this.working = true;
     setTimeout(() => this.send({ kind: "more" }), this.gatherMs).unref();
   }
@@ -179,13 +221,12 @@ class DrainWorker implements Drain {
       return;
     }
     void worker.terminate();
-    // A new worker drains before it rests.
     this.working = true;
     this.setState({ ...this.state, error: `The thread that writes receipts into the store died: ${reason}.` });
     this.restart = setTimeout(() => {
       this.restart = null;
-      this.worker = this.started();
-      for (const { message } of this.idleRequests.values()) this.worker.postMessage(message, []);
+      this.start();
+      for (const { message } of this.idleRequests.values()) this.send(message);
     }, restartMs);
   }
 }
@@ -194,6 +235,16 @@ interface IdleRequest {
   readonly message: ToDrain;
   readonly resolve: () => void;
   readonly reject: (error: StorageError) => void;
+}
+
+/** Whether earlier processes left something in their journals, or others write to theirs. */
+function hasLeftovers({ folder, slotFolder, firstSegment }: Journal): boolean {
+  try {
+    return slotFolders(folder).some((slot) => segmentsIn(slot).some((segment) => slot !== slotFolder || segment < firstSegment));
+  } catch {
+    // The worker meets the same failure, and reports it.
+    return true;
+  }
 }
 
 function stopped(): StorageError {

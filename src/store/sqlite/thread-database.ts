@@ -13,22 +13,24 @@ export class ThreadDatabase extends SerialDatabase {
   constructor(
     readonly file: string,
     { busyMs = 5_000, readonly = false }: SqliteSettings = {},
+    restMs: number | null = null,
   ) {
-    super(new ThreadConnection({ file, busyMs, readonly }));
+    super(new ThreadConnection({ file, busyMs, readonly }, { restMs }));
   }
 }
 
-/** A connection in a worker, which is started on first use, and again after it was lost. */
+/** A connection in a worker, which is started on first use, and again after it was lost or had nothing to do for `restMs`. */
 export class ThreadConnection implements SerialConnection {
   private worker: Worker | null = null;
   private waiting = new Map<number, PendingStatement>();
   private lastId = 0;
   /** The worker in which the current transaction began. A new worker knows nothing of it. */
   private began: Worker | null = null;
+  private rest: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
     private readonly opening: ThreadOptions,
-    private readonly script = new URL("./database-thread.ts", import.meta.url),
+    private readonly settings: { readonly script?: URL; readonly restMs?: number | null } = {},
   ) {}
 
   get isRunning(): boolean {
@@ -66,6 +68,7 @@ export class ThreadConnection implements SerialConnection {
   }
 
   async close(): Promise<void> {
+    this.endRest();
     const { worker } = this;
     if (worker === null) return;
     try {
@@ -78,6 +81,7 @@ export class ThreadConnection implements SerialConnection {
 
   private async ask(action: ThreadRequest["action"], { texts, values }: Pick<Sql, "texts" | "values"> = nothing): Promise<unknown> {
     if (this.began !== null && this.began !== this.worker) throw lost();
+    this.endRest();
     const worker = (this.worker ??= this.started());
     this.lastId += 1;
     const request: ThreadRequest = { id: this.lastId, action, texts, values };
@@ -90,7 +94,7 @@ export class ThreadConnection implements SerialConnection {
   }
 
   private started(): Worker {
-    const worker = new Worker(this.script, { workerData: this.opening });
+    const worker = new Worker(this.settings.script ?? databaseThread, { workerData: this.opening });
     worker.unref();
     worker.on("message", (reply: ThreadReply) => this.settle(worker, reply));
     worker.on("error", () => {
@@ -105,9 +109,38 @@ export class ThreadConnection implements SerialConnection {
     const waiting = this.waiting.get(reply.id);
     if (this.worker !== worker || waiting === undefined) return;
     this.waiting.delete(reply.id);
-    if (this.waiting.size === 0) worker.unref();
+    if (this.waiting.size === 0) {
+      worker.unref();
+      this.beginRest();
+    }
     if ("error" in reply) waiting.reject(new StorageError(reply.error.kind, reply.error.message));
     else waiting.resolve(reply.value);
+  }
+
+  private beginRest(): void {
+    const { restMs } = this.settings;
+    if (restMs == null) return;
+    this.rest = setTimeout(() => {
+      this.rest = null;
+      // A transaction is not interrupted: the rest begins after it.
+      if (this.began === null) this.retire();
+    }, restMs);
+    this.rest.unref();
+  }
+
+  private endRest(): void {
+    if (this.rest !== null) clearTimeout(this.rest);
+    this.rest = null;
+  }
+
+  /** Lets go of the worker before it has closed its connection, so that a statement which comes meanwhile gets a new one. */
+  private retire(): void {
+    const { worker } = this;
+    if (worker === null) return;
+    this.worker = null;
+    worker.once("message", () => void worker.terminate());
+    const request: ThreadRequest = { id: 0, action: "close", ...nothing };
+    worker.postMessage(request, []);
   }
 
   private forget(worker: Worker): void {
@@ -124,6 +157,7 @@ interface PendingStatement {
   readonly reject: (error: Error) => void;
 }
 
+const databaseThread = new URL("./database-thread.ts", import.meta.url);
 const nothing: Pick<Sql, "texts" | "values"> = { texts: [], values: [] };
 
 function lost(): StorageError {
