@@ -24,6 +24,7 @@ const purposes: Readonly<Record<string, string>> = {
   identity: "tokens of other issuers: sign-in by OpenID Connect, JWTs in place of keys",
   telemetry: "the log, metrics, traces and webhooks",
   clock: "timers that many waits share",
+  servers: "addresses that name several servers, and the first of them that answers",
   files: "temporary files for bodies that are too large for memory",
   gateway: "one call from admission to settlement",
   surfaces: "what clients speak",

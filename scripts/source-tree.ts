@@ -22,6 +22,7 @@ export const layers: readonly Layer[] = [
     siblings: false,
   },
   { title: "temporary files", folders: ["files"], siblings: false },
+  { title: "several servers", folders: ["servers"], siblings: false },
   { title: "management actions", folders: ["manage"], siblings: false },
   { title: "one call", folders: ["gateway"], siblings: false },
   { title: "upstream APIs", folders: ["dialects"], siblings: false },

@@ -1,18 +1,17 @@
 // Needs: quiet, servers. It mostly waits for windows of limits, and its clocks differ by seconds.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
 import { openDatabase } from "../../src/store/open.ts";
 import { storeClock } from "../../src/store/store-clock.ts";
 import { count, makeKey, masterKey, offer, opened, startReplicas, tally, timed } from "../support/replicas.ts";
-import { present, remark, type Skipped } from "../support/servers/obtain.ts";
+import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
 import { slowed } from "../support/slowed.ts";
+import { findFakeTime, wrongBy } from "../support/wrong-clock.ts";
 
 setDefaultTimeout(60_000);
 
-const wrongClock = findLibrary();
+const wrongClock = findFakeTime();
 const postgres = await startPostgres({ fsync: false });
 const redis = await startRedis();
 const missing = remark(postgres, redis, wrongClock);
@@ -21,17 +20,6 @@ afterAll(async () => {
   if (!("skipped" in postgres)) await postgres.stop();
   if (!("skipped" in redis)) await redis.stop();
 });
-
-/** Tells a program another time of day, and leaves the steady clock alone. */
-function findLibrary(): { readonly path: string } | Skipped {
-  const folders = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].filter((folder) => existsSync(folder));
-  const places = folders.flatMap((folder) => [
-    join(folder, "faketime"),
-    ...readdirSync(folder).map((name) => join(folder, name, "faketime")),
-  ]);
-  const path = places.map((place) => join(place, "libfaketime.so.1")).find((file) => existsSync(file));
-  return path === undefined ? { skipped: "no libfaketime is here; the package `faketime` of the system brings it" } : { path };
-}
 
 describe.skipIf(missing !== "")(`F71: replicas whose clocks are wrong${missing}`, () => {
   test.each([
@@ -44,12 +32,7 @@ describe.skipIf(missing !== "")(`F71: replicas whose clocks are wrong${missing}`
       redis: through === "Redis" ? present(redis) : null,
       config: { prices: [{ model: "*", call: 0.01 }] },
       startOf: (at) => ({
-        env: {
-          SLUICE_MASTER_KEY: masterKey,
-          LD_PRELOAD: present(wrongClock).path,
-          FAKETIME: offsets[at]!,
-          FAKETIME_DONT_FAKE_MONOTONIC: "1",
-        },
+        env: { SLUICE_MASTER_KEY: masterKey, ...wrongBy(offsets[at]!, present(wrongClock)) },
       }),
     });
     const gateways = replicas.all.map(({ gateway }) => gateway);

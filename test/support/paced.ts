@@ -12,7 +12,7 @@ export interface PacedReply extends TimedReply {
 export async function paced(
   gateways: readonly { readonly url: string }[],
   key: MadeKey,
-  { perSecond, until }: { readonly perSecond: number; readonly until: () => boolean },
+  { perSecond, until, answered = () => {} }: PacedOptions,
 ): Promise<readonly PacedReply[]> {
   const beganMs = performance.now();
   const calls: Promise<PacedReply>[] = [];
@@ -21,11 +21,23 @@ export async function paced(
     // After the test itself was held up, it does not make up for it all at once.
     if (calls.length < due) {
       const atMs = performance.now();
-      calls.push(timed(gateways[calls.length % gateways.length]!, key).then((reply) => ({ ...reply, atMs })));
+      calls.push(
+        timed(gateways[calls.length % gateways.length]!, key).then((reply) => {
+          answered(reply);
+          return { ...reply, atMs };
+        }),
+      );
     }
     await Bun.sleep(calls.length < due - 1 ? 1 : 1_000 / perSecond / 2);
   }
   return Promise.all(calls);
+}
+
+export interface PacedOptions {
+  readonly perSecond: number;
+  readonly until: () => boolean;
+  /** Called with each reply as it comes. */
+  readonly answered?: (reply: TimedReply) => void;
 }
 
 export function forMs(ms: number): () => boolean {

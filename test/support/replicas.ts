@@ -24,6 +24,8 @@ export const masterKey = new Bun.CryptoHasher("sha256").update("replicas").diges
 
 export interface ReplicasOptions {
   readonly postgres: TestPostgres;
+  /** A standby of it, which the address of the store names as well. */
+  readonly standby?: TestPostgres;
   /** Null: the database shares what Redis otherwise would. */
   readonly redis: TestRedis | null;
   readonly count?: number;
@@ -38,8 +40,12 @@ export interface ReplicasOptions {
 export async function startReplicas(options: ReplicasOptions): Promise<Replicas> {
   const { postgres, redis, count = 2, channels = { a: {} } } = options;
   const url = new URL(await postgres.freshDatabase());
+  const named = (port: number): string =>
+    postgres
+      .urlOf(url.pathname.slice(1), port)
+      .replace(/(:\d+)\//, options.standby === undefined ? "$1/" : `$1,${options.standby.host}:${options.standby.port}/`);
   const folder = mkdtempSync(join(tmpdir(), "sluice-replicas-"));
-  const store = await openStore({ store: url.href, dataDir: folder }, masterKey, false);
+  const store = await openStore({ store: named(postgres.port), dataDir: folder }, masterKey, false);
   const upstream: Record<string, Chaos> = {};
   for (const name of Object.keys(channels)) upstream[name] = await startChaos({ name });
   const replicas = new Replicas(store, url.href, upstream, folder, redis);
@@ -47,10 +53,8 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     const started = Array.from({ length: count }, async (_, at): Promise<Replica> => {
       const toPostgres = await startFaultProxy({ to: postgres });
       const toRedis = redis === null ? null : await startFaultProxy({ to: redis });
-      const own = new URL(url);
-      own.port = String(toPostgres.port);
       const config = {
-        store: own.href,
+        store: named(toPostgres.port),
         state: toRedis === null ? "memory" : `redis://127.0.0.1:${toRedis.port}`,
         channels: Object.entries(channels).map(([name, more]) => ({ name, base_url: upstream[name]!.url, models: "*", ...more })),
         server: { linger: "0ms", wrong_keys: 10_000 },

@@ -1,6 +1,6 @@
 import { SQL, type ReservedSQL } from "bun";
 import { StorageError } from "../../gateway/storage.ts";
-import { postgresError } from "./postgres-errors.ts";
+import { postgresError, ReadOnlyError } from "./postgres-errors.ts";
 import { textOf, valuesOf, type Sql, type Value } from "../sql.ts";
 
 /** The rows of a statement, with BIGINT as numbers, and how many rows it changed. */
@@ -22,14 +22,17 @@ export class PostgresConnection {
     private readonly reserved: ReservedSQL,
   ) {}
 
-  /** Also sets `statement_timeout` on the server, so that it stops working on statements that nobody waits for. */
-  static async open(url: string, statementMs: number, waitMs: number): Promise<PostgresConnection> {
+  /**
+   * Also sets `statement_timeout` on the server, so that it stops working on statements that nobody waits for. With `needsPrimary` it
+   * rejects where the server takes no writes.
+   */
+  static async open(url: string, statementMs: number, waitMs: number, needsPrimary = false): Promise<PostgresConnection> {
     const state: { connection?: PostgresConnection } = {};
     const client = clientFor(url, () => {
       if (state.connection !== undefined) state.connection.closed = true;
     });
     try {
-      return await withTimeout(configured(client, statementMs, state), waitMs);
+      return await withTimeout(configured(client, statementMs, needsPrimary, state), waitMs);
     } catch (error) {
       dispose(client);
       throw postgresError(error);
@@ -44,8 +47,10 @@ export class PostgresConnection {
       return toQueryResult(await withTimeout(this.reserved.unsafe(text, valuesOf(query).map(bound)), waitMs));
     } catch (error) {
       // The reply may still arrive, and would be taken for that of the next statement.
-      if (error instanceof StatementTimeout) this.discard();
-      throw postgresError(error);
+      const described = postgresError(error);
+      // Nor does a server that became a standby take writes again; another connection may lead to the new primary.
+      if (error instanceof StatementTimeout || described instanceof ReadOnlyError) this.discard();
+      throw described;
     }
   }
 
@@ -80,15 +85,21 @@ function clientFor(url: string, onclose: () => void): SQL {
   }
 }
 
-async function configured(client: SQL, statementMs: number, state: { connection?: PostgresConnection }): Promise<PostgresConnection> {
+async function configured(
+  client: SQL,
+  statementMs: number,
+  needsPrimary: boolean,
+  state: { connection?: PostgresConnection },
+): Promise<PostgresConnection> {
   const reserved = await client.reserve();
   const connection = new PostgresConnection(client, reserved);
   state.connection = connection;
-  await reserved.unsafe(
-    "select set_config('application_name', 'sluice', false), set_config('statement_timeout', $1, false), " +
+  const [row] = (await reserved.unsafe(
+    "select current_setting('transaction_read_only') as read_only, set_config('application_name', 'sluice', false), set_config('statement_timeout', $1, false), " +
       "set_config('idle_in_transaction_session_timeout', $2, false)",
     [String(Math.ceil(statementMs * serverShare)), String(Math.max(statementMs, idleMs))],
-  );
+  )) as readonly { readonly read_only: string }[];
+  if (needsPrimary && row?.read_only === "on") throw new ReadOnlyError();
   return connection;
 }
 

@@ -19,6 +19,13 @@ export class TransientError extends StorageError {
   }
 }
 
+/** The server is a standby, or was made read-only. Nothing was done, and another server may be the primary. */
+export class ReadOnlyError extends StorageError {
+  constructor() {
+    super("full", "PostgreSQL is read-only (25006). Set the store's address to the primary server, or name all servers in it.");
+  }
+}
+
 const conflictStates = new Set(["40001", "40P01", "0A000", "26000"]);
 const crowdedStates = new Set(["53300", "57P03"]);
 
@@ -61,9 +68,7 @@ export function postgresError(error: unknown): StorageError {
       break;
   }
   if (state === "53100") return new StorageError("full", `The disk of PostgreSQL is full (${state}). Free some space on it.`);
-  if (state === "25006") {
-    return new StorageError("full", `PostgreSQL is read-only (${state}). Set the store's address to the primary server.`);
-  }
+  if (state === "25006") return new ReadOnlyError();
   if (state === "57014") return new StorageError("unavailable", `A statement exceeded its time limit on PostgreSQL (${state}).`);
   return new StorageError("unavailable", `PostgreSQL failed with SQLSTATE ${state}. Check its log.`);
 }

@@ -1,5 +1,7 @@
 import { StorageError } from "../../gateway/storage.ts";
-import { StatementTimeout, PostgresConnection } from "./postgres-connection.ts";
+import { StatementTimeout, type PostgresConnection } from "./postgres-connection.ts";
+import { ReadOnlyError } from "./postgres-errors.ts";
+import { PostgresHosts } from "./postgres-hosts.ts";
 
 /** A connection pool of a fixed size. When all connections are in use, callers wait in a queue for a bounded time. */
 export class PostgresPool {
@@ -8,12 +10,15 @@ export class PostgresPool {
   private used = 0;
   private closed = false;
   private onAllReturned: (() => void) | null = null;
+  private readonly hosts: PostgresHosts;
 
   constructor(
-    private readonly url: string,
+    url: string,
     private readonly statementMs: number,
     private readonly connectionsMax: number,
-  ) {}
+  ) {
+    this.hosts = new PostgresHosts(url);
+  }
 
   /** Runs the work with a connection of its own. Rejects if none becomes free in time. */
   async use<T>(waitMs: number, work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
@@ -21,12 +26,11 @@ export class PostgresPool {
     await this.acquire(waitMs);
     let connection: PostgresConnection | undefined;
     try {
-      connection =
-        this.takeIdle() ?? (await PostgresConnection.open(this.url, this.statementMs, Math.min(connectMs, deadlineMs - performance.now())));
+      connection = this.takeIdle() ?? (await this.hosts.open(this.statementMs, Math.min(connectMs, deadlineMs - performance.now())));
       return await work(connection);
     } catch (error) {
-      // If one connection hangs, the idle ones probably hang as well.
-      if (error instanceof StatementTimeout) this.discardIdle();
+      // If one connection hangs or leads to a standby, the idle ones probably do as well.
+      if (error instanceof StatementTimeout || error instanceof ReadOnlyError) this.discardIdle();
       throw error;
     } finally {
       this.release(connection);

@@ -1,7 +1,7 @@
 import type { Database } from "../database.ts";
 import { StatementTimeout, type QueryResult, type PostgresConnection } from "./postgres-connection.ts";
 import { PostgresPool } from "./postgres-pool.ts";
-import { TransientError } from "./postgres-errors.ts";
+import { ReadOnlyError, TransientError } from "./postgres-errors.ts";
 import { sql, type Sql } from "../sql.ts";
 import { TransactionScope } from "../transaction-scope.ts";
 
@@ -66,17 +66,21 @@ export class PostgresDatabase implements Database {
       scope.abandon();
       // A connection that cannot roll back cannot be used again.
       await send(rollback).catch(() => connection.discard());
-      throw scope.firstError instanceof TransientError ? scope.firstError : error;
+      throw scope.firstError instanceof TransientError || scope.firstError instanceof ReadOnlyError ? scope.firstError : error;
     }
   }
 
-  /** Retries conflicts a few times, and a server without free connections until the deadline. */
+  /**
+   * Retries conflicts a few times, and a server without free connections until the deadline. What a standby refused is tried once more,
+   * because its connection may be older than a failover.
+   */
   private async retrying<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
     let tooManyConnections: TransientError | null = null;
     for (let attempts = 1; ; attempts += 1) {
       try {
         return await attempt();
       } catch (error) {
+        if (error instanceof ReadOnlyError && attempts === 1) continue;
         const pauseMs = Math.min(pauseMaxMs, pauseMinMs * 2 ** attempts) * (0.5 + Math.random() / 2);
         // If only the last retry ran out of time, the reason is still the lack of connections.
         if (!(error instanceof TransientError))

@@ -1,0 +1,82 @@
+import { StorageError } from "../../gateway/storage.ts";
+import { serverAddresses, type ServerAddress } from "../../servers/addresses.ts";
+import { AllFailed, firstToSucceed } from "../../servers/first-to-succeed.ts";
+import { PostgresConnection } from "./postgres-connection.ts";
+import { TransientError } from "./postgres-errors.ts";
+
+/**
+ * The servers that the address of a store names: a primary and its standbys. With several of them, only a server that takes writes
+ * is used, whichever it is at the moment; the one that was last comes first.
+ */
+export class PostgresHosts {
+  private readonly hosts: readonly ServerAddress[];
+  private primary: ServerAddress | null = null;
+
+  constructor(address: string) {
+    this.hosts = hostsOf(address);
+  }
+
+  async open(statementMs: number, waitMs: number): Promise<PostgresConnection> {
+    const { hosts, primary } = this;
+    const needsPrimary = hosts.length > 1;
+    const inOrder = primary === null ? hosts : [primary, ...hosts.filter((host) => host !== primary)];
+    const deadlineMs = performance.now() + waitMs;
+    const connect = async (host: ServerAddress): Promise<OpenHost> => ({
+      host,
+      connection: await PostgresConnection.open(host.url, statementMs, deadlineMs - performance.now(), needsPrimary),
+    });
+    const discard = ({ connection }: OpenHost): void => connection.discard();
+    try {
+      const { host, connection } = await firstToSucceed(inOrder, connect, { staggerMs, after, discard });
+      this.primary = host;
+      return connection;
+    } catch (error) {
+      throw error instanceof AllFailed ? noneOf(inOrder, error.errors) : error;
+    }
+  }
+}
+
+interface OpenHost {
+  readonly host: ServerAddress;
+  readonly connection: PostgresConnection;
+}
+
+/** The servers of an address, without what libpq understands and the driver does not. */
+function hostsOf(address: string): readonly ServerAddress[] {
+  const [, before = address, query = ""] = /^([^?#]*)\?([^#]*)$/.exec(address) ?? [];
+  const parameters = query === "" ? [] : query.split("&");
+  const [wanted] = parameters.flatMap((text) => /^target_session_attrs=(.*)$/.exec(text)?.[1] ?? []);
+  if (wanted !== undefined && wanted !== "read-write" && wanted !== "primary") {
+    throw new StorageError(
+      "unavailable",
+      "The store's address has a target_session_attrs that allows a standby, but the store is written to: write read-write, or leave it out.",
+    );
+  }
+  const kept = parameters.filter((text) => !text.startsWith("target_session_attrs="));
+  const hosts = serverAddresses(kept.length === 0 ? before : `${before}?${kept.join("&")}`);
+  if (hosts !== null) return hosts;
+  throw new StorageError(
+    "unavailable",
+    "The store's address is not a PostgreSQL URL: write postgres://user:password@host:5432/database, with host:5432,host2:5432 for a primary and its standbys.",
+  );
+}
+
+/** What to say when no server can be used. One that is only crowded or still starting is worth another try. */
+function noneOf(hosts: readonly ServerAddress[], errors: readonly unknown[]): unknown {
+  if (hosts.length <= 1) return errors[0];
+  const transient = errors.find((error) => error instanceof TransientError);
+  if (transient !== undefined) return transient;
+  const reasons = hosts.map(({ host }, at) => `${host}: ${errors[at] instanceof StorageError ? errors[at].message : "it failed"}`);
+  return new StorageError(
+    "unavailable",
+    `None of the store's ${hosts.length} servers is a primary that can be reached. ${reasons.join(" ")}`,
+  );
+}
+
+function after(ms: number, then: () => void): () => void {
+  const timer = setTimeout(then, ms);
+  return () => clearTimeout(timer);
+}
+
+/** Longer than a healthy server takes, even in another zone, and far shorter than a statement may take. */
+const staggerMs = 250;

@@ -1,0 +1,90 @@
+// Needs: quiet, servers. Two gateways are asked a few times a second while their database changes places.
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
+import { paced } from "../support/paced.ts";
+import { count, degraded, masterKey, startReplicas, tally, timed, type MadeKey, type Replicas } from "../support/replicas.ts";
+import { present, remark } from "../support/servers/obtain.ts";
+import { startPostgresPair } from "../support/servers/postgres.ts";
+import { findFakeTime, wrongBy } from "../support/wrong-clock.ts";
+
+setDefaultTimeout(90_000);
+
+const pair = await startPostgresPair({ fsync: false });
+const fakeTime = findFakeTime();
+const clocks = "skipped" in fakeTime ? ` (their clocks are right: ${fakeTime.skipped})` : ", one with a clock an hour ahead";
+
+afterAll(async () => {
+  if (!("skipped" in pair)) await Promise.all([pair.primary.stop(), pair.standby.stop()]);
+});
+
+const nanosPerCall = 10_000_000;
+
+/** What the store says that a key's calls were, and cost. */
+async function summed({ store }: Replicas, { id }: MadeKey): Promise<{ readonly calls: number; readonly nanos: number }> {
+  const query = { by: [], sinceMs: null, untilMs: null, keyId: id, model: null, channel: null };
+  const [row] = await store.storage.receipts.usage(query);
+  return { calls: row?.calls ?? 0, nanos: row?.nanos ?? 0 };
+}
+
+describe.skipIf(remark(pair) !== "")(`two replicas${clocks}, whose PostgreSQL is lost and replaced by its standby${remark(pair)}`, () => {
+  test("serve known keys all the time, count every call once, overspend no budget, and then know strangers again", async () => {
+    const { primary, standby } = present(pair);
+    await using replicas = await startReplicas({
+      postgres: primary,
+      standby,
+      redis: null,
+      config: { prices: [{ model: "*", call: nanosPerCall / 1e9 }] },
+      startOf: (at) => ({
+        env: { SLUICE_MASTER_KEY: masterKey, ...(at === 1 && !("skipped" in fakeTime) ? wrongBy("+1h", fakeTime) : {}) },
+      }),
+    });
+    const gateways = replicas.all.map(({ gateway }) => gateway);
+    const beganMs = Date.now();
+    const [known, poor, stranger] = [
+      await replicas.key(),
+      await replicas.key({ budget: { nanos: 60 * nanosPerCall, period: "total" } }),
+      await replicas.key(),
+    ];
+    let over = false;
+    let answered = 0;
+    const until = (): boolean => over;
+    const loads = [
+      paced(gateways, known, { perSecond: 30, until, answered: () => (answered += 1) }),
+      paced(gateways, poor, { perSecond: 10, until }),
+    ];
+    const goesOn = (): Promise<void> => {
+      const before = answered;
+      return eventually("calls are answered", () => answered >= before + 30, 30_000);
+    };
+    await goesOn();
+    await primary.kill9();
+    for (const gateway of gateways) expect((await timed(gateway, stranger)).error?.code).toBe("store_unavailable");
+    await goesOn();
+    await standby.promote();
+    for (const gateway of gateways) {
+      await eventually("nothing is degraded", async () => (await degraded(gateway)).length === 0, 30_000);
+      expect((await timed(gateway, stranger)).status).toBe(200);
+    }
+    await goesOn();
+    over = true;
+    const [steady = [], spending = []] = await Promise.all(loads);
+
+    expect(tally(steady)).toEqual({ "200": steady.length });
+    expect(Object.keys(tally(spending)).filter((kind) => !/^(200|503 store_unavailable|429 insufficient_quota)$/.test(kind))).toEqual([]);
+    const paid = count(spending, 200);
+    expect(paid).toBeWithin(1, 61);
+    for (const [key, calls] of [
+      [known, steady.length],
+      [poor, paid],
+      [stranger, 2],
+    ] as const) {
+      await eventually("all calls are in the sums", async () => (await summed(replicas, key)).calls >= calls, 30_000).catch(() => {});
+      expect(await summed(replicas, key)).toEqual({ calls, nanos: calls * nanosPerCall });
+    }
+    // Receipts have the time of the store, whatever their gateway believes.
+    const times = await Promise.all(
+      steady.map(async ({ requestId }) => (await replicas.store.storage.receipts.find(requestId ?? ""))?.startedMs),
+    );
+    expect(times.filter((ms) => ms === undefined || Math.abs(ms - beganMs) > 600_000)).toEqual([]);
+  });
+});
