@@ -335,7 +335,7 @@ export const fileSchema = z.strictObject({
   store: defaulted(
     backend("sqlite", ["postgres", "postgresql"]),
     "sqlite",
-    "Where keys, receipts and the rest are stored: a file in `data_dir`, or a PostgreSQL (15 or later) that several machines share.",
+    "Where keys, receipts and the rest are stored: a file in `data_dir`, or a PostgreSQL (15 or later) that several machines share. Its address may name a primary and its standbys (`postgres://user:password@db1:5432,db2:5432/database`): whichever takes writes is used.",
   ),
   state: defaulted(
     backend("memory", ["redis", "rediss"]),

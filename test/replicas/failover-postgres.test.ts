@@ -1,5 +1,9 @@
 // Needs: quiet, servers. Two gateways are asked a few times a second while their database changes places.
+import { SQL } from "bun";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { StorageError } from "../../src/gateway/storage.ts";
+import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
+import { sql } from "../../src/store/sql.ts";
 import { eventually } from "../support/eventually.ts";
 import { paced } from "../support/paced.ts";
 import { count, degraded, masterKey, startReplicas, tally, timed, type MadeKey, type Replicas } from "../support/replicas.ts";
@@ -25,6 +29,57 @@ async function summed({ store }: Replicas, { id }: MadeKey): Promise<{ readonly 
   const [row] = await store.storage.receipts.usage(query);
   return { calls: row?.calls ?? 0, nanos: row?.nanos ?? 0 };
 }
+
+function both(first: { readonly port: number }, second: { readonly port: number }, database: string): PostgresDatabase {
+  return new PostgresDatabase(`postgres://postgres@127.0.0.1:${first.port},127.0.0.1:${second.port}/${database}`);
+}
+
+describe.skipIf(remark(pair) !== "")(`an address that names two servers${remark(pair)}`, () => {
+  test("leads to the one that takes writes, whichever comes first, and away from one that no longer does", async () => {
+    const { primary, standby } = present(pair);
+    const name = new URL(await primary.freshDatabase()).pathname.slice(1);
+    const settings = new SQL({ url: primary.urlOf(name), max: 1 });
+    const database = both(standby, primary, name);
+    try {
+      await database.run(sql`create table written (n bigint)`);
+      expect(await database.run(sql`insert into written values (1)`)).toBe(1);
+      // Its open connections are read-only from now on, as after a failover that keeps them.
+      await settings.unsafe("alter system set default_transaction_read_only = on");
+      await settings.unsafe("select pg_reload_conf()");
+      await eventually("it takes no writes", async () => {
+        const error = await database.run(sql`insert into written values (2)`).catch((reason: unknown) => reason);
+        return error instanceof StorageError && error.kind === "unavailable" && error.message.includes("None of the store's 2 servers");
+      });
+      await settings.unsafe("set default_transaction_read_only = off");
+      await settings.unsafe("alter system reset default_transaction_read_only");
+      await settings.unsafe("select pg_reload_conf()");
+      await eventually("it takes writes", async () => (await database.run(sql`insert into written values (3)`).catch(() => 0)) === 1);
+      expect(await database.all<object>(sql`select n from written where n <> 2 order by n`)).toEqual([{ n: 1 }, { n: 3 }]);
+    } finally {
+      await database.close();
+      await settings.close({ timeout: 0 });
+    }
+  });
+
+  test("leads past a server that takes connections and never answers", async () => {
+    const { primary } = present(pair);
+    const hole = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+    const database = both(hole, primary, "postgres");
+    try {
+      expect(await database.all<object>(sql`select 1 as n`)).toEqual([{ n: 1 }]);
+    } finally {
+      await database.close();
+      hole.stop(true);
+    }
+  });
+
+  test.each([
+    ["postgres://a,/x", "is not a PostgreSQL URL"],
+    ["postgres://a,b/x?target_session_attrs=any", "allows a standby"],
+  ])("%s is refused in words", (address, words) => {
+    expect(() => new PostgresDatabase(address)).toThrow(words);
+  });
+});
 
 describe.skipIf(remark(pair) !== "")(`two replicas${clocks}, whose PostgreSQL is lost and replaced by its standby${remark(pair)}`, () => {
   test("serve known keys all the time, count every call once, overspend no budget, and then know strangers again", async () => {

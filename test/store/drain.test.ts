@@ -12,12 +12,12 @@ import { startDrain, type Drain } from "../../src/store/drain/drain-control.ts";
 import { openJournal, type Journal, type JournalOptions } from "../../src/store/journal/journal.ts";
 import { segmentFile, segmentsIn } from "../../src/store/journal/folder.ts";
 import { frameAt, putFrame } from "../../src/store/journal/frame.ts";
-import { openDatabase, type OpenOptions } from "../../src/store/open.ts";
+import { openDatabase, storeFile, type OpenOptions } from "../../src/store/open.ts";
 import { headLine, lineOf, receiptLine } from "../../src/store/receipts/receipt-line.ts";
 import { makeReceiptStorage } from "../../src/store/receipts/receipt-table.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { ReceiptOpening, Receipt } from "../../src/usage/receipt.ts";
-import { engines, freshDataDir, freshPostgresUrl, postgresServer } from "../support/databases.ts";
+import { disposable, engines, freshDataDir, freshPostgresUrl, postgresServer } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { sampleOpening, sampleReceipt } from "../support/journal-receipts.ts";
 import { slowed } from "../support/slowed.ts";
@@ -298,6 +298,38 @@ describe.each(engines)("receipts that are drained again on $name", (engine) => {
     expect((await database.all<{ n: number }>(sql`select count(*) as n from receipts`))[0]?.n).toBe(200);
   });
 });
+
+test.each([0, 5, 9])(
+  "a store that goes back to when it had %d of 9 receipts, as a standby that was behind, gets the others again",
+  async (had) => {
+    let current = await engines[0]!.open();
+    const folder = freshDataDir();
+    const switched: Database = {
+      engine: "sqlite",
+      all: (query) => current.all(query),
+      run: (query) => current.run(query),
+      transaction: (work) => current.transaction(work),
+      close: () => current.close(),
+    };
+    const journal = journalIn(freshFolder());
+    const drain = new SlotDrain(needsOf(switched), journal.slotFolder, journal.firstSegment);
+    const receipts = Array.from({ length: 12 }, () => sampleReceipt());
+    const drained = async (some: readonly Receipt[]): Promise<void> => {
+      await Promise.all(some.map((receipt) => journal.close(receipt)));
+      await drainAll(drain);
+    };
+    await drained(receipts.slice(0, had));
+    await current.run(sql`vacuum into ${storeFile(folder)}`);
+    await drained(receipts.slice(had, 9));
+    current = disposable(await openDatabase({ store: "sqlite", dataDir: folder }));
+    await drained(receipts.slice(9));
+    expect([...(await ofKey(current, "key-1")).keys()].toSorted()).toEqual(receipts.map(({ id }) => id).toSorted());
+    const { hours: byHours, days: byDays, ofReceipts } = await sumsOf(current, "key-1");
+    expect([byHours, byDays]).toEqual([ofReceipts, ofReceipts]);
+    expect(drain.receipts).toBe(12);
+    drain.close();
+  },
+);
 
 test("a segment is kept until the next one lists the running calls", async () => {
   await using database = await engines[0]!.open();

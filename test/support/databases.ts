@@ -66,7 +66,8 @@ async function openPostgres(): Promise<Database & AsyncDisposable> {
   return disposable(await openDatabase({ store: await migratedPostgresUrl(), dataDir: "" }));
 }
 
-function disposable(database: Database): Database & AsyncDisposable {
+/** One that is not disposed of ends with the test file. */
+export function disposable(database: Database): Database & AsyncDisposable {
   leftovers.push(async () => database.close());
   return Object.assign(database, { [Symbol.asyncDispose]: async () => database.close() });
 }

@@ -74,6 +74,17 @@ export class SlotDrain {
 
   /** Processes one batch; returns false if there was nothing to do. Throws if the store is unavailable; the next call tries again. */
   async step(): Promise<boolean> {
+    try {
+      return await this.nextBatch();
+    } catch (error) {
+      if (!(error instanceof PositionChanged)) throw error;
+      // The next step reads on from where the store is.
+      this.close();
+      return true;
+    }
+  }
+
+  private async nextBatch(): Promise<boolean> {
     this.atEnd = false;
     this.current ??= await this.openOldestSegment();
     if (this.current === null) return false;
@@ -118,8 +129,9 @@ export class SlotDrain {
         reader.close();
         return null;
       }
-      const position = head === null ? 0 : Math.min(reader.bytes, await storedPosition(this.options.database, head.segment));
-      const cursor: SegmentCursor = { segment, reader, head, position, finished: !live };
+      const stored = head === null ? null : await storedPosition(this.options.database, head.segment);
+      const position = Math.min(reader.bytes, stored ?? 0);
+      const cursor: SegmentCursor = { segment, reader, head, position, stored, finished: !live };
       this.replayBefore(cursor);
       this.done = { segment, position };
       return cursor;
@@ -164,6 +176,7 @@ export class SlotDrain {
       await this.write(cursor, receipts, position);
       this.receiptsMax = Math.min(this.batchMax, this.receiptsMax * 2);
     } catch (error) {
+      if (error instanceof PositionChanged) throw error;
       // A slow store may manage a smaller batch in time, and one that rejects a single receipt takes the others.
       this.receiptsMax = Math.ceil(receipts.length / 2);
       if (!isRejection(error)) throw error;
@@ -205,12 +218,14 @@ export class SlotDrain {
 
   private async writeWith(
     add: typeof addEntries,
-    { head, segment }: SegmentCursor,
+    cursor: SegmentCursor,
     entries: readonly ReceiptEntry[],
     position: number,
   ): Promise<void> {
     const { database, settle } = this.options;
+    const { head, segment } = cursor;
     await database.transaction(async (inside) => {
+      if (head !== null && (await storedPosition(inside, head.segment)) !== cursor.stored) throw new PositionChanged();
       const sums = await addToSums(inside, await add(inside, entries));
       if (head === null) return;
       const ofKeys = sums.keys.map((sum) => spendingOf(sum, false));
@@ -219,6 +234,7 @@ export class SlotDrain {
       await inside.run(sql`insert into journals (name, segment, position) values (${head.segment}, ${segment}, ${position})
         on conflict (name) do update set segment = excluded.segment, position = excluded.position`);
     });
+    if (head !== null) cursor.stored = position;
   }
 
   /** Deletes a segment that is completely in the store. Returns false if it must be kept for now. */
@@ -277,6 +293,8 @@ interface SegmentCursor {
   readonly reader: SegmentReader;
   head: SegmentHeader | null;
   position: number;
+  /** The position that the store has of this segment; null if it has none. */
+  stored: number | null;
   finished: boolean;
 }
 
@@ -289,9 +307,15 @@ function beginningOf(file: string): SegmentStart {
   }
 }
 
-async function storedPosition(database: Database, segment: string): Promise<number> {
+/**
+ * The store has another position than the one that was written last: after a failover it is a standby that was behind, or it has a
+ * transaction whose confirmation was lost.
+ */
+class PositionChanged extends Error {}
+
+async function storedPosition(database: Database, segment: string): Promise<number | null> {
   const rows = await database.all<{ readonly position: number }>(sql`select position from journals where name = ${segment}`);
-  return rows[0]?.position ?? 0;
+  return rows[0]?.position ?? null;
 }
 
 /** No budget period begins within an hour, so that all calls of an hour were paid from the same hold. */
