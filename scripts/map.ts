@@ -11,6 +11,7 @@ import { importedSources, layers, root, sources } from "./source-tree.ts";
 const purposes: Readonly<Record<string, string>> = {
   "main.ts": "the command line's entry: reads arguments, runs a command",
   app: "starts the parts and hands each what it needs; decides nothing",
+  lab: "faults to watch: scenarios, upstreams that follow them, and a gateway of their own",
   http: "the endpoints of the data plane: authentication, bodies, forms, errors",
   console: "the web console: what browsers run, on the admin API alone",
   admin: "the admin API: login, routes, views; serves the console",

@@ -14,6 +14,7 @@ export interface Layer {
 export const layers: readonly Layer[] = [
   { title: "entry", folders: ["main.ts"], siblings: false },
   { title: "wiring", folders: ["app"], siblings: false },
+  { title: "the fault lab", folders: ["lab"], siblings: false },
   { title: "the browser", folders: ["console"], siblings: false },
   { title: "edges", folders: ["http", "admin", "cli"], siblings: false },
   {

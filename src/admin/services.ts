@@ -1,3 +1,4 @@
+import type { LabServices } from "./lab-services.ts";
 import type { ChannelContext, ChannelLesson } from "../manage/channel-context.ts";
 import type { Key } from "../keys/key.ts";
 import type { SignInProvider } from "../gateway/sign-in.ts";
@@ -33,6 +34,7 @@ export interface Services extends ChannelContext {
       readonly signal: AbortSignal;
     },
   ) => Promise<Response | null>;
+  readonly lab: LabServices;
   readonly signIn: SignInServices;
   /** A dry run of a request. It reserves nothing and changes nothing. */
   readonly explain: (ask: ExplainRequest) => Promise<Explained>;

@@ -48,6 +48,7 @@ export interface AdministrationParts {
   readonly traffic: Services["traffic"];
   readonly budgets: Services["budgets"];
   readonly live: Services["live"];
+  readonly lab: Services["lab"];
   readonly signIn: SignInServices;
 }
 
@@ -98,6 +99,7 @@ export function administration(parts: AdministrationParts): Services {
     traffic: parts.traffic,
     budgets: parts.budgets,
     live: parts.live,
+    lab: parts.lab,
     dataPlane: (path, init) => dataPlane(parts.url(), path, init),
     explain: (ask) => Promise.resolve(explained(ask, parts)),
   };

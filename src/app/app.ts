@@ -40,6 +40,7 @@ import { listen, type CurrentConfig, type ListenOptions, type Listener } from ".
 import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { TokenIssuers } from "../identity/token-issuers.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
+import { Lab } from "../lab/lab.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import { signInServices } from "./sign-in.ts";
@@ -83,6 +84,7 @@ export class App {
   private readonly metrics: Metrics;
   private readonly traffic: Traffic;
   private readonly liveFeed: LiveFeed;
+  private readonly lab: Lab;
   private readonly budgetWatch: BudgetWatch;
   private readonly exporter: OtlpExporter | null;
   private readonly webhooks: Webhooks | null;
@@ -229,6 +231,15 @@ export class App {
       ...this.observer(settings),
     });
     this.gateway = new Gateway(ports, upstreams, dialects, ledger);
+    this.lab = new Lab({
+      ports,
+      settings: () => this.settings,
+      pressure: (askedMs) => this.pressure?.pressure(askedMs) ?? idlePressure,
+      hasRoom: (bytes) => this.pressure?.hasRoom(bytes) ?? true,
+      wallMs: durable.clock.wallMs,
+      randomBytes: (count) => crypto.getRandomValues(new Uint8Array(count)),
+      onBug: (error) => this.bug(error),
+    });
     this.discovery = new Discovery(
       async (channel) => {
         const outcome = await discoverModels(channel, dialects.get(channel.dialect), ports.send);
@@ -468,6 +479,7 @@ export class App {
   }
 
   private stopParts(): void {
+    this.lab.stop();
     this.certificate?.stop();
     this.follower.stop();
     this.budgetWatch.stop();
@@ -567,6 +579,7 @@ export class App {
       traffic: this.traffic,
       budgets: () => this.budgetWatch.recent().flatMap(({ of, id, ...budget }) => (of === "key" ? [{ key: id, ...budget }] : [])),
       live: (watcher) => this.liveFeed.watch(watcher),
+      lab: this.lab,
       signIn,
     });
   }
@@ -715,6 +728,9 @@ const lastWordMs = 5000;
 const lastBytesMs = 500;
 /** How long the last traces may take. */
 const exportMs = 3000;
+
+/** Before the listeners are open, nothing is measured. */
+const idlePressure = { loopDelayMs: 0, memoryShare: 0 };
 
 const revoked = failure("key_revoked", "the key was revoked");
 

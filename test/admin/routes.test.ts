@@ -143,6 +143,12 @@ const examples: Readonly<Record<string, Example>> = {
     call("/admin/api/playground/transcription", {
       body: { key: "sk-client", file: btoa("RIFF"), file_name: "a.wav", fields: { model: "m" } },
     }),
+  "GET /admin/api/lab/scenarios": ({ call }) => call("/admin/api/lab/scenarios"),
+  "GET /admin/api/lab/runs": ({ call }) => call("/admin/api/lab/runs"),
+  "POST /admin/api/lab/runs": ({ call }) =>
+    call("/admin/api/lab/runs", { body: { scenario: "reset", mode: "streamed", calls: 3, rate: 5 } }),
+  "GET /admin/api/lab/runs/{id}": ({ call }) => call("/admin/api/lab/runs/lab-1"),
+  "DELETE /admin/api/lab/runs/{id}": ({ call }) => call("/admin/api/lab/runs/lab-1"),
   "GET /admin/api/providers": ({ call }) => call("/admin/api/providers"),
   "POST /admin/api/channels/{name}/test": ({ call }) => call("/admin/api/channels/tested/test", { body: {} }),
   "GET /admin/api/prices": async ({ world, call }) => {

@@ -3,6 +3,7 @@ import { listenAdmin, type AdminListener, type AdminOptions } from "../../src/ad
 import { hashPassword } from "../../src/admin/login/password.ts";
 import type { AdminRoute } from "../../src/admin/route.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
+import type { LabRunFacts, LabServices } from "../../src/admin/lab-services.ts";
 import type { OidcServices, Services } from "../../src/admin/services.ts";
 import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
@@ -187,6 +188,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     configuration: async () => ({ file: "/etc/sluice.yaml", problem: null, settings: [shownSetting] }),
     traffic: { since: () => [], state: () => ({ inFlight: 0, sinceMs: wallMs() }), firstContent: () => null },
     budgets: () => [],
+    lab: standInLab,
     dataPlane: async (path) => Response.json({ path }),
     live: (watcher) => {
       watcher({ calls: [], running: 0, omitted: 0 });
@@ -204,6 +206,35 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     ...given,
   };
 }
+
+/** Has one scenario, and one run of it. */
+const labScenario: LabServices["scenarios"][number] = {
+  name: "reset",
+  title: "Reset",
+  fault: "lab-a resets.",
+  expected: "lab-b answers.",
+  modes: ["streamed"],
+  channels: [{ name: "lab-a", behaviour: "fault:rst-before-headers" }],
+};
+const labRun: LabRunFacts = {
+  id: "lab-1",
+  request: { scenario: labScenario, mode: "streamed", calls: 1, rate: 1 },
+  state: "ended",
+  startedMs: 0,
+  calls: [{ call: null, client: { sees: "answer", status: 200, code: null, words: 60, retryAfterS: null } }],
+  channels: [
+    { name: "lab-a", behaviour: "fault:rst-before-headers", asked: 1, breaker: { state: "open", cause: "disconnected", forMs: 5 } },
+  ],
+  broken: [],
+};
+const standInLab: LabServices = {
+  scenarios: [labScenario],
+  start: ({ scenario, mode }) =>
+    scenario === "reset" ? (mode === "whole" ? "no_mode" : labRun) : scenario === "busy" ? "busy" : "no_scenario",
+  find: (id) => (id === labRun.id ? labRun : null),
+  list: () => [labRun],
+  remove: async (id) => (id === labRun.id ? labRun : null),
+};
 
 const shownSetting = {
   path: "listen",

@@ -4,6 +4,7 @@ import { dollarsNumber } from "../../usage/dollars.ts";
 import { AdminError } from "../admin-error.ts";
 import { EventResult, route, type AdminRoute } from "../route.ts";
 import type { LiveCallFacts, Services } from "../services.ts";
+import { shownAttempt } from "../views/attempt-view.ts";
 
 /** Calls as they happen. */
 export const liveRoutes: readonly AdminRoute[] = [
@@ -83,14 +84,6 @@ function shownCall(call: LiveCallFacts, names: ReadonlyMap<string, string>, cloc
     first_content_ms: call.firstContentMs === null ? null : Math.round(call.firstContentMs),
     output_tokens: Math.round(call.outputTokens),
     cost_usd: call.nanos === null ? null : dollarsNumber(call.nanos),
-    attempts: call.attempts.map(({ channel, model, afterMs, tookMs, outcome, error, hedge }) => ({
-      channel,
-      model,
-      after_ms: Math.round(afterMs),
-      took_ms: Math.round(tookMs),
-      outcome,
-      error,
-      hedge,
-    })),
+    attempts: call.attempts.map(shownAttempt),
   };
 }

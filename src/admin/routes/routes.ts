@@ -6,6 +6,7 @@ import { groupsRoutes } from "./groups-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
 import { issuersRoutes } from "./issuers-routes.ts";
 import { keysRoutes } from "./keys-routes.ts";
+import { labRoutes } from "./lab-routes.ts";
 import { liveRoutes } from "./live-routes.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
 import { overviewRoutes } from "./overview-routes.ts";
@@ -25,6 +26,7 @@ export const resourceRoutes: readonly AdminRoute[] = [
   ...configurationRoutes,
   ...providersRoutes,
   ...playgroundRoutes,
+  ...labRoutes,
   ...accountsRoutes,
   ...keysRoutes,
   ...groupsRoutes,
