@@ -72,4 +72,4 @@ export const labRoutes: readonly AdminRoute[] = [
 ];
 
 const noSuchRun = new AdminError(404, "not_found", "There is no such run. The last sixteen are kept until the gateway restarts.");
-const busy = new AdminError(409, "busy", "Four runs are under way. Wait for one of them, or end it.");
+const busy = new AdminError(409, "lab_busy", "Four runs are under way. Wait for one of them, or end it.");
