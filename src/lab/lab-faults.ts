@@ -38,9 +38,9 @@ const labFaults = {
     await wire.pause(Number(argument));
     return answerWell(wire, request);
   },
-  async "rst-before-headers"(wire) {
+  "rst-before-headers"(wire) {
     wire.reset();
-    return "closed";
+    return Promise.resolve("closed");
   },
   async "fin-chunked-after"(wire, request, argument) {
     await beginStream(wire, request, Number(argument));
