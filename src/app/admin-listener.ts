@@ -1,9 +1,7 @@
 import { bindingProblem } from "../admin/binding.ts";
 import { prepareBootstrap } from "../admin/login/bootstrap.ts";
+import type { AdminHandler, AdminHandlerOptions } from "../admin/handler.ts";
 import { listenAdmin, type AdminListener } from "../admin/listener.ts";
-import type { AdminRoute } from "../admin/route.ts";
-import { metricsPath } from "../admin/routes/metrics-routes.ts";
-import { resourceRoutes } from "../admin/routes/routes.ts";
 import type { Services } from "../admin/services.ts";
 import { listenProblem } from "../cli/process/listen-problem.ts";
 import { configExitCode, StartProblem } from "../cli/process/start-problem.ts";
@@ -65,18 +63,23 @@ export async function openAdmin({
   try {
     // With a certificate the port is shared, and another program on it would not be noticed.
     if (tls !== null) claimPort(admin);
-    const listener = listenAdmin({
-      ...admin,
+    const handling = {
+      host: admin.host,
       services,
-      routes: routesFor(metrics),
       onBug,
       hostNames: signIn.oidc === null ? adminNames : [...adminNames, new URL(signIn.oidc.publicUrl).hostname],
       secure: adminSecure,
       operatorToken: token,
       metricsToken: metrics.token,
+      bootstrapFile,
+    };
+    const listener = listenAdmin({
+      ...admin,
+      handler: () => loadHandler(metrics, handling),
+      onBug,
+      secure: adminSecure,
       trustedProxies,
       tls,
-      bootstrapFile,
     });
     return { listener, bootstrap: bootstrapFile };
   } catch (error) {
@@ -85,7 +88,15 @@ export async function openAdmin({
 }
 
 /** The metrics may be turned off, or open to everybody who reaches the listener. */
-function routesFor({ enabled, public: isPublic }: MetricsSettings): readonly AdminRoute[] {
-  if (!enabled) return resourceRoutes.filter(({ path }) => path !== metricsPath);
-  return resourceRoutes.map((route) => (route.path === metricsPath && isPublic ? { ...route, access: "public" } : route));
+async function loadHandler(
+  { enabled, public: isPublic }: MetricsSettings,
+  handling: Omit<AdminHandlerOptions, "routes">,
+): Promise<AdminHandler> {
+  const { makeAdminHandler } = await import("../admin/handler.ts");
+  const { resourceRoutes } = await import("../admin/routes/routes.ts");
+  const { metricsPath } = await import("../admin/routes/metrics-routes.ts");
+  const routes = enabled
+    ? resourceRoutes.map((route) => (route.path === metricsPath && isPublic ? { ...route, access: "public" as const } : route))
+    : resourceRoutes.filter(({ path }) => path !== metricsPath);
+  return makeAdminHandler({ ...handling, routes });
 }

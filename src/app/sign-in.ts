@@ -1,4 +1,3 @@
-import { callbackPath } from "../admin/routes/sign-in-routes.ts";
 import type { SignInServices } from "../admin/services.ts";
 import type { Settings } from "../config/settings.ts";
 import { IssuerClient } from "../identity/issuer-client.ts";
@@ -19,6 +18,7 @@ export async function signInServices({ signIn, allowPrivate }: Settings, { seal,
   const { publicUrl, adminGroups, groupAdmins, viewerGroups, issuer, clientId, clientSecret, scopes, groupsClaim } = oidc;
   // Not loaded by gateways that do not need it.
   const { OidcProvider } = await import("../identity/oidc-provider.ts");
+  const { callbackPath } = await import("../admin/routes/sign-in-routes.ts");
   const provider = new OidcProvider({
     client: new IssuerClient(issuer, allowPrivate, makeFetchText({ nowMs })),
     clientId,

@@ -1,10 +1,9 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { listenAdmin } from "../../src/admin/listener.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
 import { sql } from "../../src/store/sql.ts";
-import { callAdmin, goodPassword, startAdmin, type AdminWorld, type Called } from "../support/admin.ts";
+import { callAdmin, goodPassword, openListener, startAdmin, type AdminWorld, type Called } from "../support/admin.ts";
 
 // Passwords are costly on purpose.
 setDefaultTimeout(60_000);
@@ -62,7 +61,7 @@ describe("S49: a session that was ended", () => {
     for (const name of ["anna", "ben"]) await world.account(name, "admin");
     const own = await world.session("anna");
     // Another replica over the same store.
-    const replica = listenAdmin({ host: "127.0.0.1", port: 0, services: world.services, routes: resourceRoutes, onBug: () => {} });
+    const replica = openListener({ services: world.services, routes: resourceRoutes, onBug: () => {} });
     try {
       const elsewhere = (): Promise<{ readonly status: number }> => callAdmin(replica.url, "GET", "/admin/api/me", { headers: own });
       expect((await elsewhere()).status).toBe(200);

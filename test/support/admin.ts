@@ -1,5 +1,6 @@
 import { afterAll } from "bun:test";
-import { listenAdmin, type AdminListener, type AdminOptions } from "../../src/admin/listener.ts";
+import { makeAdminHandler, type AdminHandler, type AdminHandlerOptions } from "../../src/admin/handler.ts";
+import { listenAdmin, type AdminListener, type AdminListenOptions } from "../../src/admin/listener.ts";
 import { hashPassword } from "../../src/admin/login/password.ts";
 import type { AdminRoute } from "../../src/admin/route.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
@@ -22,7 +23,7 @@ export const tester: Actor = { kind: "cli", name: "tester" };
 /** A running admin listener over a real SQLite store of its own, with a clock that the test moves. */
 export interface AdminWorld {
   readonly url: string;
-  readonly listener: AdminListener;
+  readonly listener: ReturnType<typeof openListener>;
   readonly storage: Storage;
   readonly database: Database;
   readonly services: Services;
@@ -72,6 +73,14 @@ export function codeOf(called: Called): string {
   return (called.json as ErrorBody).error.code;
 }
 
+type ListenerOptions = Omit<AdminHandlerOptions & AdminListenOptions, "handler" | "host" | "port">;
+
+export function openListener(options: ListenerOptions): AdminListener & Pick<AdminHandler, "routes"> {
+  const place = { host: "127.0.0.1", port: 0 };
+  const handler = makeAdminHandler({ ...place, ...options });
+  return { ...listenAdmin({ ...place, ...options, handler: () => Promise.resolve(handler) }), routes: handler.routes };
+}
+
 export async function startAdmin(options: StartOptions = {}): Promise<AdminWorld> {
   const dataDir = options.dataDir ?? freshDataDir();
   let offsetMs = 0;
@@ -80,9 +89,7 @@ export async function startAdmin(options: StartOptions = {}): Promise<AdminWorld
   const storage = makeStorage(database, { wallMs, newId: () => Bun.randomUUIDv7() });
   const services = makeServices(options.storage?.(storage) ?? storage, wallMs, options.services);
   const bugs: unknown[] = [];
-  const listener = listenAdmin({
-    host: "127.0.0.1",
-    port: 0,
+  const listener = openListener({
     services,
     routes: [...resourceRoutes, ...(options.routes ?? [])],
     nowMs: () => performance.now() + offsetMs,
@@ -137,7 +144,7 @@ export async function startAdmin(options: StartOptions = {}): Promise<AdminWorld
 export interface StartOptions {
   readonly dataDir?: string;
   readonly routes?: readonly AdminRoute[];
-  readonly listen?: Partial<AdminOptions>;
+  readonly listen?: Partial<ListenerOptions>;
   readonly services?: Partial<Services>;
   /** Puts something between the listener and the store. */
   readonly storage?: (real: Storage) => Storage;
