@@ -9,6 +9,7 @@ import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/
 import type { ChannelsRequest } from "./cli/channels/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
 import type { StoreRequest } from "./cli/command-registry.ts";
+import type { DoctorRequest } from "./cli/doctor/arguments.ts";
 import { askHealth } from "./cli/health.ts";
 import { isExecutable, ownProgram, withRuntimeSettings } from "./cli/process/executable.ts";
 import { holdHangup, type EarlyHangup } from "./cli/process/early-hangup.ts";
@@ -74,6 +75,15 @@ switch (invocation.command) {
     break;
   case "channels":
     await channels(invocation.config ?? environmentFile(), invocation.request);
+    break;
+  case "init": {
+    // Imported here because no other command needs it, as below.
+    const [{ runInit }, { initContext }] = await Promise.all([import("./cli/init/command.ts"), import("./app/init-context.ts")]);
+    process.exitCode = await runInit(invocation.request, initContext(typedTerminal(), process.env, readMasterKey));
+    break;
+  }
+  case "doctor":
+    await doctor(invocation.config ?? environmentFile(), invocation.request);
     break;
   case "import": {
     // Imported here because no other command needs it.
@@ -145,6 +155,22 @@ async function check(file: string | null, json: boolean): Promise<void> {
   const { text, exitCode } = renderCheck(report, json, renderProblem);
   console.log(text);
   process.exitCode = exitCode;
+}
+
+async function doctor(file: string | null, request: DoctorRequest): Promise<void> {
+  ignoreProxies();
+  const [{ runDoctor }, { doctorContext }] = await Promise.all([import("./cli/doctor/command.ts"), import("./app/doctor-context.ts")]);
+  const own = typedTerminal();
+  const terminal = { ...own, print: (text: string) => own.print(request.json ? text : asTyped(text, launch)) };
+  const exitCode = await runDoctor(request, doctorContext(file, await read(file), manifest.dependencies.bun, terminal));
+  // Connections that were given up on may still be open.
+  process.exit(exitCode);
+}
+
+/** Hints name commands as they have to be typed. */
+function typedTerminal(): Terminal {
+  const own = processTerminal();
+  return { ...own, say: (text) => own.say(asTyped(text, launch)) };
 }
 
 async function models(file: string | null, request: ModelsRequest): Promise<void> {
@@ -221,9 +247,7 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
     import("./cli/store-commands.ts"),
     import("./app/command-context.ts"),
   ]);
-  const own = processTerminal();
-  const terminal = { ...own, say: (text: string) => own.say(asTyped(text, launch)) };
-  const context = commandContext(result.settings, file, readMasterKey(), process.env, terminal);
+  const context = commandContext(result.settings, file, readMasterKey(), process.env, typedTerminal());
   if (request.on === "backup") endOnSignals(context.terminal);
   process.exitCode = await runStoreCommand(request, context);
 }

@@ -8,9 +8,11 @@ import { addChannels, type ChannelsRequest } from "./channels/arguments.ts";
 import { commandTree } from "./completion/command-tree.ts";
 import { completionScript, completionShells, type CompletionShell } from "./completion/completion-script.ts";
 import type { StoreRequest } from "./command-registry.ts";
+import { addDoctor, type DoctorRequest } from "./doctor/arguments.ts";
 import { addExplain } from "./explain/arguments.ts";
 import { addGroups } from "./groups/groups-arguments.ts";
 import { healthAddress } from "./health.ts";
+import { addInit, type InitRequest } from "./init/arguments.ts";
 import { addIssuers } from "./issuers/arguments.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
 import { addOpen } from "./open/arguments.ts";
@@ -28,6 +30,8 @@ export type Invocation =
   | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest }
   | { readonly command: "import"; readonly request: ImportRequest }
   | { readonly command: "channels"; readonly config: string | null; readonly request: ChannelsRequest }
+  | { readonly command: "init"; readonly request: InitRequest }
+  | { readonly command: "doctor"; readonly config: string | null; readonly request: DoctorRequest }
   | { readonly command: "schema"; readonly name: SchemaName }
   | { readonly command: "completion"; readonly text: string }
   | { readonly command: "help"; readonly text: string }
@@ -87,6 +91,13 @@ export function parseArguments(args: readonly string[], version: string): Invoca
       const { config = null, listen = null, admin = null, ...workers } = options;
       invocation = { command: "start", config, listen, admin, ...workers };
     });
+
+  addInit(program, (request) => {
+    invocation = { command: "init", request };
+  });
+  addDoctor(program, (config, request) => {
+    invocation = { command: "doctor", config, request };
+  });
 
   program
     .command("check")
@@ -220,7 +231,9 @@ const programExamples = `
 Examples:
   $ sluice start                           every provider key in the environment becomes a channel
   $ sluice start --config sluice.yaml      run with a configuration file
+  $ sluice init                            write a configuration file
   $ sluice check sluice.yaml               check the file before using it
+  $ sluice doctor                          what is wrong with this machine, and how to fix it
   $ sluice config explain                  every setting, and where its value comes from
   $ sluice models list                     the models of this machine
   $ sluice keys create laptop              a key for a client

@@ -11,6 +11,8 @@ export interface Terminal {
   /** Shows a line that the next one replaces; nothing where the output is not a terminal. */
   progress(line: string | null): void;
   confirm(question: string): Promise<boolean>;
+  /** Reads a line that a person types. */
+  ask(prompt: string): Promise<string>;
   /** Reads a secret: typed without echo at a terminal, otherwise all of standard input. */
   secret(prompt: string): Promise<string>;
 }
@@ -39,6 +41,7 @@ export function processTerminal(): Terminal {
       isLineOpen = true;
     },
     confirm: async (question) => /^\s*y(es)?\s*$/i.test(await readTyped(`${question} [y/N] `, true)),
+    ask: (prompt) => readTyped(prompt, true),
     secret: async (prompt) => (isInteractive ? readTyped(prompt, false) : readPiped()),
   };
 }

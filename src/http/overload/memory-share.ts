@@ -17,6 +17,11 @@ export function memoryShareOf(surroundings: MemorySources = here): MemoryShare {
   };
 }
 
+/** How much memory there is for this process: that of the machine, or less if a container limits it. */
+export function memoryLimitBytes(surroundings: MemorySources = here): number {
+  return Math.min(surroundings.totalBytes, tightest(surroundings)?.limitBytes ?? Number.POSITIVE_INFINITY);
+}
+
 export type MemoryShare = (moreBytes?: number) => number;
 
 export interface MemorySources {
