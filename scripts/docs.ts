@@ -52,9 +52,9 @@ const intro = `# Configuration
 <!-- Written by scripts/docs.ts from the schema in src/config/schema.ts. Change it there. -->
 
 Sluice reads one YAML file, named by \`--config FILE\` or by the variable \`SLUICE_CONFIG\`. Without a file it looks for
-provider keys in the environment (see [Without a file](#without-a-file)). \`sluice check FILE\` checks a file without
-starting anything, and \`sluice config explain\` shows where each value comes from. In editors, the first line of a file brings
-completion and checks ([configuration-as-code.md](configuration-as-code.md)).
+provider keys in the environment (see [Without a file](#without-a-file)). \`sluice init\` writes a first file,
+\`sluice check FILE\` checks a file without starting anything, and \`sluice config explain\` shows where each value comes from. In editors, the first
+line of a file brings completion and checks ([configuration-as-code.md](configuration-as-code.md)).
 
 - If a setting is unknown, a variable is missing or a value is wrong, the gateway does not start, and the message names the
   line, the reason and how to fix it.

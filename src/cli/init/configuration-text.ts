@@ -39,7 +39,7 @@ listen: ${yamlText(answers.listen)}
 # The console and the admin API; off closes both.
 admin: ${adminOf(answers.listen)}
 
-# Keys, receipts and the master key. Keep a copy of data_dir/master.key, or use: sluice backup
+# Keys, receipts and the master key. Keep a copy of data_dir/master-key, or use: sluice backup
 data_dir: ${yamlText(answers.dataDir)}
 # store: \${STORE_URL}   # postgres://user:password@host:5432/database, if several machines share it
 # state: \${STATE_URL}   # redis://host:6379, which shares limits between them
@@ -106,6 +106,7 @@ export function variablesOf({ key, preset }: Pick<InitAnswers, "key" | "preset">
 }
 
 function modelLines(preset: Preset | null, models: readonly string[] | null): readonly string[] {
+  if (models?.length === 1 && models[0] === "*") return ['models: "*"'];
   if (models !== null) return [`models: [${models.map(yamlText).join(", ")}]`];
   if (preset?.modelsPath === null && !preset.local) return ['models: "*"            # this provider lists none: any name is sent to it'];
   return ["# models: { fast: its-name }   # default: all that it lists; to the left is the name that clients use"];
@@ -127,5 +128,5 @@ const portMax = 65_535;
 /** A text as YAML has it: quoted where it could be read as something else, and without variables. */
 function yamlText(text: string): string {
   const isPlain = /^[A-Za-z./][\w./-]*$/.test(text) && !/^(true|false|yes|no|on|off|y|n|null|\.inf|\.nan)$/i.test(text);
-  return isPlain ? text : JSON.stringify(text.replaceAll("${", "$${"));
+  return isPlain ? text : JSON.stringify(text.replaceAll("${", () => "$${"));
 }
