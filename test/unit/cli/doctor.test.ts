@@ -16,7 +16,7 @@ const healthy: MachineReport = {
 };
 
 test("a machine with everything is fine in every respect", () => {
-  expect(machineDiagnoses(healthy).map(({ status, fix }) => ({ status, fix }))).toEqual(Array(9).fill({ status: "ok", fix: null }));
+  expect(machineDiagnoses(healthy).filter(({ status, fix }) => status !== "ok" || fix !== null)).toEqual([]);
 });
 
 test.each([
