@@ -1,6 +1,7 @@
 import { access, constants, mkdir, rmdir, stat, statfs } from "node:fs/promises";
 import { lookup } from "node:dns/promises";
 import { dirname, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { ConfigurationReport, DoctorContext } from "../cli/doctor/command.ts";
 import { doubtful, failed, fine, type Diagnosis } from "../cli/doctor/diagnosis.ts";
 import type { DataDirReport } from "../cli/doctor/machine.ts";
@@ -26,7 +27,7 @@ export function doctorContext(file: string | null, loaded: Loaded, bunWanted: st
     terminal,
     configuration: configurationReport(file, loaded),
     machine: async () => ({
-      bun: Bun.version,
+      bun: process.versions["bun"] ?? "unknown",
       bunWanted,
       openFiles: openFilesMax(),
       memoryBytes: memoryLimitBytes(),
@@ -142,7 +143,8 @@ async function stateDiagnosis(url: string): Promise<Diagnosis> {
   const host = URL.parse(url)?.host ?? "the server";
   const link = new RedisLink({ url, connectMs: stateMs });
   try {
-    await Promise.race([link.send("PING", []), Bun.sleep(stateMs).then(() => Promise.reject(new Error("it does not answer in time")))]);
+    const late = sleep(stateMs).then(() => Promise.reject(new Error("it does not answer in time")));
+    await Promise.race([link.send("PING", []), late]);
     return fine("state", `${host} answers, and shares the limits`);
   } catch (error) {
     // The message of a client may contain the address, and the password in it.

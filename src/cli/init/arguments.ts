@@ -58,7 +58,7 @@ const initExamples = `
 Examples:
   $ sluice init
   $ sluice init --yes                                  the models of this machine
-  $ sluice init /etc/sluice.yaml --yes --provider ollama --listen 0.0.0.0:4400
+  $ sluice init /etc/sluice.yaml --yes --provider NAME --listen 0.0.0.0:4400
   $ sluice init --yes --base-url https://llm.example.com/v1 --api-key-env LLM_KEY --models small,large
   $ sluice init --yes --admin-account ada < password   the password of the account on standard input
 

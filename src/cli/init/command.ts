@@ -9,7 +9,7 @@ import { shellQuoted } from "../process/welcome.ts";
 import type { Terminal } from "../terminal.ts";
 import type { InitRequest } from "./arguments.ts";
 import { channelNameOf, configurationText, variablesOf, type InitAnswers, type InitKey } from "./configuration-text.ts";
-import { answersTo, type Questioner, type TypedKey } from "./questions.ts";
+import { answersTo, type Questioner, type EnteredKey } from "./questions.ts";
 
 export interface InitContext extends Questioner {
   readonly actor: Actor;
@@ -64,7 +64,7 @@ const keyForCheck = "SLUICE_INIT_KEY";
 const placeholder = "0123456789abcdef";
 
 function storedKey(
-  key: InitKey | TypedKey,
+  key: InitKey | EnteredKey,
   file: string,
   answers: Pick<InitAnswers, "preset">,
 ): { readonly key: InitKey; readonly file: { readonly path: string; readonly secret: string } | null } {

@@ -13,7 +13,7 @@ export interface Questioner {
 }
 
 /** A key that was typed, which is stored beside the configuration. */
-export interface TypedKey {
+export interface EnteredKey {
   readonly secret: string;
 }
 
@@ -21,7 +21,7 @@ export interface TypedKey {
 export async function answersTo(
   request: InitRequest,
   who: Questioner,
-): Promise<{ readonly answers: Omit<InitAnswers, "key">; readonly key: InitKey | TypedKey }> {
+): Promise<{ readonly answers: Omit<InitAnswers, "key">; readonly key: InitKey | EnteredKey }> {
   const { preset, baseUrl } = await upstreamOf(request, who);
   const place = { resource: request.resource, region: request.region };
   for (const option of neededOptions(preset, baseUrl)) {
@@ -39,7 +39,7 @@ async function upstreamOf(
   { provider, baseUrl, yes }: InitRequest,
   { terminal, env, nearest }: Questioner,
 ): Promise<{ readonly preset: Preset | null; readonly baseUrl: string | null }> {
-  const named = (word: string): Answer<{ readonly preset: Preset | null; readonly baseUrl: string | null }> => {
+  const named = (word: string): InitReading<{ readonly preset: Preset | null; readonly baseUrl: string | null }> => {
     if (/^https?:\/\//i.test(word)) return { value: { preset: null, baseUrl: word } };
     const preset = presets.find(({ name }) => name === word.toLowerCase());
     if (preset !== undefined) return { value: { preset, baseUrl } };
@@ -76,7 +76,7 @@ async function required(
   );
 }
 
-async function keyOf(request: InitRequest, preset: Preset | null, { terminal }: Questioner): Promise<InitKey | TypedKey> {
+async function keyOf(request: InitRequest, preset: Preset | null, { terminal }: Questioner): Promise<InitKey | EnteredKey> {
   const { apiKeyEnv, apiKeyFile, yes } = request;
   if (apiKeyEnv !== null && apiKeyFile !== null)
     throw new CommandError("Give either --api-key-env or --api-key-file, not both.", exitCodes.usage);
@@ -106,7 +106,7 @@ async function modelsOf({ yes }: InitRequest, preset: Preset | null, { terminal 
 }
 
 async function listenOf({ listen, yes }: InitRequest, { terminal }: Questioner): Promise<string> {
-  const valid = (value: string): Answer<string> =>
+  const valid = (value: string): InitReading<string> =>
     listenPattern.test(value) ? { value } : { problem: `"${shown(value)}" is not HOST:PORT or unix:PATH, such as ${usualListen}.` };
   const given = listen ?? (yes ? usualListen : null);
   return given === null ? ask(terminal, "Where clients connect", usualListen, valid) : orUsage(valid(given));
@@ -115,15 +115,15 @@ async function listenOf({ listen, yes }: InitRequest, { terminal }: Questioner):
 const usualListen = "127.0.0.1:4400";
 const listenPattern = /^(unix:\/.+|(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):\d{1,5})$/;
 
-type Answer<T> = { readonly value: T } | { readonly problem: string };
+type InitReading<T> = { readonly value: T } | { readonly problem: string };
 
-function orUsage<T>(answer: Answer<T>): T {
+function orUsage<T>(answer: InitReading<T>): T {
   if ("value" in answer) return answer.value;
   throw new CommandError(answer.problem, exitCodes.usage);
 }
 
 /** Asks until the answer can be used; a few times only, because input may have ended. */
-async function ask<T>(terminal: Terminal, question: string, usual: string, read: (text: string) => Answer<T>): Promise<T> {
+async function ask<T>(terminal: Terminal, question: string, usual: string, read: (text: string) => InitReading<T>): Promise<T> {
   for (let tries = 0; tries < triesMax; tries++) {
     const typed = (await terminal.ask(usual === "" ? `${question}: ` : `${question} [${usual}]: `)).trim();
     const answer = read(typed === "" ? usual : typed);
