@@ -17,7 +17,9 @@ export class GenAiMetrics {
   readonly registry = new MetricRegistry();
   private readonly models = new BoundedNames(modelsMax);
   private readonly durations = new Map<string, HistogramFamily>();
-  private readonly series = new Map<string, AttemptSeries>();
+  /** By the model's name, each with few others beside it. */
+  private readonly series = new Map<string, AttemptSeries[]>();
+  private seriesCount = 0;
   private readonly names: MetricNames;
   private readonly labels: readonly string[];
   private readonly firstChunks: HistogramFamily | null;
@@ -55,17 +57,23 @@ export class GenAiMetrics {
   private seriesOf(operation: Operation, { provider, model, outcome, failure }: AttemptRecord): AttemptSeries {
     const name = this.models.of(model);
     const error = outcome === "failed" ? (failure?.kind ?? "_OTHER") : "";
-    const key = `${operation} ${provider} ${error} ${name}`;
-    let series = this.series.get(key);
-    if (series === undefined) {
-      series = this.makeSeries(operation, [operationName(operation), providerName(provider), name], error);
-      if (this.series.size < seriesMax) this.series.set(key, series);
+    let ofModel = this.series.get(name);
+    if (ofModel === undefined) this.series.set(name, (ofModel = []));
+    for (const one of ofModel) if (one.operation === operation && one.provider === provider && one.error === error) return one;
+    const made = this.makeSeries(operation, provider, name, error);
+    if (this.seriesCount < seriesMax) {
+      this.seriesCount += 1;
+      ofModel.push(made);
     }
-    return series;
+    return made;
   }
 
-  private makeSeries(operation: Operation, values: readonly string[], error: string): AttemptSeries {
+  private makeSeries(operation: Operation, provider: string | null, name: string, error: string): AttemptSeries {
+    const values = [operationName(operation), providerName(provider), name];
     return {
+      operation,
+      provider,
+      error,
       duration: this.duration(operation).with(...values, error),
       // Made when they are needed: most attempts that fail have no stream.
       firstChunk: () => this.firstChunks?.with(...values) ?? null,
@@ -91,6 +99,10 @@ export class GenAiMetrics {
 }
 
 interface AttemptSeries {
+  readonly operation: Operation;
+  readonly provider: string | null;
+  /** Empty for an attempt that did not fail. */
+  readonly error: string;
   readonly duration: MetricHistogram;
   readonly firstChunk: () => MetricHistogram | null;
   readonly perChunk: () => MetricHistogram | null;
