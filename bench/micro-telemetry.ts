@@ -1,5 +1,6 @@
-import { newSpanId, traceHeaders, traceOf } from "../src/gateway/trace.ts";
+import { SpanIds, traceHeaders, traceOf } from "../src/gateway/trace.ts";
 import { OtlpExporter, type OtlpPorts } from "../src/telemetry/otlp/otlp-exporter.ts";
+import { spansOf } from "../src/telemetry/otlp/spans.ts";
 import { CallMetrics } from "../src/telemetry/metrics/call-metrics.ts";
 import { MetricRegistry } from "../src/telemetry/metrics/registry.ts";
 import { attempt, callRecord, failedAttempt, receiptFor } from "../test/support/call-records.ts";
@@ -38,7 +39,6 @@ measure("metrics of a call with a failover", () => plain.observe(failover.record
 
 const trace = {
   traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
-  spanId: "00f067aa0ba902b7",
   parentId: null,
   sampled: false,
   state: null,
@@ -70,14 +70,23 @@ const exporter = new OtlpExporter(
   ports,
 );
 const traced = many.map(({ record, receipt }) => ({ record: { ...record, trace }, receipt }));
-const id = "019a9b1c-0000-7abc-8def-0123456789ab";
+const spanIds = new SpanIds(Math.random);
+const name = "req_019a9b1c00007abc8def0123456789ab";
 const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 measure("OTLP: a call that is not sampled, with GenAI metrics", (at) =>
   exporter.observe(traced[at % 200]!.record, traced[at % 200]!.receipt),
 );
+const exported = {
+  ...traced[0]!,
+  record: callRecord([attempt({ spanId: "00f067aa0ba902b7" })]),
+  trace,
+  spanId: "00f067aa0ba902b8",
+  wallOffsetMs: 0,
+};
+measure("OTLP: the spans of a call that is exported", () => JSON.stringify(spansOf(exported, "latest")));
 measure("OTLP: the trace of a call without a traceparent", () =>
-  traceHeaders(traceOf(id, { parent: null, state: null }, Math.random, { share: 0.05, passedOn: true }), newSpanId(Math.random)),
+  traceHeaders(traceOf(name, { parent: null, state: null }, Math.random, { share: 0.05, passedOn: true }), spanIds.next(), {}),
 );
 measure("OTLP: the trace of a call with one", () =>
-  traceHeaders(traceOf(id, { parent, state: null }, Math.random, { share: 0.05, passedOn: true }), newSpanId(Math.random)),
+  traceHeaders(traceOf(name, { parent, state: null }, Math.random, { share: 0.05, passedOn: true }), spanIds.next(), {}),
 );

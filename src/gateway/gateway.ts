@@ -7,11 +7,13 @@ import { LiveCalls } from "./admission/live-calls.ts";
 import type { Ports } from "./ports.ts";
 import type { CallRecord, Persisted } from "./settlement/record.ts";
 import { FairQueue } from "./admission/fair-queue.ts";
+import { SpanIds } from "./trace.ts";
 
 /** What calls are served with. It outlives calls and configuration reloads. */
 export class Gateway {
   readonly calls = new LiveCalls();
   readonly fairQueue: FairQueue;
+  readonly spanIds: SpanIds;
 
   constructor(
     readonly ports: Ports,
@@ -24,6 +26,7 @@ export class Gateway {
     readonly servesParts = false,
   ) {
     this.fairQueue = fairQueue ?? new FairQueue(ports);
+    this.spanIds = new SpanIds(ports.dice);
   }
 
   /** The same gateway for the parts of a long call: their records are collected and become part of the record of the call. */

@@ -83,7 +83,16 @@ export interface AudioPart {
 export type SplitFailure = { readonly kind: "absent"; readonly missing: string } | { readonly kind: "failed"; readonly failure: Failure };
 
 /** Sends one request. It never throws: a refused connection, a reset or an abort is a failure like any other. */
-export type Send = (request: UpstreamRequest, channel: Channel, credential: string) => Exchange;
+export type Send = (request: UpstreamRequest, channel: Channel, credential: string, trace?: TraceHeaders | null) => Exchange;
+
+/**
+ * The headers of a trace, which are others for each request. They are not among the request's own headers, because most requests of a
+ * channel share those, and what was prepared for them.
+ */
+export interface TraceHeaders {
+  readonly traceparent: string;
+  readonly tracestate: string | null;
+}
 
 /** A request that was sent. */
 export interface Exchange {

@@ -1,9 +1,9 @@
+import type { TraceHeaders } from "./ports.ts";
+
 /** Where a call belongs in a trace (https://www.w3.org/TR/trace-context/). */
 export interface TraceContext {
   /** 32 hexadecimal digits: those of the client, or those of the receipt's id, so that one leads to the other. */
   readonly traceId: string;
-  /** The span of the call. The spans of its attempts are its children. */
-  readonly spanId: string;
   /** The span of the client; null if it sent none. */
   readonly parentId: string | null;
   /** The trace is recorded whatever happens: the client says so, or chance does where there is none. */
@@ -21,23 +21,23 @@ export interface TraceRules {
   readonly passedOn: boolean;
 }
 
-/** Reads the headers of a client. A malformed one counts as absent, as the standard wants it. */
+/**
+ * Reads the headers of a client. A malformed one counts as absent, as the standard wants it. `receiptName` is `req_` and the digits of the
+ * receipt's id: every request has it, and its end costs less than the id without its dashes.
+ */
 export function traceOf(
-  receiptId: string,
+  receiptName: string,
   headers: { readonly parent: string | null; readonly state: string | null },
   dice: () => number,
   { share, passedOn }: TraceRules,
 ): TraceContext {
-  const spanId = newSpanId(dice);
-  const [, version = "", traceId = "", parentId = "", flags = "", more] =
-    (headers.parent === null ? null : traceparent.exec(headers.parent)) ?? none;
-  const isValid =
-    version !== "" && version !== "ff" && !(version === "00" && more !== undefined) && traceId !== noTrace && parentId !== noSpan;
-  if (!isValid) return { traceId: withoutDashes(receiptId), spanId, parentId: null, sampled: dice() < share, state: null, passedOn };
-  const { state } = headers;
+  const { parent, state } = headers;
+  const found = parent === null ? null : traceparent.exec(parent);
+  if (found === null || !isValid(found))
+    return { traceId: receiptName.slice(4), parentId: null, sampled: dice() < share, state: null, passedOn };
+  const [, , traceId = "", parentId = "", flags = ""] = found;
   return {
     traceId,
-    spanId,
     parentId,
     sampled: (Number.parseInt(flags, 16) & 1) === 1,
     state: state !== null && state !== "" && state.length <= stateCharactersMax ? state : null,
@@ -45,30 +45,49 @@ export function traceOf(
   };
 }
 
-/** Of a UUID. Cheaper than replacing, and every call needs it. */
-function withoutDashes(id: string): string {
-  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
+function isValid([, version, traceId, parentId, , more]: RegExpExecArray): boolean {
+  return version !== "ff" && !(version === "00" && more !== undefined) && traceId !== noTrace && parentId !== noSpan;
 }
 
-const none: readonly (string | undefined)[] = [];
-
-/** The headers that tell an upstream which span its request belongs to. */
-export function traceHeaders({ traceId, sampled, state }: TraceContext, spanId: string): Readonly<Record<string, string>> {
-  const parent = `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`;
-  return state === null ? { traceparent: parent } : { traceparent: parent, tracestate: state };
+/**
+ * The headers that tell an upstream which span its request belongs to; null if it is not told. Where a channel has such headers of its
+ * own, those are sent.
+ */
+export function traceHeaders(trace: TraceContext, spanId: string, own: Readonly<Record<string, string>>): TraceHeaders | null {
+  const { traceId, sampled, state, passedOn } = trace;
+  if (!passedOn || own["traceparent"] !== undefined) return null;
+  const traceparent = `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`;
+  return { traceparent, tracestate: own["tracestate"] === undefined ? state : null };
 }
 
-/** 16 hexadecimal digits, not all of them zero. */
-export function newSpanId(dice: () => number): string {
-  return half(dice) + half(dice);
+/** The names of these headers. */
+export const traceHeaderNames: readonly string[] = ["traceparent", "tracestate"];
+
+/**
+ * Makes the ids of spans: 16 hexadecimal digits, not all of them zero. Every attempt needs one, so the random digits are shared by some
+ * thousands, which the last digits number.
+ */
+export class SpanIds {
+  private head = "";
+  private count = countMax;
+
+  constructor(private readonly dice: () => number) {}
+
+  next(): string {
+    if (this.count === countMax) {
+      this.head = hex(1 + Math.floor(this.dice() * 0xffff_fffe), 8) + hex(Math.floor(this.dice() * 0x10_0000), 5);
+      this.count = 0;
+    }
+    return this.head + counts[this.count++]!;
+  }
 }
 
-function half(dice: () => number): string {
-  const bits = 1 + Math.floor(dice() * 0xffff_fffe);
-  return bytes[bits >>> 24]! + bytes[(bits >>> 16) & 0xff]! + bytes[(bits >>> 8) & 0xff]! + bytes[bits & 0xff]!;
+function hex(value: number, digits: number): string {
+  return value.toString(16).padStart(digits, "0");
 }
 
-const bytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+const countMax = 0x1000;
+const counts = Array.from({ length: countMax }, (_, count) => hex(count, 3));
 
 /** A later version may have more behind the flags. */
 const traceparent = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;

@@ -128,10 +128,11 @@ class InboundCall implements RequestObserver {
   }
 
   private tracing(): TraceContext | undefined {
-    const { request, receiptId, services } = this.context;
+    const { request, receiptName, services } = this.context;
     if (services.traces === null) return undefined;
-    const headers = { parent: request.header("traceparent"), state: request.header("tracestate") };
-    return traceOf(receiptId, headers, services.gateway.ports.dice, services.traces);
+    const parent = request.header("traceparent");
+    const state = parent === null ? null : request.header("tracestate");
+    return traceOf(receiptName, { parent, state }, services.gateway.ports.dice, services.traces);
   }
 
   clientGone(): void {

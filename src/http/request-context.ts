@@ -16,6 +16,8 @@ export interface RequestContext {
   readonly request: IncomingRequest;
   /** The id of its receipt, if it gets one. */
   readonly receiptId: string;
+  /** The request id that is made of it, which the request has unless the client sent one. */
+  readonly receiptName: string;
   /** The headers of its response. */
   readonly head: ResponseHead;
   /** The configuration at the time when the request arrived. */

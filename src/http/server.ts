@@ -93,7 +93,8 @@ export interface Listener {
 function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptIds): HttpResponse | Promise<HttpResponse | null> | null {
   const wallMs = options.wallMs();
   const receiptId = ids.next(wallMs);
-  const head = new ResponseHead(givenRequestId(request.header("x-request-id")) ?? ids.name());
+  const receiptName = ids.name();
+  const head = new ResponseHead(givenRequestId(request.header("x-request-id")) ?? receiptName);
 
   const { snapshot, ring } = options.current();
   const { corsOrigins } = snapshot.service;
@@ -132,7 +133,16 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
     if (route.name === "audio_models") return listAudioModels(snapshot, anybody, head);
     if (route.name === "audio_voices") return listVoices(snapshot, anybody, head, query);
   }
-  const context: RequestContext = { request, receiptId, head, snapshot, services: options, errors, pathModel: modelOf(route) };
+  const context: RequestContext = {
+    request,
+    receiptId,
+    receiptName,
+    head,
+    snapshot,
+    services: options,
+    errors,
+    pathModel: modelOf(route),
+  };
   const key = authenticate(request, ring, wallMs);
   // A key that is known without asking the store is not awaited, so that a connection answers pipelined requests in one loop.
   return key instanceof Promise

@@ -98,6 +98,15 @@ test.each([0, 9, 10, 99, 100, 4096, 65_535, 1_000_000, 2 ** 31, 2 ** 32 + 7, 999
   },
 );
 
+test("has the lines of its own between the head and the length", () => {
+  const own = `x-own: \u00fc${"0".repeat(100)}\r\n`;
+  for (const content of [body, new Uint8Array(100_000)]) {
+    const socket = new Socket(all);
+    new ConnectionOutput(socket).sendRequest(lines, content.length, content, own);
+    expect(socket.straight.join("").split("\r\n\r\n")[0]).toBe(`POST / HTTP/1.1\r\n${own}content-length: ${content.length}`);
+  }
+});
+
 test("says no length where there is no body", () => {
   const socket = new Socket(all);
   new ConnectionOutput(socket).sendRequest(lines, null, new Uint8Array());

@@ -8,7 +8,7 @@ import tls from "node:tls";
 import zlib from "node:zlib";
 import fc from "fast-check";
 import type { Channel } from "../../src/channels/channel.ts";
-import type { Exchange, Reply } from "../../src/gateway/ports.ts";
+import type { Exchange, Reply, TraceHeaders } from "../../src/gateway/ports.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import { makeReply, type BodySource } from "../../src/net/client/reply.ts";
 import { makeSend } from "../../src/net/client/send.ts";
@@ -144,6 +144,7 @@ interface Question {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array | null;
   readonly channel?: Parameters<typeof channelTo>[1];
+  readonly trace?: TraceHeaders;
 }
 
 /** A sender with connections of its own, and a clock that only moves when it is told to. */
@@ -155,9 +156,9 @@ class Client {
     () => this.nowMs,
   );
 
-  send(url: string, { path = "/v1/chat", headers = {}, body = null, channel = {} }: Question = {}): Exchange {
+  send(url: string, { path = "/v1/chat", headers = {}, body = null, channel = {}, trace }: Question = {}): Exchange {
     const method = body === null ? "GET" : "POST";
-    return this.#send({ method, url: url + path, headers, body }, channelTo(url, channel), "key");
+    return this.#send({ method, url: url + path, headers, body }, channelTo(url, channel), "key", trace);
   }
 
   async reply(url: string, question: Question = {}): Promise<Reply> {
@@ -1312,6 +1313,42 @@ describe.skipIf(certificates === null)("over TLS", () => {
   });
 });
 
+describe("the headers of a trace", () => {
+  test("are those of each request, where the others are prepared once for all", async () => {
+    const heads: string[] = [];
+    const upstream = await Upstream.start({
+      asked: (peer, { head }) => {
+        heads.push(head);
+        peer.say(answer());
+      },
+    });
+    const send = makeSend(
+      () => undefined,
+      () => 1_000,
+    );
+    const channel = channelTo(upstream.url, {});
+    const request = { method: "POST", url: `${upstream.url}/v1/chat`, headers: { "x-given": "given" }, body: Buffer.from("{}") } as const;
+    const traces = [
+      { traceparent: "00-a-1-00", tracestate: null },
+      null,
+      { traceparent: "00-b-2-01", tracestate: "vendor=1\u2028" },
+      { traceparent: "00-c-3-00", tracestate: null },
+    ];
+    for (const trace of traces) {
+      const reply = await send(request, channel, "key", trace).reply;
+      expect(isFailure(reply)).toBe(false);
+      if (!isFailure(reply)) await textOf(reply);
+    }
+    expect(heads.map((head) => head.split("\r\n").filter((line) => line.startsWith("trace")))).toEqual([
+      ["traceparent: 00-a-1-00"],
+      [],
+      ["traceparent: 00-b-2-01", "tracestate: vendor=1"],
+      ["traceparent: 00-c-3-00"],
+    ]);
+    for (const head of heads) expect(head.split("\r\n")).toContain("x-given: given");
+  });
+});
+
 describe("a channel with a proxy", () => {
   interface Proxy {
     readonly upstream: Upstream;
@@ -1354,13 +1391,15 @@ describe("a channel with a proxy", () => {
     });
     const body = randomBytes(300_000);
     const headers = { "x-given": "given", "user-agent": "somebody" };
-    const reply = await client.reply(origin.url, { path: "/v1/chat?x=y", headers, body, channel: { proxy: proxy.upstream.url } });
+    const trace = { traceparent: "00-a-1-01", tracestate: "vendor=1" };
+    const reply = await client.reply(origin.url, { path: "/v1/chat?x=y", headers, body, channel: { proxy: proxy.upstream.url }, trace });
     expect([reply.status, reply.header("x-one"), await textOf(reply)]).toEqual([201, "1", "the answer"]);
     expect(proxy.seen).toEqual([`POST ${origin.url}/v1/chat?x=y HTTP/1.1`]);
     const head = received[0]!.head.toLowerCase();
     for (const line of ["authorization: bearer secret", "accept-encoding: identity", "user-agent: sluice", "x-given: given"]) {
       expect(head.split("\r\n")).toContain(line);
     }
+    for (const line of ["traceparent: 00-a-1-01", "tracestate: vendor=1"]) expect(head.split("\r\n")).toContain(line);
     expect(digest(received[0]!.body)).toBe(digest(body));
   });
 

@@ -157,6 +157,15 @@ describe("traces", () => {
     expect(line["trace_id"]).toBe(traceId);
   });
 
+  test("are told to the upstream of every call, with a span of its own", async () => {
+    const ids: (string | null)[] = [];
+    for (let at = 0; at < 4; at += 1) ids.push((await chat(gateway, { model: "large" }, { key })).requestId);
+    const told = sound.requests.slice(-4).map(({ headers }) => headers.get("traceparent") ?? "");
+    for (const parent of told) expect(parent).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+    expect(told.map((parent) => `req_${parent.split("-")[1]}`)).toEqual(ids.map(String));
+    expect(new Set(told.map((parent) => parent.split("-")[2])).size).toBe(4);
+  });
+
   test("have the id of the request without one, and are exported where something failed", async () => {
     const reply = await chat(gateway, { model: "failing" }, { key });
     expect(reply.status).toBe(200);

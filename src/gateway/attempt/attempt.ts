@@ -27,9 +27,9 @@ import { lessonIn, lower, signatureLesson, subtitlesLesson, together, type CallL
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import type { AttemptProgress } from "./attempt-progress.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
-import type { Exchange, Ports, Reply } from "../ports.ts";
+import type { Exchange, Ports, Reply, TraceHeaders } from "../ports.ts";
 import { lostRace, type AttemptRecord } from "../settlement/record.ts";
-import { newSpanId, traceHeaders, type TraceContext } from "../trace.ts";
+import { traceHeaderNames, traceHeaders } from "../trace.ts";
 import { takeSteps } from "./steps.ts";
 import { explained, insteadOf, isSuccess, outputEstimate, readWhole } from "./whole-answer.ts";
 
@@ -64,6 +64,7 @@ export class Attempt implements StreamOwner {
   private readonly forwarded: Readonly<Record<string, string>>;
   private readonly expected: MeteredUsage;
   private readonly spanId: string | null;
+  private readonly trace: TraceHeaders | null;
   /** The request, until the answer begins: a long stream must not hold it in memory. */
   private ask: CallRequest | null;
   private encoded: EncodedRequest | Failure | null;
@@ -93,8 +94,9 @@ export class Attempt implements StreamOwner {
     this.candidate = candidate;
     this.ask = ask;
     const { trace = null } = call.facts;
-    this.spanId = trace === null ? null : newSpanId(gateway.ports.dice);
-    this.forwarded = withTrace(forwardedHeaders(call, channel.forwardHeaders), trace, this.spanId);
+    this.spanId = trace === null ? null : gateway.spanIds.next();
+    this.trace = trace === null || this.spanId === null ? null : traceHeaders(trace, this.spanId, channel.headers);
+    this.forwarded = forwardedHeaders(call, channel.forwardHeaders, this.trace === null ? nothing : traceHeaderNames);
     const encoded = encode(dialect, ask, {
       channel,
       model: candidate.deployment.model,
@@ -152,7 +154,7 @@ export class Attempt implements StreamOwner {
 
   private send(request: UpstreamRequest): Exchange {
     const { deployment, credential } = this.candidate;
-    return this.ports.send(request, deployment.channel, credential);
+    return this.ports.send(request, deployment.channel, credential, this.trace);
   }
 
   /** Reads an answer that takes several requests. */
@@ -233,7 +235,8 @@ export class Attempt implements StreamOwner {
   sanitized(cause: Failure): Failure {
     if (cause.upstreamWords === null) return cause;
     const { ask, gateway, candidate } = this;
-    const text = ask === null ? null : requestText(ask, Object.values(this.forwarded));
+    const others = [...Object.values(this.forwarded), this.trace?.traceparent ?? "", this.trace?.tracestate ?? ""];
+    const text = ask === null ? null : requestText(ask, others);
     if (text !== null) this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
     return sanitizedFailure(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
   }
@@ -367,18 +370,17 @@ export function patienceMs(operation: Operation, stream: boolean, timeouts: Time
 const nothing: readonly string[] = [];
 const noHeaders: Readonly<Record<string, string>> = {};
 
-/** The headers of a client that a channel is told. */
-export function forwardedHeaders({ headers: sent }: Pick<Call, "headers">, names: readonly string[]): Readonly<Record<string, string>> {
+/** The headers of a client that a channel is told, but for those that others replace. */
+export function forwardedHeaders(
+  { headers: sent }: Pick<Call, "headers">,
+  names: readonly string[],
+  replaced: readonly string[] = nothing,
+): Readonly<Record<string, string>> {
   if (names.length === 0) return noHeaders;
   const headers: Record<string, string> = {};
   for (const name of names) {
-    const value = sent.header(name);
+    const value = replaced.includes(name) ? null : sent.header(name);
     if (value !== null) headers[name] = value;
   }
   return headers;
-}
-
-/** The span of the attempt replaces the one of the client. */
-function withTrace(headers: Readonly<Record<string, string>>, trace: TraceContext | null, spanId: string | null): typeof headers {
-  return trace?.passedOn === true && spanId !== null ? { ...headers, ...traceHeaders(trace, spanId) } : headers;
 }

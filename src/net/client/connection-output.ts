@@ -30,20 +30,20 @@ export class ConnectionOutput {
   }
 
   /**
-   * Sends a request: its head, to which the length of the body is added, and the body as far as it is in memory. A small request
-   * leaves in one packet; a large body is not copied for that.
+   * Sends a request: its head, to which further lines and the length of the body are added, and the body as far as it is in memory. A
+   * small request leaves in one packet; a large body is not copied for that.
    */
-  sendRequest(head: Uint8Array, bodyLength: number | null, body: Uint8Array): void {
-    const isSmall = head.length + lengthBytesMax + body.length <= scratch.length;
+  sendRequest(head: Uint8Array, bodyLength: number | null, body: Uint8Array, lines = ""): void {
+    const isSmall = head.length + lines.length + lengthBytesMax + body.length <= scratch.length;
     if (!isSmall) {
-      const wholeHead = Buffer.concat([head, scratch.subarray(0, putHeadEnd(bodyLength, 0))]);
+      const wholeHead = Buffer.concat([head, Buffer.from(lines + headEnd(bodyLength), "latin1")]);
       const written = Math.max(0, this.writeDirectly(wholeHead, wholeHead.length));
       if (written < wholeHead.length) this.write(wholeHead.subarray(written));
       if (body.length > 0) this.send(body, () => {});
       return;
     }
     scratch.set(head);
-    const headLength = putHeadEnd(bodyLength, head.length);
+    const headLength = head.length + scratch.write(lines + headEnd(bodyLength), head.length, "latin1");
     scratch.set(body, headLength);
     const length = headLength + body.length;
     const written = Math.max(0, this.writeDirectly(scratch, length));
@@ -56,9 +56,8 @@ export class ConnectionOutput {
   }
 }
 
-/** Writes the end of a head into the shared buffer. Returns the position after it. */
-function putHeadEnd(bodyLength: number | null, from: number): number {
-  return from + scratch.write(bodyLength === null ? "\r\n" : `content-length: ${bodyLength}\r\n\r\n`, from, "latin1");
+function headEnd(bodyLength: number | null): string {
+  return bodyLength === null ? "\r\n" : `content-length: ${bodyLength}\r\n\r\n`;
 }
 
 /** Enough time to read what has arrived already. */

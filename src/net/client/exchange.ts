@@ -29,10 +29,10 @@ export interface SendClock {
   standstillMs(sinceMs: number): number;
 }
 
-/** Sends a request. `head` lacks the headers that depend on the body. */
-export function startExchange(target: UpstreamTarget, head: Uint8Array, content: Uint8Array | StreamedBody | null): Exchange {
+/** Sends a request. `head` lacks the headers that depend on the body, and `lines`: those that no other request has. */
+export function startExchange(target: UpstreamTarget, head: Uint8Array, content: Uint8Array | StreamedBody | null, lines = ""): Exchange {
   const { promise, resolve } = Promise.withResolvers<Reply | Failure>();
-  const exchange = new HttpExchange(target, head, content, resolve);
+  const exchange = new HttpExchange(target, head, lines, content, resolve);
   return { reply: promise, abort: () => exchange.abort() };
 }
 
@@ -68,6 +68,7 @@ class HttpExchange implements ResponseHandler {
   constructor(
     private readonly target: UpstreamTarget,
     private readonly requestHead: Uint8Array,
+    private readonly requestLines: string,
     private content: Uint8Array | StreamedBody | null,
     /** Null once it was called. */
     private resolveReply: ((reply: Reply | Failure) => void) | null,
@@ -197,12 +198,12 @@ class HttpExchange implements ResponseHandler {
   }
 
   private sendRequest(connection: Connection): void {
-    const { requestHead, content, target } = this;
+    const { requestHead, requestLines, content, target } = this;
     this.connection = connection;
     this.parser = connection.attach(this);
     if (connection.requests > 1) this.writtenMs = (target.clock ?? realClock).nowMs();
     const isInMemory = content instanceof Uint8Array;
-    connection.output.sendRequest(requestHead, content === null ? null : content.length, isInMemory ? content : nothing);
+    connection.output.sendRequest(requestHead, content === null ? null : content.length, isInMemory ? content : nothing, requestLines);
     if (content === null || isInMemory) return;
     this.sender = new BodySender(connection, content, (cause) => this.onSendFailure(cause), target.sendMs ?? defaultSendMs);
   }

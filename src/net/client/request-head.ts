@@ -1,4 +1,5 @@
 import type { UpstreamRequest } from "../../dialects/dialect.ts";
+import type { TraceHeaders } from "../../gateway/ports.ts";
 import { safeFieldValue } from "../message/header-lines.ts";
 import type { Origin } from "./connection.ts";
 
@@ -26,6 +27,21 @@ export function makeHead(
     head += `${name}: ${safeFieldValue(headers[name]!, "")}\r\n`;
   }
   return Buffer.from(head, "latin1");
+}
+
+/** The lines that tell an upstream which trace its request belongs to. The state is as the client sent it. */
+export function traceLines(trace: TraceHeaders | null): string {
+  if (trace === null) return "";
+  const { traceparent, tracestate } = trace;
+  const parent = `traceparent: ${traceparent}\r\n`;
+  return tracestate === null ? parent : `${parent}tracestate: ${safeFieldValue(tracestate, "")}\r\n`;
+}
+
+/** The same as headers. */
+export function traceFields(trace: TraceHeaders | null): Readonly<Record<string, string>> {
+  if (trace === null) return {};
+  const { traceparent, tracestate } = trace;
+  return tracestate === null ? { traceparent } : { traceparent, tracestate };
 }
 
 export function pathStart(url: string): number {

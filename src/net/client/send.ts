@@ -1,12 +1,12 @@
 import type { UpstreamRequest } from "../../dialects/dialect.ts";
 import type { Channel } from "../../channels/channel.ts";
-import type { Exchange, Reply, Send } from "../../gateway/ports.ts";
+import type { Exchange, Reply, Send, TraceHeaders } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../../operations/failure.ts";
 import type { Origin } from "./connection.ts";
 import { startExchange, type SendClock, type UpstreamTarget } from "./exchange.ts";
 import { Pool } from "./pool.ts";
 import { startProxiedExchange } from "./proxied-exchange.ts";
-import { makeHead, originOf, ownHeaders, pathStart } from "./request-head.ts";
+import { makeHead, originOf, ownHeaders, pathStart, traceFields, traceLines } from "./request-head.ts";
 
 /**
  * The only place that talks to upstreams. It never throws, never follows a redirect, and has no timer but the one for
@@ -24,24 +24,25 @@ export function makeSend(
   const prepared = new WeakMap<UpstreamRequest["headers"], PreparedRequest>();
   const parsedUrls = { any: new Map<string, ParsedUrl>(), public: new Map<string, ParsedUrl>() };
 
-  return function send(request, channel, credential) {
+  return function send(request, channel, credential, trace = null) {
     const key = secret(channel, credential);
     // Most requests of a channel have the same headers, and then the same target and the same head but for the Content-Length.
     const last = prepared.get(request.headers);
-    if (last !== undefined && isFor(last, request, channel, key)) return startExchange(last.target, last.head, request.body);
-    return channel.proxy === null ? direct(request, channel, key) : proxied(request, channel, channel.proxy, key);
+    if (last !== undefined && isFor(last, request, channel, key))
+      return startExchange(last.target, last.head, request.body, traceLines(trace));
+    return channel.proxy === null ? direct(request, channel, key, trace) : proxied(request, channel, channel.proxy, key, trace);
   };
 
-  function direct(request: UpstreamRequest, channel: Channel, key: string | undefined): Exchange {
+  function direct(request: UpstreamRequest, channel: Channel, key: string | undefined, trace: TraceHeaders | null): Exchange {
     const { url, method } = request;
     const { connectMs } = channel.timeouts;
     const { origin, host, path } = parseUrl(url, channel.reach);
-    if (origin === null) return engineExchange(request, path, connectMs);
+    if (origin === null) return engineExchange(request, path, connectMs, traceLines(trace));
     const { authHeader, authPrefix } = channel.address;
     const head = makeHead(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
     const target = { origin, pool, connectMs, clock };
     prepared.set(request.headers, { channel, url, key, method, target, head });
-    return startExchange(target, head, request.body);
+    return startExchange(target, head, request.body, traceLines(trace));
   }
 
   /** Few URLs are requested over and over; those that contain a model's name may be many. */
@@ -64,7 +65,7 @@ export function makeSend(
    * Engines have no credentials: only this process can reach their sockets. An idle engine exits by itself, so one that
    * disappears before it answers is started once more, without blame.
    */
-  function engineExchange(request: UpstreamRequest, target: string, connectMs: number): Exchange {
+  function engineExchange(request: UpstreamRequest, target: string, connectMs: number, lines: string): Exchange {
     const [path = ""] = target.split("?", 1);
     const head = makeHead(request, target, { host: "local", authHeader: "authorization", auth: null });
     let waitingAt: string | null = null;
@@ -77,7 +78,7 @@ export function makeSend(
         if (waitingAt !== null) engineWaiters.enter(waitingAt);
         return typeof socket === "string" ? engineOrigin(socket) : socket;
       };
-      return startExchange({ origin, pool, connectMs, clock }, head, request.body);
+      return startExchange({ origin, pool, connectMs, clock }, head, request.body, lines);
     };
     let exchange = start(null, false);
     /** Returns whether no other request was waiting there. */
@@ -153,10 +154,16 @@ interface ParsedUrl {
 
 const parsedUrlsMax = 1024;
 
-function proxied(request: UpstreamRequest, { address }: Channel, proxy: string, key: string | undefined): Exchange {
+function proxied(
+  request: UpstreamRequest,
+  { address }: Channel,
+  proxy: string,
+  key: string | undefined,
+  trace: TraceHeaders | null,
+): Exchange {
   const auth = authValue(address.authPrefix, key);
   const headers = { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [address.authHeader]: auth }) };
-  return startProxiedExchange(request, headers, proxy);
+  return startProxiedExchange(request, { ...headers, ...traceFields(trace) }, proxy);
 }
 
 function authValue(prefix: string, secret: string | undefined): string | null {

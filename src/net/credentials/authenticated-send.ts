@@ -17,19 +17,20 @@ export interface CredentialSources {
 
 /** Sends each request with the proof that its channel needs: a signature or an access token. A plain key is added by `send` itself. */
 export function withCredentials(send: Send, { secret, wallMs, tokens, obtain }: CredentialSources): Send {
-  return function sendAuthenticated(request, channel, credential) {
+  return function sendAuthenticated(request, channel, credential, trace) {
     const { auth } = channel;
-    if (auth === undefined) return send(request, channel, credential);
+    if (auth === undefined) return send(request, channel, credential, trace);
     const known = secret(channel, credential);
-    return auth.kind === "aws" ? signed(request, channel, credential, auth, known) : bearer(request, channel, credential, auth, known);
+    const sendProven = (headers: UpstreamRequest["headers"]): Exchange => send({ ...request, headers }, channel, credential, trace);
+    return auth.kind === "aws" ? signed(request, channel, auth, known, sendProven) : bearer(request, channel, auth, known, sendProven);
   };
 
   function signed(
     request: UpstreamRequest,
     channel: Channel,
-    credential: string,
     auth: ChannelAuth & { readonly kind: "aws" },
     known: string | undefined,
+    sendProven: (headers: UpstreamRequest["headers"]) => Exchange,
   ): Exchange {
     const { method, url, headers, body } = request;
     if (body !== null && !(body instanceof Uint8Array)) return failed(failure("misconfigured", "an upload cannot be signed"));
@@ -39,18 +40,23 @@ export function withCredentials(send: Send, { secret, wallMs, tokens, obtain }: 
       const keys = awsKeysOf(text);
       if (keys === null) return failed(failure("misconfigured", "the channel has no access keys to sign with", { scope: "credential" }));
       const signature = signatureHeaders({ method, url, headers: own, body }, keys, auth, wallMs());
-      return send({ ...request, headers: { ...headers, ...signature } }, channel, credential);
+      return sendProven({ ...headers, ...signature });
     };
     if (known !== undefined) return sendWith(known);
     const keys = tokens.token(JSON.stringify([auth.kind, auth.region]), () => obtain(auth, undefined, channel));
     return typeof keys === "string" ? sendWith(keys) : later(keys, sendWith);
   }
 
-  function bearer(request: UpstreamRequest, channel: Channel, credential: string, auth: TokenAuth, known: string | undefined): Exchange {
+  function bearer(
+    request: UpstreamRequest,
+    channel: Channel,
+    auth: TokenAuth,
+    known: string | undefined,
+    sendProven: (headers: UpstreamRequest["headers"]) => Exchange,
+  ): Exchange {
     const identity = JSON.stringify([auth.kind, auth.tokenUrl, auth.scope, known ?? null]);
     const sendWith = (token: string): Exchange => {
-      const headers = { ...request.headers, authorization: `Bearer ${token}` };
-      const exchange = send({ ...request, headers }, channel, credential);
+      const exchange = sendProven({ ...request.headers, authorization: `Bearer ${token}` });
       const reply = exchange.reply.then((answer) => {
         if (!isFailure(answer) && answer.status === refused) tokens.forget(identity, token);
         return answer;

@@ -21,8 +21,13 @@ export type AttributeInput = string | number | boolean | DoubleAttribute | reado
 /** Leaves out what has no value. */
 export function attributes(given: Readonly<Record<string, AttributeInput | null | undefined>>): readonly OtlpAttribute[] {
   const list: OtlpAttribute[] = [];
-  for (const [key, value] of Object.entries(given)) if (value !== null && value !== undefined) list.push({ key, value: valueOf(value) });
+  for (const [key, value] of Object.entries(given)) addAttribute(list, key, value);
   return list;
+}
+
+/** Adds one, if it has a value: for spans, which have many and would first need an object for all of them. */
+export function addAttribute(list: OtlpAttribute[], key: string, value: AttributeInput | null | undefined): void {
+  if (value !== null && value !== undefined) list.push({ key, value: valueOf(value) });
 }
 
 function valueOf(value: AttributeInput): OtlpValue {

@@ -1,4 +1,5 @@
 import type { CallRecord } from "../../gateway/settlement/record.ts";
+import { SpanIds } from "../../gateway/trace.ts";
 import type { Receipt } from "../../usage/receipt.ts";
 import { DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
 import type { MetricFamily } from "../metrics/family.ts";
@@ -54,6 +55,7 @@ export interface PostOutcome {
 export class OtlpExporter {
   private readonly spans: DeliveryQueue<TracedCall>;
   private readonly genAi: GenAiMetrics;
+  private readonly spanIds: SpanIds;
   private readonly resource: { readonly attributes: readonly OtlpAttribute[] };
   private readonly startMs: number;
   private disarm: (() => void) | null = null;
@@ -66,6 +68,7 @@ export class OtlpExporter {
     private readonly ports: OtlpPorts,
   ) {
     this.genAi = new GenAiMetrics(settings.conventions);
+    this.spanIds = new SpanIds(ports.dice);
     this.resource = { attributes: attributes({ "service.name": settings.serviceName, ...ports.resource }) };
     this.startMs = ports.wallMs();
     this.spans = new DeliveryQueue<TracedCall>({
@@ -97,7 +100,7 @@ export class OtlpExporter {
     if (settings.metrics) this.genAi.observe(record, receipt);
     const { trace } = record;
     if (!settings.traces || trace === undefined || !isTraced(record, trace.sampled, settings.slowMs)) return;
-    this.spans.offer({ record, receipt, trace, wallOffsetMs: ports.wallMs() - ports.nowMs() });
+    this.spans.offer({ record, receipt, trace, spanId: this.spanIds.next(), wallOffsetMs: ports.wallMs() - ports.nowMs() });
   };
 
   /** How the export itself goes. */

@@ -2,7 +2,7 @@ import type { AttemptRecord, CallRecord } from "../../gateway/settlement/record.
 import type { TraceContext } from "../../gateway/trace.ts";
 import { operationSpecs } from "../../operations/operation.ts";
 import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
-import { attributes, nanosText, type OtlpAttribute } from "./attributes.ts";
+import { addAttribute, nanosText, type DoubleAttribute, type OtlpAttribute } from "./attributes.ts";
 import { operationName, providerName, spanNames, type GenAiVersion, type SpanNames } from "./conventions.ts";
 
 /** A settled call that is exported. `receipt` is null if it was not admitted. */
@@ -10,6 +10,8 @@ export interface TracedCall {
   readonly record: CallRecord;
   readonly receipt: Receipt | null;
   readonly trace: TraceContext;
+  /** Of the call. The spans of its attempts are its children. */
+  readonly spanId: string;
   /** The difference of the wall clock and the monotonic one, at the end of the call. */
   readonly wallOffsetMs: number;
 }
@@ -18,8 +20,8 @@ export interface TracedCall {
 export interface OtlpSpan {
   readonly traceId: string;
   readonly spanId: string;
-  readonly parentSpanId?: string;
-  readonly traceState?: string;
+  readonly parentSpanId: string | undefined;
+  readonly traceState: string | undefined;
   readonly flags: number;
   readonly name: string;
   readonly kind: number;
@@ -47,91 +49,100 @@ export function isTraced(
 export function spansOf(call: TracedCall, version: GenAiVersion): readonly OtlpSpan[] {
   const names = spanNames(version);
   const { record, receipt } = call;
-  return [callSpan(call), ...record.attempts.flatMap((attempt, at) => attemptSpan(call, attempt, receipt?.attempts[at] ?? null, names))];
+  const spans = [callSpan(call)];
+  for (const [at, attempt] of record.attempts.entries()) {
+    // An attempt of a call that was not traced when it began has no id, and no span.
+    if (attempt.spanId !== undefined) spans.push(attemptSpan(call, attempt, attempt.spanId, receipt?.attempts[at] ?? null, names));
+  }
+  return spans;
 }
 
-function callSpan({ record, receipt, trace, wallOffsetMs }: TracedCall): OtlpSpan {
+function callSpan({ record, receipt, trace, spanId, wallOffsetMs }: TracedCall): OtlpSpan {
   const { operation, failure, attempts } = record;
   const name = operationName(operation);
+  const list: OtlpAttribute[] = [];
+  addAttribute(list, "http.response.status_code", record.status);
+  addAttribute(list, "error.type", failure?.kind);
+  addAttribute(list, "gen_ai.operation.name", name);
+  addAttribute(list, "gen_ai.request.model", record.model);
+  addAttribute(list, "sluice.request_id", record.id);
+  addAttribute(list, "sluice.receipt_id", receipt?.id);
+  addAttribute(list, "sluice.key_id", record.keyId);
+  addAttribute(list, "sluice.outcome", receipt === null ? "refused" : record.state);
+  addAttribute(list, "sluice.channel", receipt?.channel);
+  addAttribute(list, "sluice.attempts", attempts.length);
+  addAttribute(list, "sluice.cost_usd", usd(receipt?.billedNanos));
+  addAttribute(list, "sluice.time_to_first_content", record.firstContentMs === null ? null : { double: record.firstContentMs / 1000 });
   return {
-    ...placeOf(trace, trace.spanId, trace.parentId),
+    traceId: trace.traceId,
+    spanId,
+    parentSpanId: trace.parentId ?? undefined,
+    traceState: trace.state ?? undefined,
+    flags: flagSampled,
     name: record.model === null ? name : `${name} ${shortName(record.model)}`,
     kind: spanKinds.server,
     startTimeUnixNano: nanosText(record.startedMs + wallOffsetMs),
     endTimeUnixNano: nanosText(record.endedMs + wallOffsetMs),
-    attributes: attributes({
-      "http.response.status_code": record.status,
-      "error.type": failure === null ? null : failure.kind,
-      "gen_ai.operation.name": name,
-      "gen_ai.request.model": record.model,
-      "sluice.request_id": record.id,
-      "sluice.receipt_id": receipt?.id ?? null,
-      "sluice.key_id": record.keyId,
-      "sluice.outcome": receipt === null ? "refused" : record.state,
-      "sluice.channel": receipt?.channel ?? null,
-      "sluice.attempts": attempts.length,
-      "sluice.cost_usd": receipt?.billedNanos == null ? null : { double: receipt.billedNanos * 1e-9 },
-      "sluice.time_to_first_content": record.firstContentMs === null ? null : { double: record.firstContentMs / 1000 },
-    }),
+    attributes: list,
     // What the client did wrong is no error of a server (https://opentelemetry.io/docs/specs/semconv/http/http-spans/#status).
     status: failure === null || failure.blame === "client" ? unset : { code: statusError, message: failure.kind },
   };
 }
 
-/** An attempt of a call that was not traced when it began has no id, and no span. */
-function attemptSpan(call: TracedCall, attempt: AttemptRecord, used: AttemptReceipt | null, names: SpanNames): readonly OtlpSpan[] {
+function attemptSpan(call: TracedCall, attempt: AttemptRecord, spanId: string, used: AttemptReceipt | null, names: SpanNames): OtlpSpan {
   const { record, trace, wallOffsetMs } = call;
-  const { spanId, failure, outcome, startedMs } = attempt;
-  if (spanId === undefined) return [];
-  const name = operationName(record.operation);
-  const answered = outcome === "answered";
-  const firstChunkMs = record.firstContentMs === null ? null : record.startedMs + record.firstContentMs - startedMs;
-  const tokens = operationSpecs[record.operation].unit === "tokens";
-  return [
-    {
-      ...placeOf(trace, spanId, trace.spanId),
-      name: `${name} ${shortName(attempt.model)}`,
-      kind: spanKinds.client,
-      startTimeUnixNano: nanosText(startedMs + wallOffsetMs),
-      endTimeUnixNano: nanosText(startedMs + attempt.tookMs + wallOffsetMs),
-      attributes: attributes({
-        "gen_ai.operation.name": name,
-        [names.provider]: providerName(attempt.provider),
-        "gen_ai.request.model": attempt.model,
-        ...(names.stream === null ? undefined : { [names.stream]: record.stream ? true : null }),
-        "gen_ai.response.finish_reasons": answered && record.finish !== null ? [record.finish] : null,
-        ...(names.timeToFirstChunk === null || !answered || !record.stream || firstChunkMs === null
-          ? undefined
-          : { [names.timeToFirstChunk]: { double: Math.max(0, firstChunkMs) / 1000 } }),
-        "gen_ai.usage.input_tokens": tokens ? (used?.promptTokens ?? null) : null,
-        "gen_ai.usage.output_tokens": tokens ? (used?.completionTokens ?? null) : null,
-        ...(names.cacheRead === null ? undefined : { [names.cacheRead]: used?.cachedTokens ?? null }),
-        ...(names.reasoning === null ? undefined : { [names.reasoning]: used?.reasoningTokens ?? null }),
-        "error.type": outcome === "failed" ? (failure?.kind ?? "_OTHER") : null,
-        "http.response.status_code": used?.status ?? null,
-        "sluice.channel": attempt.channel,
-        "sluice.outcome": outcome,
-        "sluice.hedge": attempt.hedge ? true : null,
-        "sluice.cost_usd": used?.nanos == null ? null : { double: used.nanos * 1e-9 },
-        "sluice.estimated": used?.estimated === true ? true : null,
-      }),
-      status: outcome === "failed" ? { code: statusError, message: failure?.kind ?? "" } : unset,
-    },
-  ];
+  const { failure, outcome, startedMs } = attempt;
+  return {
+    traceId: trace.traceId,
+    spanId,
+    parentSpanId: call.spanId,
+    traceState: trace.state ?? undefined,
+    flags: flagSampled,
+    name: `${operationName(record.operation)} ${shortName(attempt.model)}`,
+    kind: spanKinds.client,
+    startTimeUnixNano: nanosText(startedMs + wallOffsetMs),
+    endTimeUnixNano: nanosText(startedMs + attempt.tookMs + wallOffsetMs),
+    attributes: attemptAttributes(record, attempt, used, names),
+    status: outcome === "failed" ? { code: statusError, message: failure?.kind ?? "" } : unset,
+  };
 }
 
-function placeOf(
-  { traceId, state }: TraceContext,
-  spanId: string,
-  parentSpanId: string | null,
-): Pick<OtlpSpan, "traceId" | "spanId" | "flags"> {
-  return {
-    traceId,
-    spanId,
-    ...(parentSpanId === null ? undefined : { parentSpanId }),
-    ...(state === null ? undefined : { traceState: state }),
-    flags: flagSampled,
-  };
+function attemptAttributes(
+  record: CallRecord,
+  attempt: AttemptRecord,
+  used: AttemptReceipt | null,
+  names: SpanNames,
+): readonly OtlpAttribute[] {
+  const { failure, outcome } = attempt;
+  const answered = outcome === "answered";
+  const list: OtlpAttribute[] = [];
+  addAttribute(list, "gen_ai.operation.name", operationName(record.operation));
+  addAttribute(list, names.provider, providerName(attempt.provider));
+  addAttribute(list, "gen_ai.request.model", attempt.model);
+  if (names.stream !== null && record.stream) addAttribute(list, names.stream, true);
+  if (answered && record.finish !== null) addAttribute(list, "gen_ai.response.finish_reasons", [record.finish]);
+  if (names.timeToFirstChunk !== null && answered && record.stream && record.firstContentMs !== null) {
+    const firstChunkMs = record.startedMs + record.firstContentMs - attempt.startedMs;
+    addAttribute(list, names.timeToFirstChunk, { double: Math.max(0, firstChunkMs) / 1000 });
+  }
+  if (operationSpecs[record.operation].unit === "tokens") {
+    addAttribute(list, "gen_ai.usage.input_tokens", used?.promptTokens);
+    addAttribute(list, "gen_ai.usage.output_tokens", used?.completionTokens);
+  }
+  if (names.cacheRead !== null) addAttribute(list, names.cacheRead, used?.cachedTokens);
+  if (names.reasoning !== null) addAttribute(list, names.reasoning, used?.reasoningTokens);
+  if (outcome === "failed") addAttribute(list, "error.type", failure?.kind ?? "_OTHER");
+  addAttribute(list, "http.response.status_code", used?.status);
+  addAttribute(list, "sluice.channel", attempt.channel);
+  addAttribute(list, "sluice.outcome", outcome);
+  if (attempt.hedge) addAttribute(list, "sluice.hedge", true);
+  addAttribute(list, "sluice.cost_usd", usd(used?.nanos));
+  if (used?.estimated === true) addAttribute(list, "sluice.estimated", true);
+  return list;
+}
+
+function usd(nanos: number | null | undefined): DoubleAttribute | null {
+  return nanos === null || nanos === undefined ? null : { double: nanos * 1e-9 };
 }
 
 function shortName(model: string): string {

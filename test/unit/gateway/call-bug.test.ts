@@ -45,6 +45,7 @@ class BrokenWorld {
     const context: RequestContext = {
       request,
       receiptId: "1",
+      receiptName: "req_1",
       head: new ResponseHead("req_1"),
       snapshot,
       services,

@@ -1,12 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { newSpanId, traceHeaders, traceOf } from "../../../src/gateway/trace.ts";
+import { SpanIds, traceHeaders, traceOf } from "../../../src/gateway/trace.ts";
+import { requestNameOf } from "../../../src/usage/receipt.ts";
 
 const receiptId = "019a9b1c-0000-7abc-8def-0123456789ab";
+const receiptName = requestNameOf(receiptId);
 const ids = { trace: "4bf92f3577b34da6a3ce929d0e0e4736", span: "00f067aa0ba902b7" };
 const rules = { share: 0, passedOn: true };
 
 function read(parent: string | null, state: string | null = null) {
-  return traceOf(receiptId, { parent, state }, () => 0.5, rules);
+  return traceOf(receiptName, { parent, state }, () => 0.5, rules);
 }
 
 describe("the trace of a call", () => {
@@ -38,19 +40,35 @@ describe("the trace of a call", () => {
   });
 
   test("is recorded by chance where the client does not say", () => {
-    const sampled = (share: number) => traceOf(receiptId, { parent: null, state: null }, () => 0.5, { share, passedOn: true }).sampled;
+    const sampled = (share: number) => traceOf(receiptName, { parent: null, state: null }, () => 0.5, { share, passedOn: true }).sampled;
     expect([sampled(0), sampled(0.5), sampled(0.51), sampled(1)]).toEqual([false, false, true, true]);
   });
 
   test("is passed on with the span of the attempt as the parent", () => {
     const trace = read(`00-${ids.trace}-${ids.span}-01`, "vendor=1");
-    expect(traceHeaders(trace, "00000000000000ab")).toEqual({ traceparent: `00-${ids.trace}-00000000000000ab-01`, tracestate: "vendor=1" });
-    expect(traceHeaders(read(null), "00000000000000ab")).toEqual({
+    const traceparent = `00-${ids.trace}-00000000000000ab-01`;
+    expect(traceHeaders(trace, "00000000000000ab", {})).toEqual({ traceparent, tracestate: "vendor=1" });
+    expect(traceHeaders(read(null), "00000000000000ab", {})).toEqual({
       traceparent: `00-${receiptId.replaceAll("-", "")}-00000000000000ab-00`,
+      tracestate: null,
     });
+    expect(traceHeaders({ ...trace, passedOn: false }, "00000000000000ab", {})).toBeNull();
+  });
+
+  test("is not passed on beside headers of the channel's own", () => {
+    const trace = read(`00-${ids.trace}-${ids.span}-01`, "vendor=1");
+    expect(traceHeaders(trace, "00000000000000ab", { traceparent: "own" })).toBeNull();
+    expect(traceHeaders(trace, "00000000000000ab", { tracestate: "own" })?.tracestate).toBeNull();
   });
 
   test.each([0, 0.25, 0.999_999_999_9])("has span ids of sixteen digits that are not zero (dice: %p)", (dice) => {
-    expect(newSpanId(() => dice)).toMatch(/^(?!0{16})[0-9a-f]{16}$/);
+    expect(new SpanIds(() => dice).next()).toMatch(/^(?!0{16})[0-9a-f]{16}$/);
+  });
+
+  test("has span ids that are all different", () => {
+    let rolls = 0;
+    const spans = new SpanIds(() => (rolls += 1) / 100);
+    const made = Array.from({ length: 20_000 }, () => spans.next());
+    expect(new Set(made).size).toBe(made.length);
   });
 });
