@@ -709,6 +709,8 @@ const readAtStart = [
   ["adminNames", "admin_names"],
   ["adminSecure", "admin_tls"],
   ["store", "store"],
+  ["storeConnections", "store_connections"],
+  ["readStore", "read_store"],
   ["state", "state"],
   ["stateLoss", "state_loss"],
   ["dataDir", "data_dir"],

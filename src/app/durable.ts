@@ -30,6 +30,10 @@ import { openJournal } from "../store/journal/journal.ts";
 import { openMasterKey, type MasterKey } from "../store/secrets/master-key.ts";
 import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { connectDatabase, openDatabase, type OpenOptions } from "../store/open.ts";
+import { connectionShares } from "../store/postgres/connection-shares.ts";
+import { PostgresDatabase } from "../store/postgres/postgres.ts";
+import { StandbyReads } from "../store/postgres/standby-reads.ts";
+import { makeReceiptStorage } from "../store/receipts/receipt-table.ts";
 import { retain } from "../store/retention.ts";
 import { makeStorage, newId } from "../store/storage.ts";
 import { storeClock, type StoreClock } from "../store/store-clock.ts";
@@ -48,7 +52,7 @@ export interface Store {
   readonly clock: StoreClock;
 }
 
-export type StoreSettings = Pick<Settings, "store" | "dataDir">;
+export type StoreSettings = Pick<Settings, "store" | "dataDir"> & Partial<Pick<Settings, "storeConnections">>;
 
 export async function openStore(
   settings: StoreSettings,
@@ -120,9 +124,10 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
     ...databaseOptions(settings, true),
     restMs: reportRestMs,
     statementMs: reportMs,
-    connectionsMax: reportConnections,
+    connectionsMax: connectionShares(settings.storeConnections).reports,
   });
-  const reports = makeStorage(reportsDatabase, { wallMs: store.clock.wallMs, newId, damaged, channelSecrets: store.channelSecrets });
+  const standbyReads = openStandbyReads(options, reportsDatabase);
+  const reports = reportsOf(store, reportsDatabase, standbyReads, damaged);
   const holder = newId();
   const journal = openJournal({
     folder: join(settings.dataDir, "journal"),
@@ -135,7 +140,8 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   });
   const drain = startDrain({
     journal,
-    database: databaseOptions(settings, false),
+    database: { ...databaseOptions(settings, false), connectionsMax: connectionShares(settings.storeConnections).receipts },
+    keptShare: settings.receipts.keptShare,
     onError: (message) => {
       if (message === null) log.info("drain_recovered", {});
       else log.warn("drain_trouble", { detail: message });
@@ -185,14 +191,44 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
       await within(stopMs, drain.idle());
       await within(stopMs, drain.stop());
       await within(stopMs, journal.stop());
+      await within(stopMs, standbyReads?.close());
       await within(stopMs, reportsDatabase.close());
       await within(stopMs, store.database.close());
     },
   };
 }
 
-function databaseOptions({ store, dataDir }: StoreSettings, threaded: boolean): OpenOptions {
-  return { store, dataDir, threaded };
+function databaseOptions({ store, storeConnections, dataDir }: StoreSettings, threaded: boolean): OpenOptions {
+  return {
+    store,
+    dataDir,
+    threaded,
+    ...(storeConnections === undefined ? {} : { connectionsMax: connectionShares(storeConnections).calls }),
+  };
+}
+
+/** Queries for usage and receipts go to the standby, if there is one. */
+function openStandbyReads({ settings, log, nowMs }: DurableOptions, primary: Database): StandbyReads | null {
+  const { readStore, storeConnections } = settings;
+  if (readStore === "store") return null;
+  const { reports } = connectionShares(storeConnections);
+  return new StandbyReads({
+    standby: new PostgresDatabase(readStore, { statementMs: reportMs, connectionsMax: reports }),
+    probe: new PostgresDatabase(readStore, { statementMs: probeMs, connectionsMax: 1 }),
+    primary,
+    nowMs,
+    notice: (reason) => (reason === null ? log.info("read_store_back", {}) : log.warn("read_store_lost", { detail: reason })),
+  });
+}
+
+function reportsOf(store: Store, database: Database, standbyReads: StandbyReads | null, damaged: (row: DamagedRow) => void): Storage {
+  const { clock, channelSecrets } = store;
+  const primary = makeStorage(database, { wallMs: clock.wallMs, newId, damaged, channelSecrets });
+  if (standbyReads === null) return primary;
+  const receipts = makeReceiptStorage(standbyReads);
+  // A call that has just ended may not have reached the standby.
+  const find: typeof receipts.find = async (id) => (await receipts.find(id)) ?? (await primary.receipts.find(id));
+  return { ...primary, receipts: { ...receipts, find } };
 }
 
 interface SharedState {
@@ -311,8 +347,9 @@ async function within(ms: number, work: Promise<void> | undefined): Promise<void
 /** How long a receipt may take from its call to the journal. */
 const turnMs = 250;
 const reportMs = 60_000;
-const reportConnections = 3;
 const reportRestMs = 30_000;
+/** A standby that has not answered a trivial query by then is not waited for. */
+const probeMs = 2_000;
 const redisMs = 100;
 /** A transaction in the database takes longer than a command of Redis. */
 const sqlMs = 500;

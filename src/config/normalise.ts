@@ -97,6 +97,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       "issuer",
       "this issuer is listed already",
     ),
+    ...storeProblems(file),
     ...metricsProblems(file),
     ...webhookProblems(file),
     ...tlsFindings(tls, context),
@@ -123,11 +124,18 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       adminSecure,
       dataDir: file.data_dir,
       store: file.store,
+      storeConnections: file.store_connections,
+      readStore: file.read_store,
       state: file.state,
       stateLoss: file.state_loss,
       allowPrivate: file.allow_private,
       prices: file.prices.map(readPrice),
-      receipts: { sync: file.receipts.sync, keepMs: file.receipts.keep, keepHoursMs: file.receipts.keep_hours },
+      receipts: {
+        sync: file.receipts.sync,
+        keepMs: file.receipts.keep,
+        keepHoursMs: file.receipts.keep_hours,
+        keptShare: file.receipts.sample ?? 0,
+      },
       channels: channels.flatMap((channel) => channel.setting ?? []),
       secrets,
       groups: groups.groups,
@@ -219,6 +227,11 @@ function otelOf({ otel }: ConfigFile): Settings["otel"] {
     propagate: otel.propagate,
     conventions: otel.conventions,
   };
+}
+
+function storeProblems({ store, read_store }: ConfigFile): Finding[] {
+  if (store !== "sqlite" || read_store === "store") return [];
+  return [problem(["read_store"], "the store is a SQLite file, which has no standby", "remove this, or set store to a PostgreSQL")];
 }
 
 function metricsProblems({ metrics }: ConfigFile): Finding[] {

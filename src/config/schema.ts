@@ -49,6 +49,8 @@ export const defaultDataDir = "./data";
 
 const dayMs = 86_400_000;
 const keepMaxMs = 36_600 * dayMs;
+/** One for receipts, one for queries of the admin API, and two for calls. */
+const connectionsMin = 4;
 
 /** The schema of the configuration file: each setting with its type, its default and its description. */
 
@@ -337,6 +339,16 @@ export const fileSchema = z.strictObject({
     "sqlite",
     "Where keys, receipts and the rest are stored: a file in `data_dir`, or a PostgreSQL (15 or later) that several machines share. Its address may name a primary and its standbys (`postgres://user:password@db1:5432,db2:5432/database`): whichever takes writes is used.",
   ),
+  store_connections: defaulted(
+    integer(connectionsMin, 100),
+    12,
+    "How many connections a process may have to PostgreSQL: one for receipts, a quarter for queries of the admin API, the others for calls. See [scale.md](scale.md).",
+  ),
+  read_store: defaulted(
+    backend("store", ["postgres", "postgresql"]),
+    "store",
+    "A standby of the PostgreSQL in `store`, which then answers queries for usage and receipts. While it does not answer, `store` does.",
+  ),
   state: defaulted(
     backend("memory", ["redis", "rediss"]),
     "memory",
@@ -431,6 +443,11 @@ export const fileSchema = z.strictObject({
       ),
       keep: defaulted(duration(dayMs, keepMaxMs), "90d", "How long single receipts are kept. Daily sums are kept forever."),
       keep_hours: defaulted(duration(dayMs, keepMaxMs), "400d", "How long hourly sums are kept."),
+      sample: defaulted(
+        orOff(positiveNumber(1)),
+        1,
+        "The share of plain successes whose receipts are stored: calls that the first attempt answered, at a certain cost. All others always are, and sums and budgets count every call.",
+      ),
     },
     "How receipts are written, and how long they are kept.",
   ),

@@ -22,6 +22,10 @@ export interface Settings {
   readonly dataDir: string;
   /** `sqlite`, or the address of a PostgreSQL. */
   readonly store: string;
+  /** The most connections of this process to PostgreSQL. */
+  readonly storeConnections: number;
+  /** `store`, or the address of a standby that answers queries for usage and receipts. */
+  readonly readStore: string;
   /** `memory`, or the address of a Redis. */
   readonly state: string;
   readonly stateLoss: "split" | "open" | "closed";
@@ -140,4 +144,6 @@ export interface ReceiptSettings {
   readonly sync: boolean;
   readonly keepMs: number;
   readonly keepHoursMs: number;
+  /** The share of plain successes whose receipts are stored. */
+  readonly keptShare: number;
 }

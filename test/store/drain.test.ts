@@ -271,6 +271,92 @@ test("receipts are in the store exactly once however the journal is written, dra
   );
 });
 
+test("receipts that are not stored are counted exactly once, however the journal is drained", async () => {
+  const real = await openDatabase({ store: "sqlite", dataDir: freshDataDir() });
+  ends.push(async () => real.close());
+  const database = new Moody(real);
+  let run = 0;
+  let stored = 0;
+  let closed = 0;
+  await fc.assert(
+    fc.asyncProperty(acts, async (sequence) => {
+      run += 1;
+      const keyId = `key-${run}`;
+      const folder = freshFolder();
+      const needs = { ...needsOf(database), keptShare: 0.3 };
+      let journal = journalIn(folder, { segmentBytes: 1_500 });
+      let drain = new SlotDrain(needs, journal.slotFolder, journal.firstSegment);
+      const calls = { calls: 0, nanos: 0, tokens: 0, failed: 0 };
+      const failures: string[] = [];
+      for (const step of sequence) {
+        if (step.act === "close" || step.act === "open") {
+          const failed = step.act === "open" && calls.calls % 3 === 0;
+          const receipt = sampleReceipt({ keyId, ...(failed ? { state: "failed" } : {}) });
+          if (failed) failures.push(receipt.id);
+          await journal.close(receipt);
+          calls.calls += 1;
+          calls.nanos += receipt.billedNanos ?? 0;
+          calls.tokens += receipt.delivered.promptTokens ?? 0;
+          calls.failed += failed ? 1 : 0;
+        } else if (step.act === "trouble") database.spoil(step.after, step.committed);
+        else if (step.act === "drain") {
+          for (let steps = 0; steps < step.steps; steps += 1) {
+            await drain.step().catch((error: unknown) => {
+              if (!(error instanceof StorageError)) throw error;
+            });
+          }
+        } else if (step.act === "die") {
+          await journal.stop();
+          drain.close();
+          journal = journalIn(folder, { segmentBytes: 1_500 });
+          drain = new SlotDrain(needs, journal.slotFolder, journal.firstSegment);
+        }
+      }
+      database.calm();
+      await drainAll(drain);
+      await journal.stop();
+      drain.close();
+      await drainAll(new SlotDrain(needs, journal.slotFolder, null));
+      const sums = await sumsOf(real, keyId);
+      expect(sums.hours).toEqual(calls);
+      expect(sums.days).toEqual(calls);
+      const found = await ofKey(real, keyId);
+      for (const id of failures) expect(found.has(id)).toBeTrue();
+      stored += found.size;
+      closed += calls.calls;
+      expect(await real.all(sql`select name from journals`)).toEqual([]);
+      expect(segmentsIn(journal.slotFolder)).toEqual([]);
+    }),
+    { numRuns: 40 },
+  );
+  expect(stored).toBeLessThan(closed);
+});
+
+describe.each(engines)("receipts that are thinned on $name", (engine) => {
+  test.skipIf(engine.skipped !== null)("keep the asked share of plain successes and all others, and exact sums", async () => {
+    await using database = await engine.open();
+    const journal = journalIn(freshFolder());
+    const kinds = [{}, { state: "failed" as const }, { warning: "truncated_audio" }, { costUncertain: true }, { attempts: [] }];
+    for (const kind of kinds) {
+      for (let at = 0; at < 400; at += 1) void journal.close(sampleReceipt({ ...kind, model: JSON.stringify(kind) }));
+    }
+    await journal.flush();
+    const needs = { ...needsOf(database), receiptsMax: 500, keptShare: 0.25 };
+    const drain = new SlotDrain(needs, journal.slotFolder, journal.firstSegment);
+    await drainAll(drain);
+    drain.close();
+    const storage = makeReceiptStorage(database);
+    const usage = await storage.usage({ by: ["model"], sinceMs: null, untilMs: null, keyId: null, model: null, channel: null });
+    expect(usage.map(({ calls }) => calls)).toEqual(kinds.map(() => 400));
+    const rows = await database.all<{ model: string; n: number }>(sql`select model, count(*) as n from receipts group by model`);
+    const counts = new Map(rows.map(({ model, n }) => [model, n]));
+    for (const kind of kinds.slice(1)) expect(counts.get(JSON.stringify(kind))).toBe(400);
+    // A quarter; six standard deviations either way.
+    expect(counts.get("{}")).toBeGreaterThan(48);
+    expect(counts.get("{}")).toBeLessThan(152);
+  });
+});
+
 describe.each(engines)("receipts that are drained again on $name", (engine) => {
   test.skipIf(engine.skipped !== null)("by the hundred, some of them new, are counted once", async () => {
     await using database = await engine.open();

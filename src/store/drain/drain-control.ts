@@ -16,6 +16,8 @@ export interface DrainOptions {
   readonly pollMs?: number;
   /** How often to look for journals of processes that have died. */
   readonly adoptMs?: number;
+  /** The share of plain successes whose receipts are stored. */
+  readonly keptShare?: number;
 }
 
 export interface Drain {
@@ -139,13 +141,14 @@ class DrainWorker implements Drain {
   }
 
   private started(): Worker {
-    const { journal, database, adoptMs = adoptMsDefault } = this.options;
+    const { journal, database, adoptMs = adoptMsDefault, keptShare = 1 } = this.options;
     const workerData: DrainThreadOptions = {
       folder: journal.folder,
       slotFolder: journal.slotFolder,
       firstSegment: journal.firstSegment,
       database,
       adoptMs,
+      keptShare,
     };
     const worker = new Worker(new URL("./drain-thread.ts", import.meta.url), { workerData });
     worker.on("message", (message: FromDrain) => this.onMessage(message));

@@ -7,6 +7,7 @@ export interface DrainThreadOptions {
   readonly firstSegment: number;
   readonly database: OpenOptions;
   readonly adoptMs: number;
+  readonly keptShare: number;
 }
 
 export type ToDrain =

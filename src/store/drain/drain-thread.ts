@@ -82,7 +82,13 @@ class DrainThread {
 
   private async options(): Promise<SlotDrainOptions> {
     this.database ??= await openDatabase({ ...this.start.database, bulkWrites: true });
-    return { database: this.database, settle: settleHolds, release: releaseHolds, report: (message) => post({ kind: "report", message }) };
+    return {
+      database: this.database,
+      settle: settleHolds,
+      release: releaseHolds,
+      report: (message) => post({ kind: "report", message }),
+      keptShare: this.start.keptShare,
+    };
   }
 
   private adopt(options: SlotDrainOptions): void {

@@ -1,15 +1,17 @@
-import { appendFileSync, renameSync, rmSync } from "node:fs";
+import { appendFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { StorageError } from "../../gateway/storage.ts";
 import { type ReceiptOpening, type Receipt, requestNameOf } from "../../usage/receipt.ts";
 import type { Spending } from "../tables/budget-table.ts";
 import type { Database } from "../database.ts";
-import { segmentFile, segmentsIn } from "../journal/folder.ts";
+import { finishedFile, segmentFile, segmentsIn } from "../journal/folder.ts";
+import { movePosition, PositionChanged, removeFinished, storedPosition } from "./journal-positions.ts";
 import { SegmentReader, type JournalBatch, type SegmentStart } from "../journal/reader.ts";
 import { entryOf, type ReceiptEntry } from "../receipts/receipt-entry.ts";
 import { receiptLine, wordsOf, type SegmentHeader } from "../receipts/receipt-line.ts";
 import { receiptColumnIndex } from "../receipts/receipt-row.ts";
 import { addEntries, addNewEntries, DuplicateReceipt } from "../receipts/receipt-table.ts";
+import { isThinned } from "../receipts/thinning.ts";
 import { sql } from "../sql.ts";
 import { addToSums, nanosOf, type UsageSum } from "../receipts/usage-sums.ts";
 
@@ -23,11 +25,14 @@ export interface SlotDrainOptions {
   readonly report: (message: string) => void;
   /** The most receipts in one transaction. */
   readonly receiptsMax?: number;
+  /** The share of plain successes whose receipts are stored. The others are only counted. */
+  readonly keptShare?: number;
 }
 
 /**
  * Moves the receipts of one slot into the store, each exactly once: receipts, sums, budget holds and the journal position change in
- * one transaction, and a receipt that is already stored changes nothing. Journals of dead processes are drained in the same way.
+ * one transaction, which is rolled back if the position is not the expected one. A receipt that is already stored changes nothing.
+ * Journals of dead processes are drained in the same way, except that all of their receipts are stored.
  */
 export class SlotDrain {
   private current: SegmentCursor | null = null;
@@ -118,6 +123,7 @@ export class SlotDrain {
 
   /** Opens the oldest segment at the position that is stored for it. */
   private async openOldestSegment(): Promise<SegmentCursor | null> {
+    await removeFinished(this.options.database, this.folder);
     const [segment] = segmentsIn(this.folder);
     if (segment === undefined) return null;
     const live = this.isLive(segment);
@@ -131,7 +137,7 @@ export class SlotDrain {
       }
       const stored = head === null ? null : await storedPosition(this.options.database, head.segment);
       const position = Math.min(reader.bytes, stored ?? 0);
-      const cursor: SegmentCursor = { segment, reader, head, position, stored, finished: !live };
+      const cursor: SegmentCursor = { segment, reader, head, position, openedAt: position, stored, finished: !live };
       this.replayBefore(cursor);
       this.done = { segment, position };
       return cursor;
@@ -223,16 +229,18 @@ export class SlotDrain {
     position: number,
   ): Promise<void> {
     const { database, settle } = this.options;
-    const { head, segment } = cursor;
+    const { head, segment, stored } = cursor;
+    // What is not stored is counted once only because of the position. After a crash all is stored, so that even without one nothing is counted twice.
+    const keptShare = head !== null && this.isLive(segment) ? (this.options.keptShare ?? 1) : 1;
+    const { kept = [], thinned = [] } =
+      keptShare === 1 ? { kept: entries } : Object.groupBy(entries, (entry) => (isThinned(entry, keptShare) ? "thinned" : "kept"));
     await database.transaction(async (inside) => {
-      if (head !== null && (await storedPosition(inside, head.segment)) !== cursor.stored) throw new PositionChanged();
-      const sums = await addToSums(inside, await add(inside, entries));
+      if (head !== null) await movePosition(inside, head.segment, segment, stored, position);
+      const sums = await addToSums(inside, await add(inside, kept), thinned);
       if (head === null) return;
       const ofKeys = sums.keys.map((sum) => spendingOf(sum, false));
       const spent = [...ofKeys, ...sums.owners.map((sum) => spendingOf(sum, true))].filter(({ nanos }) => nanos > 0);
       if (spent.length > 0) await settle(inside, head.holder, spent);
-      await inside.run(sql`insert into journals (name, segment, position) values (${head.segment}, ${segment}, ${position})
-        on conflict (name) do update set segment = excluded.segment, position = excluded.position`);
     });
     if (head !== null) cursor.stored = position;
   }
@@ -249,20 +257,20 @@ export class SlotDrain {
       // This was the last segment of a process that has died, and all that it spent is counted.
       if (cursor.head !== null) await this.options.release(this.options.database, cursor.head.holder);
     }
-    // Should the process die between these two steps, the segment is read again, which changes nothing.
-    if (cursor.head !== null) await this.options.database.run(sql`delete from journals where name = ${cursor.head.segment}`);
+    if (cursor.reader.hasUnknown) await this.keepSegment(cursor);
+    // It is not read again without its position, because then some of it would be counted again.
+    else renameSync(cursor.reader.path, finishedFile(this.folder, cursor.segment));
     cursor.reader.close();
-    this.removeSegment(cursor.reader);
     this.done = { segment: cursor.segment + 1, position: 0 };
     this.current = null;
+    await removeFinished(this.options.database, this.folder);
     return true;
   }
 
-  /** Records of a newer version are kept for it: draining the rest of the segment again changes nothing. */
-  private removeSegment({ path, hasUnknown }: SegmentReader): void {
-    if (!hasUnknown) {
-      rmSync(path, { force: true });
-      return;
+  /** Records of a newer version are kept for it. It begins where this process did: all receipts since then are stored, and counted once. */
+  private async keepSegment({ head, openedAt, reader: { path } }: SegmentCursor): Promise<void> {
+    if (head !== null) {
+      await this.options.database.run(sql`update journals set position = ${openedAt} where name = ${head.segment}`);
     }
     const kept = path.replace(/\.log$/, `.unread-${Bun.randomUUIDv7()}`);
     renameSync(path, kept);
@@ -293,6 +301,8 @@ interface SegmentCursor {
   readonly reader: SegmentReader;
   head: SegmentHeader | null;
   position: number;
+  /** Where this process began to read. */
+  readonly openedAt: number;
   /** The position that the store has of this segment; null if it has none. */
   stored: number | null;
   finished: boolean;
@@ -305,17 +315,6 @@ function beginningOf(file: string): SegmentStart {
   } finally {
     reader.close();
   }
-}
-
-/**
- * The store has another position than the one that was written last: after a failover it is a standby that was behind, or it has a
- * transaction whose confirmation was lost.
- */
-class PositionChanged extends Error {}
-
-async function storedPosition(database: Database, segment: string): Promise<number | null> {
-  const rows = await database.all<{ readonly position: number }>(sql`select position from journals where name = ${segment}`);
-  return rows[0]?.position ?? null;
 }
 
 /** No budget period begins within an hour, so that all calls of an hour were paid from the same hold. */

@@ -34,6 +34,17 @@ export function segmentFile(slot: string, segment: number): string {
   return join(slot, `${String(segment).padStart(4, "0")}.log`);
 }
 
+/** What a segment is called as soon as all of it is in the store. It is not read again. */
+export function finishedFile(slot: string, segment: number): string {
+  return segmentFile(slot, segment).replace(/\.log$/, ".done");
+}
+
+export function finishedFiles(slot: string): readonly string[] {
+  return namesIn(slot)
+    .filter((name) => /^[0-9]{4,12}\.done$/.test(name))
+    .map((name) => join(slot, name));
+}
+
 export function lockFile(slot: string): string {
   return join(slot, "lock");
 }

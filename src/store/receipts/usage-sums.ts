@@ -17,22 +17,32 @@ export interface AddedSums {
 
 /**
  * Adds receipts to the sums of their hours and days, in UTC, and to the index by which the receipts of a key are found. Returns the
- * hourly sums of the added receipts. The receipts must be new to the store.
+ * hourly sums of the added receipts. The receipts must be new to the store. `thinned` are counted, but were not stored.
  */
-export async function addToSums(database: Database, entries: readonly ReceiptEntry[]): Promise<AddedSums> {
+export async function addToSums(
+  database: Database,
+  entries: readonly ReceiptEntry[],
+  thinned: readonly ReceiptEntry[] = [],
+): Promise<AddedSums> {
   const hours = new UsageSums(hourMs);
   const ownerHours = new UsageSums(hourMs);
   const strays: (readonly Value[])[] = [];
-  for (const { row } of entries) {
+  const add = ({ row }: ReceiptEntry): UsageSum => {
     const sum = hours.addRow(row, row[column.keyId] as string, "");
-    const minute = minuteOfHour(row[column.id] as string, sum.atMs);
-    if (minute === null) strays.push([sum.ownerId, row[column.id]!]);
-    else sum.minutes.add(minute);
     const owners = row[column.owners] as string | null;
-    if (owners === null) continue;
+    if (owners === null) return sum;
     const tags = (row[column.channelTags] ?? "") as string;
     for (const owner of wordsOf(owners)) ownerHours.addRow(row, name(owner), tags);
+    return sum;
+  };
+  for (const entry of entries) {
+    const sum = add(entry);
+    const id = entry.row[column.id] as string;
+    const minute = minuteOfHour(id, sum.atMs);
+    if (minute === null) strays.push([sum.ownerId, id]);
+    else sum.minutes.add(minute);
   }
+  for (const entry of thinned) add(entry);
   const sums = { keys: hours.all(), owners: ownerHours.all() };
   await strayRows.addAll(database, strays);
   await hourRows.addAll(database, sums.keys.map(hourValues));

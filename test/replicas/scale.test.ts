@@ -1,0 +1,122 @@
+// Needs: quiet, servers. Two PostgreSQL servers and a gateway, which mostly waits for them.
+import { SQL } from "bun";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { startChaos, type Chaos } from "../support/chaos.ts";
+import { chat } from "../support/chat.ts";
+import { eventually } from "../support/eventually.ts";
+import { startGateway, type Gateway } from "../support/gateway.ts";
+import { masterKey } from "../support/replicas.ts";
+import { present, remark } from "../support/servers/obtain.ts";
+import { startPostgresPair, type TestPostgres } from "../support/servers/postgres.ts";
+
+setDefaultTimeout(120_000);
+
+const pair = await startPostgresPair({ fsync: false });
+const adminToken = "83c1d7f02b9a6e4835d0c25f1c07d2a94be8";
+const folder = mkdtempSync(join(tmpdir(), "sluice-scale-"));
+const tokenFile = join(folder, "token");
+writeFileSync(tokenFile, adminToken, { mode: 0o600 });
+const keys = Array.from({ length: 40 }, (_, at) => ({ name: `client-${at}`, key: `sk-scale-${String(at).padStart(24, "0")}` }));
+
+afterAll(async () => {
+  rmSync(folder, { recursive: true, force: true });
+  if ("skipped" in pair) return;
+  await pair.standby.kill9();
+  await Promise.all([pair.standby.stop(), pair.primary.stop()]);
+});
+
+describe.skipIf(remark(pair) !== "")(`a gateway with four connections to PostgreSQL, and a standby${remark(pair)}`, () => {
+  let upstream: Chaos;
+  let gateway: Gateway;
+  let database: string;
+
+  beforeAll(async () => {
+    const { primary, standby } = present(pair);
+    database = new URL(await primary.freshDatabase()).pathname.slice(1);
+    upstream = await startChaos({ name: "main" });
+    gateway = await startGateway({
+      config: {
+        admin: "127.0.0.1:0",
+        store: primary.urlOf(database),
+        store_connections: 4,
+        read_store: standby.urlOf(database),
+        keys,
+        channels: [{ name: "main", base_url: upstream.url, models: "*" }],
+        server: { linger: "0ms" },
+      },
+      env: { SLUICE_MASTER_KEY: masterKey, ADMIN_TOKEN_FILE: tokenFile },
+    });
+  });
+
+  afterAll(async () => {
+    await gateway?.[Symbol.asyncDispose]();
+    await upstream?.[Symbol.asyncDispose]();
+  });
+
+  async function asked(path: string): Promise<{ readonly status: number; readonly json: Readonly<Record<string, unknown>> }> {
+    const response = await fetch(`${gateway.adminUrl}/admin/api${path}`, { headers: { authorization: `Bearer ${adminToken}` } });
+    return { status: response.status, json: (await response.json()) as Readonly<Record<string, unknown>> };
+  }
+
+  const callsShown = async (): Promise<unknown> => ((await asked("/usage")).json["rows"] as readonly { calls: number }[])[0]?.calls;
+
+  /** What the gateway's connections to a server did last. */
+  async function statements({ port }: TestPostgres): Promise<readonly string[]> {
+    const client = new SQL({ url: present(pair).primary.urlOf("postgres", port), max: 1 });
+    try {
+      const rows = (await client`select query from pg_stat_activity where application_name = 'sluice'`) as readonly { query: string }[];
+      return rows.map(({ query }) => query);
+    } finally {
+      await client.close({ timeout: 0 });
+    }
+  }
+
+  test("never has more than those four, however many calls and queries there are", async () => {
+    const { primary } = present(pair);
+    let most = 0;
+    let done = false;
+    const watching = (async () => {
+      while (!done) {
+        most = Math.max(most, (await statements(primary)).length);
+        await Bun.sleep(20);
+      }
+    })();
+    try {
+      const replies = await Promise.all(
+        keys.flatMap(({ key }) => [
+          chat(gateway, {}, { key }),
+          chat(gateway, {}, { key: `${key}-unknown` }),
+          asked("/audit"),
+          asked("/keys"),
+        ]),
+      );
+      expect(Map.groupBy(replies, ({ status }) => status).get(200)).toHaveLength(3 * keys.length);
+      await eventually("all receipts are stored", async () => (await callsShown()) === keys.length);
+    } finally {
+      done = true;
+      await watching;
+    }
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(4);
+  });
+
+  test("answers queries for usage from the standby, and from the primary while the standby is gone", async () => {
+    const { primary, standby } = present(pair);
+    expect(await callsShown()).toBe(keys.length);
+    expect((await statements(standby)).filter((query) => query.includes("usage_"))).not.toEqual([]);
+    const reply = await chat(gateway, {}, { key: keys[0]!.key });
+    await eventually("the call is found, wherever it is first", async () => (await asked(`/requests/${reply.requestId}`)).status === 200);
+    // Commits wait for the standby. The primary must not wait for one that is gone.
+    const client = new SQL({ url: primary.url, max: 1 });
+    await client.unsafe("alter system set synchronous_standby_names = ''");
+    await client`select pg_reload_conf()`;
+    await client.close({ timeout: 0 });
+    await standby.kill9();
+    expect(await callsShown()).toBe(keys.length + 1);
+    expect((await statements(primary)).filter((query) => query.includes("usage_"))).not.toEqual([]);
+    await standby.start();
+  });
+});
