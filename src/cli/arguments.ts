@@ -15,6 +15,7 @@ import { healthAddress } from "./health.ts";
 import { addInit, type InitRequest } from "./init/arguments.ts";
 import { addIssuers } from "./issuers/arguments.ts";
 import { addKeys } from "./keys/keys-arguments.ts";
+import { addLab } from "./lab/arguments.ts";
 import { addOpen } from "./open/arguments.ts";
 import { addPrices } from "./prices/arguments.ts";
 import { addTail } from "./tail/arguments.ts";
@@ -172,6 +173,7 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     addExplain,
     addOpen,
     addTail,
+    addLab,
   ];
   for (const add of groups) {
     add({ program, onRequest });

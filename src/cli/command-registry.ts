@@ -7,6 +7,7 @@ import type { ExplainCallRequest } from "./explain/arguments.ts";
 import type { GroupsRequest } from "./groups/groups-arguments.ts";
 import type { IssuersRequest } from "./issuers/arguments.ts";
 import type { KeysRequest } from "./keys/keys-arguments.ts";
+import type { LabRequest } from "./lab/arguments.ts";
 import type { OpenRequest } from "./open/arguments.ts";
 import type { PricesRequest } from "./prices/arguments.ts";
 import type { RequestsRequest } from "./requests/arguments.ts";
@@ -27,7 +28,8 @@ export type StoreRequest =
   | ConfigRequest
   | ExplainCallRequest
   | OpenRequest
-  | TailRequest;
+  | TailRequest
+  | LabRequest;
 
 /** Where each group of commands adds its own. */
 export interface CommandRegistry {

@@ -9,6 +9,7 @@ import { runExplain } from "./explain/command.ts";
 import { runGroups } from "./groups/groups-command.ts";
 import { runIssuers } from "./issuers/command.ts";
 import { runKeys } from "./keys/keys-command.ts";
+import { runLab } from "./lab/command.ts";
 import { runOpen } from "./open/command.ts";
 import { runPrices } from "./prices/command.ts";
 import { runRequests } from "./requests/command.ts";
@@ -39,11 +40,15 @@ async function runOn(
   context: CommandContext,
 ): Promise<number> {
   if (request.on === "config" && request.act !== "explain") return runConfig(request, store, context);
+  if (request.on === "lab") return runLab(request, store, context);
   await runPlain(store, request, context);
   return 0;
 }
 
-type PlainRequest = Exclude<StoreRequest, { readonly on: "backup" } | { readonly on: "config"; readonly act: "export" | "diff" | "apply" }>;
+type PlainRequest = Exclude<
+  StoreRequest,
+  { readonly on: "backup" | "lab" } | { readonly on: "config"; readonly act: "export" | "diff" | "apply" }
+>;
 
 async function runPlain(store: OpenStore, request: PlainRequest, context: CommandContext): Promise<void> {
   switch (request.on) {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import type { LabRunView } from "../../src/admin/views/lab-view.ts";
 import { labScenarios, type LabMode } from "../../src/lab/scenarios.ts";
 import { callAdmin, type Called } from "../support/admin.ts";
+import { CommandLine } from "../support/command-line.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 
@@ -20,19 +21,19 @@ const cases = labScenarios.flatMap(({ name, modes }) => modes.map((mode) => [nam
 const runs = new Map<string, LabRunView>();
 let folder: string;
 let gateway: Gateway;
+let cli: CommandLine;
+const config = {
+  admin: "127.0.0.1:0",
+  keys: [{ name: "tester", key: clientKey }],
+  channels: [{ name: "real", base_url: "http://127.0.0.1:9/v1", models: ["real-model"] }],
+};
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "sluice-test-"));
   const tokenFile = join(folder, "token");
   await writeFile(tokenFile, adminToken, { mode: 0o600 });
-  gateway = await startGateway({
-    config: {
-      admin: "127.0.0.1:0",
-      keys: [{ name: "tester", key: clientKey }],
-      channels: [{ name: "real", base_url: "http://127.0.0.1:9/v1", models: ["real-model"] }],
-    },
-    env: { ADMIN_TOKEN_FILE: tokenFile },
-  });
+  gateway = await startGateway({ config, env: { ADMIN_TOKEN_FILE: tokenFile } });
+  cli = new CommandLine({ admin: new URL(gateway.adminUrl).host, data_dir: join(gateway.directory, "data") });
   const waiting = [...cases];
   const worker = async (): Promise<void> => {
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) runs.set(next.join(" "), await whole(...next));
@@ -135,5 +136,49 @@ describe("the fault lab", () => {
     const { text } = await ask("GET", "/audit?limit=200");
     expect(text).toContain('"lab.start"');
     expect(text).toContain('"lab.stop"');
+  });
+});
+
+describe("sluice lab", () => {
+  test("lists the scenarios", async () => {
+    const { code, out } = await cli.here(["lab"]);
+    expect(code).toBe(0);
+    expect(labScenarios.filter(({ name, title }) => !out.includes(name) || !out.includes(title))).toEqual([]);
+    expect(await cli.json<unknown[]>("lab")).toHaveLength(labScenarios.length);
+  });
+
+  test("runs one, prints a line for each call, and ends with 0 if all is as promised", async () => {
+    const { code, out, err } = await cli.here(["lab", "run", "rate-limit", "--calls", "2", "--rate", "50"]);
+    expect(err).toContain("429 with Retry-After 20");
+    expect(out).toMatch(/^ {3}1 {2}answer, 60 words +\d+ ms {2}lab-a rate_limited > lab-b answered$/m);
+    expect(out).toMatch(/^lab-a: asked \d times?, open \(rate_limited\), again in \d+ s$/m);
+    expect([code, out]).toEqual([0, expect.stringContaining("As promised: ")]);
+  });
+
+  test("prints the whole run with --json", async () => {
+    const run = await cli.json<LabRunView>("lab", "run", "truncated-json", "--calls", "1", "--mode", "whole");
+    expect(run).toMatchObject({ scenario: "truncated-json", mode: "whole", calls: 1, state: "ended", as_promised: true });
+  });
+
+  test.each([
+    [["lab", "run", "no-such"], 64, "see sluice lab"],
+    [["lab", "run", "truncated-json", "--mode", "streamed"], 1, "no calls of this mode"],
+    [["lab", "run", "reset", "--calls", "0"], 64, "from 1 to 200"],
+  ])("refuses %j", async (args, code, words) => {
+    expect(await cli.here(args)).toMatchObject({ code, err: expect.stringContaining(words) });
+  });
+
+  // The last one: the gateway has other settings after it.
+  test("tries the settings in force, and ends with 1 if they do not keep the promise", async () => {
+    await gateway.rewriteConfig({ ...config, data_dir: join(gateway.directory, "data"), listen: "127.0.0.1:0", routing: { attempts: 1 } });
+    gateway.signal("SIGHUP");
+    await gateway.waitForLog((line) => line["event"] === "reloaded", 60_000);
+    const { code, out } = await cli.here(["lab", "run", "reset", "--calls", "1"]);
+    expect([code, out]).toEqual([1, expect.stringContaining("the client saw the error upstream_disconnected with status 502")]);
+  });
+
+  test("leaves no token behind", async () => {
+    const { json } = await ask("GET", "/tokens");
+    expect((json as { data: readonly { name: string }[] }).data.filter(({ name }) => name.startsWith("lab-"))).toEqual([]);
   });
 });
