@@ -179,6 +179,6 @@ describe("sluice lab", () => {
 
   test("leaves no token behind", async () => {
     const { json } = await ask("GET", "/tokens");
-    expect((json as { data: readonly { name: string }[] }).data.filter(({ name }) => name.startsWith("lab-"))).toEqual([]);
+    expect((json as { tokens: readonly { name: string }[] }).tokens.filter(({ name }) => name.startsWith("lab-"))).toEqual([]);
   });
 });
