@@ -179,6 +179,7 @@ describe("sluice lab", () => {
 
   test("leaves no token behind", async () => {
     const { json } = await ask("GET", "/tokens");
-    expect((json as { tokens: readonly { name: string }[] }).tokens.filter(({ name }) => name.startsWith("lab-"))).toEqual([]);
+    const { tokens } = json as { tokens: readonly { name: string; revoked_at: string | null }[] };
+    expect(tokens.filter(({ revoked_at }) => revoked_at === null)).toEqual([]);
   });
 });
