@@ -523,7 +523,7 @@ export function headerValue(): Kind<string> {
 export function backend(builtIn: string, schemes: readonly string[]): Kind<string> {
   return {
     type: `\`${builtIn}\` or ${schemes.map((scheme) => `\`${scheme}://…\``).join(" or ")}`,
-    json: anyOf({ const: builtIn }, { type: "string", pattern: `^(${schemes.join("|")})://` }),
+    json: anyOf({ const: builtIn }, { type: "string", pattern: `^(${schemes.join("|").replaceAll("+", "\\+")})://` }),
     secrecy: "password",
     read: (value) => {
       if (value === builtIn) return builtIn;

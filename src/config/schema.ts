@@ -350,9 +350,9 @@ export const fileSchema = z.strictObject({
     "A standby of the PostgreSQL in `store`, which then answers queries for usage and receipts. While it does not answer, `store` does.",
   ),
   state: defaulted(
-    backend("memory", ["redis", "rediss"]),
+    backend("memory", ["redis", "rediss", "redis+sentinel", "rediss+sentinel"]),
     "memory",
-    "Where limits and cool-downs are shared between replicas: Redis or Valkey. With `memory`, replicas share them through PostgreSQL.",
+    "Where limits and cool-downs are shared between replicas: Redis or Valkey. Its address may name a primary and its replicas (`redis://host1:6379,host2:6379`), or Sentinels and the name that the primary has there (`redis+sentinel://host1:26379,host2:26379/name`). With `memory`, replicas share them through PostgreSQL.",
   ),
   state_loss: defaulted(
     choice(["split", "open", "closed"]),

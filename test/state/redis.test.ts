@@ -1,15 +1,18 @@
 // Needs: quiet, servers. It mostly waits for expiries in Redis.
+import { RedisClient } from "bun";
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RedisCounts } from "../../src/state/redis/counts.ts";
-import { RedisLink, type RedisLinkOptions } from "../../src/state/redis/link.ts";
+import { RedisLink } from "../../src/state/redis/link.ts";
+import type { RedisServersOptions } from "../../src/state/redis/servers.ts";
 import { StoreGuard } from "../../src/state/store-guard.ts";
 import { contractSlotMs, testCountsContract } from "../support/counts-contract.ts";
+import { eventually } from "../support/eventually.ts";
 import { admitted, after, limitRig, requests, span } from "../support/joint-rig.ts";
 import { freePort, GuardedServer } from "../support/servers/guarded.ts";
 import { findRedis, present, remark } from "../support/servers/obtain.ts";
-import { startRedis } from "../support/servers/redis.ts";
+import { startRedis, startSentinel, type TestRedis } from "../support/servers/redis.ts";
 import { makeCertificates } from "../support/tls.ts";
 
 const found = await startRedis();
@@ -28,7 +31,7 @@ describe.skipIf(noRedis !== "")(`counts in Redis${noRedis}`, () => {
 
 describe.skipIf(noRedis !== "" || !redis.controlled)(`a connection to Redis${noRedis}`, () => {
   const links: RedisLink[] = [];
-  const opened = (options: RedisLinkOptions): RedisLink => {
+  const opened = (options: RedisServersOptions): RedisLink => {
     const link = new RedisLink(options);
     links.push(link);
     return link;
@@ -37,6 +40,41 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a connection to Redis${noR
   afterEach(() => {
     for (const link of links.splice(0)) link.close();
   });
+
+  test("that may lead to two servers leads to the primary, and away from one that becomes a replica or ends", async () => {
+    await using primary = present(await startRedis());
+    await using other = present(await startRedis());
+    await using sentinel = present(await startSentinel(primary));
+    await asked(other, "REPLICAOF", primary.host, String(primary.port));
+    const links = {
+      named: opened({ url: `redis://${other.host}:${other.port},${primary.host}:${primary.port}`, connectMs: 2_000 }),
+      watched: opened({ url: `redis+sentinel://${sentinel.host}:${sentinel.port}/main`, connectMs: 2_000 }),
+    };
+    const writes = async (where: TestRedis): Promise<void> => {
+      for (const [name, link] of Object.entries(links)) {
+        const text = crypto.randomUUID();
+        await eventually("it takes a write", async () => (await link.send("SET", [name, text]).catch(() => null)) === "OK", 20_000);
+        expect([name, await asked(where, "GET", name)]).toEqual([name, text]);
+      }
+    };
+    await writes(primary);
+    // They change places, and the connections stay open.
+    await asked(other, "REPLICAOF", "NO", "ONE");
+    await asked(primary, "REPLICAOF", other.host, String(other.port));
+    await asked(sentinel, "SENTINEL", "REMOVE", "main");
+    await asked(sentinel, "SENTINEL", "MONITOR", "main", other.host, String(other.port), "1");
+    await writes(other);
+    await asked(primary, "REPLICAOF", "NO", "ONE");
+    await asked(sentinel, "SENTINEL", "REMOVE", "main");
+    await asked(sentinel, "SENTINEL", "MONITOR", "main", primary.host, String(primary.port), "1");
+    await other.kill9();
+    await writes(primary);
+  }, 60_000);
+
+  test.each(["redis://a:1,,b:2", "redis+sentinel://a:1", "redis+sentinel://a:1/name/x", "redis+sentinel:///name"])(
+    "is not opened with the address %s, in words",
+    (url) => expect(() => new RedisLink({ url })).toThrow("The address of `state` is wrong"),
+  );
 
   test("never takes a late reply for another's", async () => {
     const link = opened({ url: redis.url });
@@ -150,4 +188,13 @@ async function startSecured(): Promise<Secured> {
     guarded.output.includes("eady to accept connections"),
   );
   return { ca: authority, plainPort, tlsPort, stop: async () => guarded.stop() };
+}
+
+async function asked({ url }: TestRedis, command: string, ...parts: readonly string[]): Promise<unknown> {
+  const client = new RedisClient(url);
+  try {
+    return await client.send(command, [...parts]);
+  } finally {
+    client.close();
+  }
 }

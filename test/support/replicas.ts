@@ -28,6 +28,8 @@ export interface ReplicasOptions {
   readonly standby?: TestPostgres;
   /** Null: the database shares what Redis otherwise would. */
   readonly redis: TestRedis | null;
+  /** In place of the address of `redis` alone, past all wires. */
+  readonly state?: string;
   readonly count?: number;
   /** What is added to each channel; each has an upstream of its own. */
   readonly channels?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -55,7 +57,7 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
       const toRedis = redis === null ? null : await startFaultProxy({ to: redis });
       const config = {
         store: named(toPostgres.port),
-        state: toRedis === null ? "memory" : `redis://127.0.0.1:${toRedis.port}`,
+        state: options.state ?? (toRedis === null ? "memory" : `redis://127.0.0.1:${toRedis.port}`),
         channels: Object.entries(channels).map(([name, more]) => ({ name, base_url: upstream[name]!.url, models: "*", ...more })),
         server: { linger: "0ms", wrong_keys: 10_000 },
         ...options.config,

@@ -1,23 +1,16 @@
-import { RedisClient } from "bun";
-
-export interface RedisLinkOptions {
-  /** `redis://user:password@host:port/database`, or `rediss://` over TLS. */
-  readonly url: string;
-  readonly connectMs?: number;
-  /** For servers whose certificate is not signed by an authority that the system trusts. */
-  readonly tls?: { readonly ca?: string; readonly rejectUnauthorized?: boolean };
-}
+import type { RedisClient } from "bun";
+import { RedisServers, type RedisServersOptions } from "./servers.ts";
 
 /**
  * One connection to Redis or Valkey, opened when it is first needed and reopened when it was lost. Commands are not queued: a
  * command fails at once where there is no connection. The link has no deadline of its own; a caller that gives up on a command
  * drops the connection. A dropped connection stays open for a while, so that late replies can still be undone, but new commands
- * never wait behind it.
+ * never wait behind it. Where there are several servers, each new connection leads to the one that is the primary.
  */
 export class RedisLink {
-  private client: RedisClient | null = null;
-  /** The same client as soon as it is connected. */
+  private readonly servers: RedisServers;
   private live: RedisClient | null = null;
+  /** The connection that is being opened, as long as it is wanted. */
   private connecting: Promise<RedisClient> | null = null;
   private closed = false;
   /** Dropped and not yet closed, oldest first. */
@@ -27,12 +20,21 @@ export class RedisLink {
   /** Sent on every new connection before any other command; nothing waits for its reply. */
   greeting: ((send: LinkSend) => Promise<void>) | null = null;
 
-  constructor(private readonly options: RedisLinkOptions) {}
+  constructor(options: RedisServersOptions) {
+    this.servers = new RedisServers(options);
+  }
 
   async send(command: string, parts: readonly string[]): Promise<unknown> {
     // A lost client is replaced, not reconnected.
-    if (this.live !== null && !this.live.connected) this.forget(this.live);
-    return this.sendOn(this.live ?? (await (this.connecting ??= this.connect())), command, parts);
+    if (this.live?.connected === false) this.live = null;
+    const client = this.live ?? (await (this.connecting ??= this.connect()));
+    try {
+      return await this.sendOn(client, command, parts);
+    } catch (error) {
+      // The server has become a replica, and another one the primary.
+      if (this.servers.several && client === this.live && isReadOnly(error)) this.drop();
+      throw error;
+    }
   }
 
   /** Runs a script, which the server most likely has cached already. */
@@ -48,28 +50,23 @@ export class RedisLink {
 
   /** The next command opens a new connection. */
   drop(): void {
-    const { client, live } = this;
-    if (client === null) return;
-    this.forget(client);
-    if (live !== client) {
-      client.close();
-      return;
-    }
+    const { live } = this;
+    this.connecting = null;
+    this.live = null;
+    if (live === null) return;
     const [oldest] = this.dropped.keys();
     if (oldest !== undefined && this.dropped.size >= droppedMax) this.end(oldest);
-    const timer = setTimeout(() => this.end(client), droppedMs);
+    const timer = setTimeout(() => this.end(live), droppedMs);
     timer.unref();
-    this.dropped.set(client, timer);
+    this.dropped.set(live, timer);
   }
 
   /** Closes every connection and fails all pending commands. */
   close(): void {
     this.closed = true;
-    const { client } = this;
-    if (client !== null) {
-      this.forget(client);
-      client.close();
-    }
+    this.connecting = null;
+    this.live?.close();
+    this.live = null;
     for (const late of this.dropped.keys()) this.end(late);
   }
 
@@ -84,36 +81,30 @@ export class RedisLink {
     client.close();
   }
 
-  private async connect(): Promise<RedisClient> {
-    const { url, connectMs = 100, tls } = this.options;
-    if (this.closed) throw new Error("The connection to Redis was closed.");
-    const client = new RedisClient(url, {
-      connectionTimeout: connectMs,
-      autoReconnect: false,
-      enableOfflineQueue: false,
-      maxRetries: 0,
-      ...(tls === undefined ? {} : { tls: { ...tls } }),
+  private connect(): Promise<RedisClient> {
+    const connecting: Promise<RedisClient> = this.open(() => this.connecting === connecting).finally(() => {
+      if (this.connecting === connecting) this.connecting = null;
     });
-    this.client = client;
-    try {
-      await client.connect();
-    } catch (error) {
-      this.forget(client);
-      throw error;
+    return connecting;
+  }
+
+  private async open(isWanted: () => boolean): Promise<RedisClient> {
+    if (this.closed) throw new Error("The connection to Redis was closed.");
+    const client = await this.servers.open();
+    if (!isWanted()) {
+      client.close();
+      throw new Error("The connection to Redis was dropped while it was being opened.");
     }
-    if (this.client !== client) throw new Error("The connection to Redis was dropped while it was being opened.");
     this.live = client;
     // A failure does not matter: the next connection sends it again.
     void this.greeting?.((command, parts) => this.sendOn(client, command, parts)).catch(() => {});
     return client;
   }
+}
 
-  private forget(client: RedisClient): void {
-    if (this.client !== client) return;
-    this.client = null;
-    this.live = null;
-    this.connecting = null;
-  }
+/** What a replica says of writes, also from within a script, or of everything while it has lost its primary. */
+function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && /\b(READONLY|MASTERDOWN)\b/.test(error.message);
 }
 
 const droppedMax = 8;

@@ -1,6 +1,20 @@
 import { RedisClient } from "bun";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { freePort, GuardedServer, startOnFreePort } from "./guarded.ts";
 import { findRedis, lacking, type Binaries, type Skipped } from "./obtain.ts";
+
+/** Starts a Sentinel that watches a primary under the name `main`. */
+export async function startSentinel(primary: TestRedis): Promise<TestRedis | Skipped> {
+  const binaries = findRedis();
+  if ("skipped" in binaries || !primary.controlled) return lacking("a Sentinel takes a redis-server or valkey-server of our own");
+  return startOwn(binaries, ({ host, port, folder }) => {
+    // It takes its settings of a file only, which it rewrites.
+    const file = join(folder, "sentinel.conf");
+    writeFileSync(file, `port ${port}\nbind ${host}\ndir ${folder}\nsentinel monitor main ${primary.host} ${primary.port} 1\n`);
+    return [file, "--sentinel"];
+  });
+}
 
 /** Starts a real Redis or Valkey on a free port of loopback; else takes the one that REDIS_URL names; or tells why there is none. */
 export async function startRedis(settings: Readonly<Record<string, string>> = {}): Promise<TestRedis | Skipped> {
@@ -9,9 +23,26 @@ export async function startRedis(settings: Readonly<Record<string, string>> = {}
     const named = process.env["REDIS_URL"];
     return named === undefined || named === "" ? lacking(binaries.skipped) : new NamedRedis(named);
   }
+  return startOwn(binaries, (place) => serverFlags(place, settings));
+}
+
+type FlagsOf = (place: ServerPlace) => readonly string[];
+
+interface ServerPlace {
+  readonly host: string;
+  readonly port: number;
+  readonly folder: string;
+}
+
+function serverFlags({ host, port, folder }: ServerPlace, more: Readonly<Record<string, string>>): readonly string[] {
+  const settings = { port: String(port), bind: host, dir: folder, save: "", appendonly: "no", ...more };
+  return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
+}
+
+async function startOwn(binaries: Binaries, flags: FlagsOf): Promise<TestRedis> {
   const guarded = new GuardedServer("redis");
   try {
-    return await startOnFreePort(() => new OwnRedis(binaries, guarded, settings));
+    return await startOnFreePort(() => new OwnRedis(binaries, guarded, flags));
   } catch (error) {
     await guarded.stop();
     throw error;
@@ -40,12 +71,12 @@ class OwnRedis implements TestRedis {
   readonly url = `redis://${this.host}:${this.port}`;
   readonly #binaries: Binaries;
   readonly #guarded: GuardedServer;
-  readonly #settings: Readonly<Record<string, string>>;
+  readonly #flags: FlagsOf;
 
-  constructor(binaries: Binaries, guarded: GuardedServer, settings: Readonly<Record<string, string>>) {
+  constructor(binaries: Binaries, guarded: GuardedServer, flags: FlagsOf) {
     this.#binaries = binaries;
     this.#guarded = guarded;
-    this.#settings = settings;
+    this.#flags = flags;
   }
 
   async pause(): Promise<void> {
@@ -61,11 +92,10 @@ class OwnRedis implements TestRedis {
   }
 
   async start(): Promise<void> {
-    const settings = { port: String(this.port), bind: this.host, dir: this.#guarded.folder, save: "", appendonly: "no", ...this.#settings };
-    const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
+    const flags = this.#flags({ host: this.host, port: this.port, folder: this.#guarded.folder });
     const { path, libraries } = this.#binaries;
     await this.#guarded.launch([path, ...flags], { libraries, user: {} }, async () => {
-      if (!this.#guarded.output.includes("eady to accept connections")) return false;
+      if (!/eady to accept connections|Sentinel ID is/.test(this.#guarded.output)) return false;
       await ping(this.url);
       return true;
     });
