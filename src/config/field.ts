@@ -2,6 +2,9 @@ import { z } from "zod";
 import { orVariable, type SchemaFragment } from "./json-schema/fragment.ts";
 import { InvalidValue, type Kind } from "./kinds.ts";
 
+// A configuration is read once in a while: compiling a parser for each schema takes longer than it saves.
+z.config({ jitless: true });
+
 /** The documentation of a setting, kept with its schema so that the two cannot diverge. */
 export interface Notes {
   readonly about: string;
