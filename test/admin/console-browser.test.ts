@@ -29,6 +29,7 @@ const pages = [
   "/console/playground",
   "/console/playground?try=speech",
   "/console/playground?try=transcription",
+  "/console/lab",
   "/console/settings",
   "/console/settings/audit",
   "/console/settings/prices?search=mini",
@@ -145,6 +146,22 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     rig.upstream.broken.behaviour = null;
     await page.getByRole("button", { name: "Clear the cool-down" }).click();
     await page.getByText("It works: nothing cools down.").waitFor();
+  });
+
+  test("breaks a channel in the lab, and shows the failover and what the clients saw", async () => {
+    await open("/console/lab");
+    await page.getByLabel("Scenario").selectOption("server-error");
+    await page.getByText("lab-a answers every request with status 500.").waitFor();
+    await page.getByLabel("Calls", { exact: true }).fill("3");
+    await page.getByLabel("Calls a second").fill("20");
+    await page.getByRole("button", { name: "Start" }).click();
+    await page.getByText("As promised:").waitFor();
+    const calls = page.getByRole("region", { name: "Calls of the run" }).locator("tbody tr");
+    expect(await calls.count()).toBe(3);
+    expect(await calls.first().innerText()).toMatch(/lab-a → (lab-a → )?lab-b/);
+    expect(await calls.first().locator(".segments i.failed").count()).toBeGreaterThan(0);
+    expect(await calls.first().innerText()).toContain("the whole answer, 60 words");
+    expect(await page.getByRole("region", { name: "Channels of the run" }).innerText()).toContain("cools down: overloaded");
   });
 
   test("renders what others wrote as text: nothing of it runs", async () => {

@@ -11,6 +11,7 @@ export const consolePages = {
   usage: "/console/usage",
   setup: "/console/setup",
   playground: "/console/playground",
+  lab: "/console/lab",
   settings: "/console/settings",
   audit: "/console/settings/audit",
   prices: "/console/settings/prices",

@@ -10,6 +10,7 @@ export const pageKeys: Readonly<Record<string, ConsolePage>> = {
   u: "usage",
   s: "setup",
   p: "playground",
+  f: "lab",
   e: "settings",
 };
 

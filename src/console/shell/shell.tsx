@@ -23,6 +23,7 @@ const groups: readonly (readonly (readonly [page: ConsolePage, text: string])[])
     ["keys", "Keys"],
     ["setup", "Set up a client"],
     ["playground", "Playground"],
+    ["lab", "Fault lab"],
     ["settings", "Settings"],
   ],
 ];

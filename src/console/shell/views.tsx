@@ -9,6 +9,7 @@ import { ChannelPage } from "../pages/channels/channel.tsx";
 import { ChannelsPage } from "../pages/channels/channels.tsx";
 import { KeyPage } from "../pages/keys/key.tsx";
 import { KeysPage } from "../pages/keys/keys.tsx";
+import { LabPage } from "../pages/lab/lab.tsx";
 import { LivePage } from "../pages/live/live.tsx";
 import { OverviewPage } from "../pages/overview/overview.tsx";
 import { PlaygroundPage } from "../pages/playground/playground.tsx";
@@ -34,6 +35,7 @@ const views: Readonly<Record<ConsolePage, ComponentType>> = {
   usage: UsagePage,
   setup: SetupPage,
   playground: PlaygroundPage,
+  lab: LabPage,
   settings: SettingsPage,
   audit: AuditPage,
   prices: PricesPage,

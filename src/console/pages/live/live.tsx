@@ -8,6 +8,7 @@ import { stateTone } from "../../core/tones.ts";
 import { TextField } from "../../parts/field.tsx";
 import { Badge, EmptyState } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { Segments } from "../../parts/segments.tsx";
 import { matching, noRows, tokensPerSecond, withFrame, type LiveFrameAnswer, type LiveRow } from "./live-rows.ts";
 
 /** Requests as they happen. Frames come four times a second, however many requests there are. */
@@ -118,7 +119,7 @@ class LiveTableRow extends Component<{ readonly row: LiveRow }> {
           {row.model ?? "–"}
         </td>
         <td>
-          <Segments row={row} />
+          <Segments attempts={row.attempts} />
         </td>
         <td class="number">{duration(row.first_content_ms)}</td>
         <td class="number">{duration(row.took_ms)}</td>
@@ -134,24 +135,4 @@ function stateText({ state, status, error }: LiveRow): string {
   if (state === "running") return "running";
   if (state === "complete") return "ok";
   return `${status ?? ""} ${error ?? state}`.trim().replaceAll("_", " ");
-}
-
-/** The attempts beside each other, each as long as it took. */
-function Segments({ row }: { readonly row: LiveRow }) {
-  const whole = Math.max(1, ...row.attempts.map(({ after_ms, took_ms }) => after_ms + took_ms));
-  return (
-    <span class="segments">
-      <span class="track">
-        {row.attempts.map(({ after_ms, took_ms, outcome, channel }, at) => (
-          <i
-            key={at}
-            class={outcome}
-            title={channel}
-            style={{ left: `${(100 * after_ms) / whole}%`, width: `${Math.max(2, (100 * took_ms) / whole)}%` }}
-          />
-        ))}
-      </span>
-      <span class="small shorten">{row.attempts.map(({ channel }) => channel).join(" → ")}</span>
-    </span>
-  );
 }
