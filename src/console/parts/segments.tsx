@@ -1,5 +1,5 @@
 /** An attempt of a call, as the admin API shows it. */
-export interface Segment {
+export interface AttemptSegment {
   readonly channel: string;
   readonly after_ms: number;
   readonly took_ms: number;
@@ -7,7 +7,7 @@ export interface Segment {
 }
 
 /** The attempts of a call beside each other, each as long as it took. */
-export function Segments({ attempts }: { readonly attempts: readonly Segment[] }) {
+export function Segments({ attempts }: { readonly attempts: readonly AttemptSegment[] }) {
   const whole = Math.max(1, ...attempts.map(({ after_ms, took_ms }) => after_ms + took_ms));
   return (
     <span class="segments">
