@@ -32,6 +32,7 @@ import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { connectDatabase, openDatabase, type OpenOptions } from "../store/open.ts";
 import { connectionShares } from "../store/postgres/connection-shares.ts";
 import { PostgresDatabase } from "../store/postgres/postgres.ts";
+import { makePartitions } from "../store/postgres/receipt-partitions.ts";
 import { StandbyReads } from "../store/postgres/standby-reads.ts";
 import { makeReceiptStorage } from "../store/receipts/receipt-table.ts";
 import { retain } from "../store/retention.ts";
@@ -312,8 +313,9 @@ function startRetention(database: Database, { receipts }: Settings, log: Log, af
   let stopped = false;
   const round = async (): Promise<void> => {
     try {
+      if (database.engine === "postgres") await makePartitions(database, wallMs());
       const gone = await retain(database, { receiptsMs: receipts.keepMs, hoursMs: receipts.keepHoursMs, wallMs: wallMs() });
-      if (gone.receipts + gone.hours > 0) log.info("forgotten", { ...gone });
+      if (gone.days + gone.receipts + gone.hours > 0) log.info("forgotten", { ...gone });
     } catch {
       // The store cannot be reached, which is logged elsewhere. The next round tries again.
     }

@@ -1,6 +1,8 @@
 import type { Database } from "./database.ts";
+import { dropPartitions, mixedPartitions } from "./postgres/receipt-partitions.ts";
 import { idAt } from "./receipts/receipt-conditions.ts";
-import { sql } from "./sql.ts";
+import { dayMs } from "./receipts/usage-sums.ts";
+import { nameSql, sql, type Sql } from "./sql.ts";
 
 export interface Retention {
   /** How long receipts are kept; null keeps them forever. */
@@ -11,19 +13,40 @@ export interface Retention {
 }
 
 export interface RetentionResult {
+  /** Whole days of receipts, of which PostgreSQL does not say how many they were. */
+  readonly days: number;
   readonly receipts: number;
   readonly hours: number;
 }
 
-/** Deletes expired rows in small batches, so that other writers do not have to wait long. */
+/** Deletes expired rows in small batches, so that other writers do not have to wait long. On PostgreSQL, days of receipts are dropped. */
 export async function retain(database: Database, { receiptsMs, hoursMs, wallMs }: Retention): Promise<RetentionResult> {
-  const receipts = receiptsMs === null ? 0 : await inBatches(async () => deleteReceipts(database, idAt(wallMs - receiptsMs)));
+  const { days, receipts } = receiptsMs === null ? { days: 0, receipts: 0 } : await forgetReceipts(database, wallMs - receiptsMs);
   // These index the receipts that were just deleted. They are few, so that one statement is enough.
-  if (receipts > 0) await database.run(sql`delete from stray_receipts where id < ${idAt(wallMs - receiptsMs!)}`);
-  if (hoursMs === null) return { receipts, hours: 0 };
+  if (days + receipts > 0) await database.run(sql`delete from stray_receipts where id < ${idAt(wallMs - receiptsMs!)}`);
+  if (hoursMs === null) return { days, receipts, hours: 0 };
   const beforeMs = Math.trunc(wallMs - hoursMs);
   const hours = await inBatches(async () => deleteHours(database, beforeMs));
-  return { receipts, hours: hours + (await inBatches(async () => deleteOwnerHours(database, beforeMs))) };
+  return { days, receipts, hours: hours + (await inBatches(async () => deleteOwnerHours(database, beforeMs))) };
+}
+
+async function forgetReceipts(database: Database, beforeMs: number): Promise<Pick<RetentionResult, "days" | "receipts">> {
+  const before = idAt(beforeMs);
+  if (database.engine === "sqlite") return { days: 0, receipts: await inBatches(async () => deleteReceipts(database, before, sql``)) };
+  const days = await dropPartitions(database, beforeMs - (beforeMs % dayMs));
+  let receipts = 0;
+  for (const partition of mixedPartitions) {
+    if (await exists(database, `receipts_${partition}`)) {
+      receipts += await inBatches(async () => deleteReceipts(database, before, nameSql(`_${partition}`)));
+    }
+  }
+  return { days, receipts };
+}
+
+/** `receipts_before` is dropped some day. */
+async function exists(database: Database, table: string): Promise<boolean> {
+  const [row] = await database.all<{ readonly found: string | null }>(sql`select cast(to_regclass(${table}) as text) as found`);
+  return row?.found != null;
 }
 
 /** Repeats a step until it deletes less than a full batch. It pauses at least as long as it worked, so that other writers get their turn. */
@@ -39,14 +62,15 @@ async function inBatches(step: () => Promise<number>): Promise<number> {
   }
 }
 
-async function deleteReceipts(database: Database, before: string): Promise<number> {
+/** `partition`: the end of a partition's name; empty for all of them. */
+async function deleteReceipts(database: Database, before: string, partition: Sql): Promise<number> {
   return database.transaction(async (inside) => {
     const last = await inside.all<{ readonly id: string }>(
-      sql`select id from receipts where id < ${before} order by id limit 1 offset ${batchRows - 1}`,
+      sql`select id from receipts${partition} where id < ${before} order by id limit 1 offset ${batchRows - 1}`,
     );
     const old = last[0] === undefined ? sql`< ${before}` : sql`<= ${last[0].id}`;
-    await inside.run(sql`delete from attempts where receipt_id ${old}`);
-    return inside.run(sql`delete from receipts where id ${old}`);
+    await inside.run(sql`delete from attempts${partition} where receipt_id ${old}`);
+    return inside.run(sql`delete from receipts${partition} where id ${old}`);
   });
 }
 

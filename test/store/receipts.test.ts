@@ -330,8 +330,9 @@ describe.each(engines)("receipts on $name", (engine) => {
       return sampleReceipt({ id: idOf(startedMs), startedMs, keyId: `key-${at}`, channel: null });
     });
     for (let at = 0; at < receipts.length; at += 500) await add(database, receipts.slice(at, at + 500));
-    expect(await retain(database, { receiptsMs: null, hoursMs: null, wallMs })).toEqual({ receipts: 0, hours: 0 });
+    expect(await retain(database, { receiptsMs: null, hoursMs: null, wallMs })).toEqual({ days: 0, receipts: 0, hours: 0 });
     expect(await retain(database, { receiptsMs: 30 * 24 * hour, hoursMs: 30 * 24 * hour, wallMs })).toEqual({
+      days: 0,
       receipts: 1_200,
       hours: 1_200,
     });

@@ -1,5 +1,5 @@
 // Needs: quiet, servers. Each store is upgraded while a process of its version goes on, which mostly waits.
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { restoreStore } from "../../src/store/backup/restore.ts";
@@ -52,8 +52,9 @@ const present = migrations.length;
 const earlier = fixtureVersions.filter((version) => version < present);
 
 const opened: Database[] = [];
-afterAll(async () => {
-  for (const database of opened) await database.close();
+// After each test, because a server has a hundred connections and there are many versions.
+afterEach(async () => {
+  for (const database of opened.splice(0)) await database.close();
 });
 
 /** The store in the hands of the present version, at the time of the sample. */

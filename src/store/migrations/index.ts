@@ -3,6 +3,7 @@ import { sql, type Sql } from "../sql.ts";
 import { initialSchema } from "./0001-initial-schema.ts";
 import { sumsByTime } from "./0002-sums-by-time.ts";
 import { groups } from "./0005-groups.ts";
+import { receiptsByDay } from "./0007-receipts-by-day.ts";
 
 /** One migration of the schema. A released migration is never changed; a mistake in it is fixed by the next one. */
 export interface Migration {
@@ -44,4 +45,5 @@ export const migrations: readonly Migration[] = [
   { number: 4, name: "receipt warnings", reads: 1, statements: receiptWarnings },
   { number: 5, name: "groups", reads: 1, statements: groups },
   { number: 6, name: "sign-in", reads: 1, statements: signIn },
+  { number: 7, name: "receipts by day", reads: 1, statements: receiptsByDay },
 ];

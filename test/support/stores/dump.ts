@@ -16,7 +16,9 @@ async function tablesOf(database: Database): Promise<readonly string[]> {
   const tables =
     database.engine === "sqlite"
       ? sql`select name from sqlite_schema where type = 'table' and name not like 'sqlite%'`
-      : sql`select tablename as name from pg_catalog.pg_tables where schemaname = current_schema()`;
+      : // The rows of a partition are those of its table.
+        sql`select relname as name from pg_class
+          where relkind in ('r', 'p') and not relispartition and relnamespace = current_schema()::regnamespace`;
   return (await database.all<{ readonly name: string }>(tables)).map(({ name }) => name).toSorted();
 }
 
