@@ -28,6 +28,12 @@ export interface GatewaySettings {
   readonly telemetry?: { readonly collector: string } | "off";
   /** How many calls it serves at a time. */
   readonly inFlight?: number;
+  /** How many processes share its port. */
+  readonly workers?: number;
+  /** The cores it may use, such as `0-3`. */
+  readonly cores?: string;
+  /** The limits of the first key of the file. */
+  readonly limits?: Readonly<Record<string, number>>;
   /** Its output is read on, which takes CPU time: only for who waits for something it says. */
   readonly heard?: boolean;
 }
@@ -53,7 +59,11 @@ export async function startGateway(settings: GatewaySettings): Promise<Gateway> 
   writeFileSync(file, configuration(port, settings));
   const running = start({
     name: "gateway",
-    command: ["sh", join(root, "bin", "sluice"), "start", "--config", file],
+    command: [
+      ...(settings.cores === undefined ? [] : ["taskset", "-c", settings.cores]),
+      ...["sh", join(root, "bin", "sluice"), "start", "--config", file],
+      ...(settings.workers === undefined ? [] : ["--workers", String(settings.workers)]),
+    ],
     directory,
     ...(settings.masterKey === undefined ? {} : { environment: { SLUICE_MASTER_KEY: settings.masterKey } }),
     ...(settings.heard ? {} : { deafAfter: "listening" }),
@@ -84,7 +94,7 @@ export function withKey<Asked extends Target>(target: Asked, token: string): Ask
 
 /** JSON is YAML, and needs no quoting rules of our own. What is set here beyond the addresses only lifts bounds that thousands of idle streams would meet. */
 function configuration(port: number, settings: GatewaySettings): string {
-  const { channels, keys = 1, embedded = false, dataDir, store, state, prices, telemetry, inFlight } = settings;
+  const { channels, keys = 1, embedded = false, dataDir, store, state, prices, telemetry, inFlight, limits } = settings;
   return JSON.stringify({
     listen: `127.0.0.1:${port}`,
     admin: "off",
@@ -93,7 +103,7 @@ function configuration(port: number, settings: GatewaySettings): string {
     state,
     prices,
     keys: Array.from({ length: keys }, (_, index) =>
-      index === 0 ? { name: "bench", key: clientKey } : { name: `key-${index}`, key: `${clientKey}-${index}` },
+      index === 0 ? { name: "bench", key: clientKey, limits } : { name: `key-${index}`, key: `${clientKey}-${index}` },
     ),
     channels: [
       ...channels.map((channel) => ({

@@ -23,6 +23,7 @@ export const scenarioNames = [
   "many",
   "neighbour",
   "replicas",
+  "workers",
   "soak",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];

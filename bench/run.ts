@@ -31,6 +31,7 @@ import { telemetry } from "./scenarios/telemetry.ts";
 import { translate } from "./scenarios/translate.ts";
 import { upload } from "./scenarios/upload.ts";
 import { usage } from "./scenarios/usage.ts";
+import { workers } from "./scenarios/workers.ts";
 import { direct, startFloor, startUpstream, type Target, type TargetName } from "./target.ts";
 
 const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
@@ -56,6 +57,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   many,
   neighbour,
   replicas,
+  workers,
   soak,
 };
 

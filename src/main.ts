@@ -322,6 +322,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
             count: workers,
             reports: () => parent.otherReports(),
             onReportWanted: (make) => parent.onReportWanted(make),
+            onEnded: (free) => parent.onWorkerEnded(free),
           },
   });
   const reload = oneAtATime(async () => {
@@ -340,7 +341,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   const reloadRequested = early.release();
   try {
     const url = await app.start({ configFile: file, variables: providerVariables, asTyped: (text) => asTyped(text, launch) });
-    parent?.ready(Number(new URL(url).port));
+    parent?.ready(Number(new URL(url).port), app.member);
   } catch (error) {
     if (error instanceof StartProblem) {
       console.error(error.message);

@@ -104,6 +104,11 @@ export class App {
   private pressure: ReturnType<typeof watchPressure> | null = null;
   private gcTimer: ReturnType<typeof setInterval> | null = null;
 
+  /** The name of this process in the store. */
+  get member(): string {
+    return this.durable.member;
+  }
+
   /** Opens the store first, because nothing can start without it. */
   static async open(settings: Settings, options: AppOptions): Promise<App> {
     const nowMs = (): number => performance.now();
@@ -125,6 +130,7 @@ export class App {
       else if (cause === clearCoolDowns) upstreams.clear(candidatesOf(scope, app.current.snapshot));
       else upstreams.hint(scope, cause as FailureKind, forMs);
     };
+    options.others?.onEnded((member) => durable.freeMember(member));
     // Changes from this revision on are noticed.
     app.revision = await durable.storage.revision();
     await app.readStored();

@@ -5,6 +5,7 @@ import type { ReceiptBook } from "../gateway/settlement/record.ts";
 import type { Storage } from "../gateway/storage.ts";
 import type { ItemMemory } from "../operations/conversation/kept-items.ts";
 import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
+import type { DistributedCounts } from "../limits/distributed-counts.ts";
 import type { RateLimitStore } from "../limits/rate-limit-store.ts";
 import { BudgetLedger } from "../state/budgets/budget-ledger.ts";
 import { Membership } from "../state/membership.ts";
@@ -93,6 +94,10 @@ export interface Durable extends Store {
   /** Tells other processes that a scope cools down. */
   readonly hint: (scope: string, cause: string, forMs: number) => void;
   readonly status: () => DurableStatus;
+  /** The name under which this process holds concurrency slots and money. */
+  readonly member: string;
+  /** Frees what a process of the same data folder held, which has ended: at once instead of when it expires. */
+  freeMember(member: string): void;
   /** Resolves when the receipts of earlier runs are in the store, or after a time limit. */
   readonly recovered: Promise<void>;
   stop(): Promise<void>;
@@ -181,6 +186,11 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
       journalFull: journal.full,
       state: { kind: shared?.kind ?? "memory", ok: shared === null || shared.guard.health() === "ok" },
     }),
+    member: holder,
+    freeMember: (member) => {
+      drain.adoptNow();
+      shared?.freeMember(member);
+    },
     recovered: Promise.race([drain.idle(), new Promise<void>((resolve) => void after(recoverMs, resolve))]),
     stop: async () => {
       stopRetention();
@@ -240,6 +250,8 @@ interface SharedState {
   readonly guard: StoreGuard;
   /** Null where there is no place for them but a disk. */
   readonly texts: RedisTexts | null;
+  /** Frees the concurrency slots of a process that has ended. */
+  freeMember(member: string): void;
   stop(): Promise<void>;
 }
 
@@ -250,7 +262,7 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
   if (link === null && settings.store === "sqlite" && !options.hasWorkers) return null;
   const kind = link !== null ? "redis" : database.engine;
   const redisCounts = link === null ? null : new RedisCounts(link);
-  const counts = redisCounts ?? new SqlCounts(database, { wallMs: Date.now });
+  const counts: DistributedCounts = redisCounts ?? new SqlCounts(database, { wallMs: Date.now });
   const guard: StoreGuard = new StoreGuard({
     nowMs,
     after,
@@ -276,6 +288,7 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
   const rates = new LeasedRateLimits({
     counts,
     guard,
+    process: holder,
     local: new MemoryRateLimits(nowMs),
     ...(partition === null
       ? { processes: membership.count }
@@ -294,6 +307,7 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
     hints,
     guard,
     texts: link === null ? null : new RedisTexts(link),
+    freeMember: (member) => void freeWithRetries(counts, member, after),
     stop: async () => {
       hints.stop();
       await rates.stop();
@@ -303,6 +317,18 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
       link?.close();
     },
   };
+}
+
+/** If the store does not answer for so long, the slots expire before it does. */
+async function freeWithRetries(counts: DistributedCounts, member: string, after: StoreAfter): Promise<void> {
+  for (let attempt = 0; attempt < freeAttempts; attempt += 1) {
+    try {
+      await counts.forget(member);
+      return;
+    } catch {
+      await new Promise<void>((resolve) => void after(freeAgainMs, resolve));
+    }
+  }
 }
 
 type StoreAfter = (ms: number, then: () => void) => () => void;
@@ -356,6 +382,8 @@ const redisMs = 100;
 /** A transaction in the database takes longer than a command of Redis. */
 const sqlMs = 500;
 const sqlStalledMs = 250;
+const freeAttempts = 60;
+const freeAgainMs = 500;
 const recoverMs = 2_000;
 const stopMs = 5_000;
 const compareEveryMs = 30_000;

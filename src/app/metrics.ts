@@ -22,6 +22,8 @@ export interface OtherWorkers {
   readonly count: number;
   reports(): Promise<readonly NumberedReport[]>;
   onReportWanted(make: () => string): void;
+  /** Frees what another worker held, which has ended. */
+  onEnded(free: (member: string) => void): void;
 }
 
 export interface MetricsOptions {

@@ -22,6 +22,8 @@ export interface DistributedCounts {
   /** Announces this process, and returns how many processes have announced themselves within the time. */
   heartbeat(member: string, withinMs: number): Promise<number>;
   leave(member: string): Promise<void>;
+  /** Frees all concurrency slots of a process that has ended, and what `leave` does. */
+  forget(member: string): Promise<void>;
   close(): void;
 }
 
@@ -52,6 +54,16 @@ export interface SlotLease {
 export interface ReleasedSlots {
   readonly id: string;
   readonly calls: readonly string[];
+}
+
+/** The name of a concurrency slot. It begins with the name of its process, by which `forget` finds it. */
+export function slotName(member: string, serial: number): string {
+  return `${slotsOf(member)}${serial}`;
+}
+
+/** What the names of all slots of a process begin with. */
+export function slotsOf(member: string): string {
+  return `${member}-`;
 }
 
 /** A slot of time that has left the window is ignored, and none becomes negative. */

@@ -169,6 +169,51 @@ describe("several processes behind one port", () => {
     expect(completed).toBeGreaterThan(200);
   });
 
+  test("one that is killed gives back its concurrency slots and its money, and no stream of the others breaks", async () => {
+    const placed = await makeKey(store, { concurrency: 6 });
+    const poor = await makeKey(store, { budget: { nanos: 300_000_000, period: "total" } });
+    const spend = async (clients: number): Promise<number> =>
+      count(await Promise.all(Array.from({ length: clients }, () => chat(gateway, {}, { key: poor.token }))), 200);
+    // Several of them hold money of the budget now.
+    let spent = await spend(12);
+    const streams = await Promise.all(
+      Array.from({ length: 6 }, () => opened(gateway, placed, { x_tokens: 100_000, x_pace_ms: 50 }, { timeoutMs: 60_000 })),
+    );
+    await Promise.all(streams.map((call) => call.untilBody(200)));
+    const cut = new Set<unknown>();
+    for (const { reply } of streams) void reply.catch(() => null).finally(() => cut.add(reply));
+    for (const worker of [2, 3, 1]) {
+      const ended = times(gateway, "worker_ended");
+      process.kill(pidOf(gateway, worker), "SIGKILL");
+      await eventually("its end is noticed", () => times(gateway, "worker_ended") > ended);
+      // Where it had none of the streams, another one has.
+      await sleep(100);
+      if (cut.size > 0) break;
+      await eventually("it is replaced", () => times(gateway, "worker_ready") >= times(gateway, "worker_started"), 20_000);
+    }
+    const admitted = async (): Promise<boolean> => (await chat(gateway, {}, { key: placed.token })).status === 200;
+    // Its leases would end after half a minute.
+    await eventually("its slots are free", admitted, 10_000);
+    const free = cut.size;
+    let ended = 0;
+    // None of them is free again before all have asked.
+    upstream.behaviour = "fault:held";
+    const more = Promise.all(
+      Array.from({ length: free + 2 }, async () => (await opened(gateway, placed, {})).reply.finally(() => (ended += 1))),
+    );
+    await eventually("the others are refused", () => ended >= 2, 20_000).finally(() => {
+      upstream.release();
+      upstream.behaviour = null;
+    });
+    expect(tally(await more)).toEqual({ "200": free, "429 concurrency_limit": 2 });
+    expect(cut.size).toBe(free);
+    // What it held would expire after ten minutes.
+    await eventually("all of the budget can be spent", async () => (spent += await spend(1)) === 30, 20_000);
+    expect(await spend(4)).toBe(0);
+    for (const call of streams) call.abort();
+    await eventually("it is replaced", () => times(gateway, "worker_ready") >= times(gateway, "worker_started"), 20_000);
+  });
+
   test("allow one address no more wrong keys than a single process would", async () => {
     const beganMs = performance.now();
     const wrong = await Promise.all(Array.from({ length: 150 }, () => chat(gateway, {}, { key: "sk-gw_wrong" })));

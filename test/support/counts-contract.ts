@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { DistributedCounts, TakeResult, CountRequest } from "../../src/limits/distributed-counts.ts";
+import { slotName, type DistributedCounts, type TakeResult, type CountRequest } from "../../src/limits/distributed-counts.ts";
 import { eventually } from "./eventually.ts";
 
 export interface CountsWorld {
@@ -154,6 +154,21 @@ export function testCountsContract(world: CountsWorld): void {
     await counts.release(short.id, [short.call]);
     await counts.renew([short]);
     expect((await counts.take([], [hold(key, 1, "other")])).ok).toBe(false);
+  });
+
+  test("the slots of a process that has ended are free at once where it is forgotten, and those of others are not", async () => {
+    const counts = await world.open();
+    const [one, other, both] = [newKey(), newKey(), newKey()];
+    await counts.heartbeat("dead", 60_000);
+    for (const key of [one, both]) expect((await counts.take([], [hold(key, 2, slotName("dead", 1))])).ok).toBe(true);
+    for (const key of [other, both]) expect((await counts.take([], [hold(key, 2, slotName("dead2", 7))])).ok).toBe(true);
+    expect((await counts.take([], [hold(both, 2, "new")])).ok).toBe(false);
+    await counts.forget("dead");
+    expect(await counts.take([], [{ ...hold(one, 2, "a"), more: ["b", "c"] }])).toMatchObject({ ok: true, slots: [2] });
+    expect(await counts.take([], [{ ...hold(both, 2, "a"), more: ["b", "c"] }])).toMatchObject({ ok: true, slots: [1] });
+    expect(await counts.take([], [{ ...hold(other, 2, "a"), more: ["b", "c"] }])).toMatchObject({ ok: true, slots: [1] });
+    expect(await counts.heartbeat("alone", 60_000)).toBe(1);
+    await counts.leave("alone");
   });
 
   test("processes that announce themselves are counted until they leave or stop", async () => {

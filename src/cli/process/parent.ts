@@ -1,6 +1,7 @@
 import {
   aliveEveryMs,
   isReportWanted,
+  isWorkerEnded,
   isWorkerOrder,
   isWorkerReports,
   type NumberedReport,
@@ -14,13 +15,15 @@ import {
 /** The parent process, as a worker sees it. */
 export interface Parent {
   /** Reports that this process takes calls, and from then on regularly that its event loop still runs. */
-  ready(port: number): void;
+  ready(port: number, member: string): void;
   /** Receives the orders so far, and later ones. If the parent is gone, the worker shuts down. */
   onOrder(handle: (order: WorkerOrder) => void): void;
   /** What the other workers report, as far as they answer in time. */
   otherReports(): Promise<readonly NumberedReport[]>;
   /** Makes the report of this worker when another one asks for it. */
   onReportWanted(make: () => string): void;
+  /** Frees what another worker held, which has ended. */
+  onWorkerEnded(free: (member: string) => void): void;
 }
 
 /** Null if this process is not a worker. Orders are kept until a handler is set. */
@@ -36,15 +39,17 @@ export function parentOf(own: NodeJS.Process): Parent | null {
   const questions = new Map<number, (reports: readonly NumberedReport[]) => void>();
   let lastQuestion = 0;
   let makeReport: (() => string) | null = null;
+  let free: ((member: string) => void) | null = null;
   own.on("message", (message) => {
     if (isWorkerOrder(message)) handle(message);
+    else if (isWorkerEnded(message)) free?.(message.workerEnded);
     else if (isReportWanted(message) && makeReport !== null) tell({ reportOf: message.reportWanted, report: makeReport() });
     else if (isWorkerReports(message)) questions.get(message.reportsFor)?.(message.reports);
   });
   own.on("disconnect", () => handle("hurry"));
   return {
-    ready: (port) => {
-      tell({ port });
+    ready: (port, member) => {
+      tell({ port, member });
       setInterval(() => tell("alive"), aliveEveryMs).unref();
     },
     onOrder: (then) => {
@@ -65,6 +70,9 @@ export function parentOf(own: NodeJS.Process): Parent | null {
       }),
     onReportWanted: (make) => {
       makeReport = make;
+    },
+    onWorkerEnded: (then) => {
+      free = then;
     },
   };
 }

@@ -4,6 +4,13 @@ export type WorkerOrder = "stop" | "hurry" | "end" | "reload";
 /** What a worker tells its parent once it takes calls on this port. */
 export interface WorkerReady {
   readonly port: number;
+  /** The name of its process in the store, under which it holds concurrency slots and money. */
+  readonly member?: string;
+}
+
+/** A parent tells one of its workers that another one has ended, and what its name in the store was. */
+export interface WorkerEnded {
+  readonly workerEnded: string;
 }
 
 /** What a worker sends regularly while its event loop runs. */
@@ -64,6 +71,10 @@ export function isWorkerReport(message: unknown): message is WorkerReport {
 
 export function isWorkerReports(message: unknown): message is WorkerReports {
   return hasNumber(message, "reportsFor");
+}
+
+export function isWorkerEnded(message: unknown): message is WorkerEnded {
+  return typeof message === "object" && message !== null && typeof (message as Partial<WorkerEnded>).workerEnded === "string";
 }
 
 function hasNumber(message: unknown, name: string): boolean {

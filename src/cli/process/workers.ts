@@ -6,7 +6,9 @@ import {
   isWorkerReady,
   isWorkerReport,
   type ReportWanted,
+  type WorkerEnded,
   type WorkerOrder,
+  type WorkerReady,
   type WorkerReports,
 } from "./worker-messages.ts";
 
@@ -59,6 +61,8 @@ export class Workers {
   private readonly slots: WorkerSlot[];
   private readonly end: (code: number) => void;
   private readonly rounds = new ReportRounds();
+  /** Workers that have ended, while there is none to free what they held. */
+  private readonly leftBehind: string[] = [];
   private port: number | null = null;
   private stopping = false;
   private failed = false;
@@ -73,6 +77,7 @@ export class Workers {
       timer: null,
       earlyDeaths: 0,
       ready: false,
+      member: null,
       missedChecks: 0,
     }));
     this.begin(this.slots[0]!);
@@ -130,7 +135,7 @@ export class Workers {
       stdio: ["ignore", "inherit", "inherit"],
       serialization: "json",
       ipc: (message) => {
-        if (isWorkerReady(message)) this.isReady(slot, message.port);
+        if (isWorkerReady(message)) this.isReady(slot, message);
         else if (isWorkerAlive(message)) slot.missedChecks = 0;
         else if (isReportsWanted(message)) this.collectReports(slot, message.reportsWanted);
         else if (isWorkerReport(message)) this.rounds.reported(message.reportOf, slot.number, message.report);
@@ -144,8 +149,10 @@ export class Workers {
     });
   }
 
-  private isReady(slot: WorkerSlot, port: number): void {
+  private isReady(slot: WorkerSlot, { port, member }: WorkerReady): void {
     slot.ready = true;
+    slot.member = member ?? null;
+    this.freeLeftovers();
     this.options.log.info("worker_ready", { worker: slot.number, pid: slot.child?.pid });
     if (this.port !== null) return;
     this.port = port;
@@ -159,10 +166,20 @@ export class Workers {
       if (!this.stopping) return this.end(code ?? 1);
       return this.endIfOver();
     }
+    if (slot.member !== null) this.leftBehind.push(slot.member);
+    slot.member = null;
+    this.freeLeftovers();
     slot.earlyDeaths = slot.ready && livedMs > steadyMs ? 0 : slot.earlyDeaths + 1;
     const pauseMs = Math.min((this.options.pauseMs ?? pauseMsDefault) * 2 ** Math.max(0, slot.earlyDeaths - 1), pauseMsMax);
     this.options.log.warn("worker_ended", { worker: slot.number, code, signal, again_in_ms: pauseMs });
     slot.timer = setTimeout(() => this.begin(slot), pauseMs);
+  }
+
+  /** One of the others frees the concurrency slots and the money of a worker that has ended, so that they need not expire. */
+  private freeLeftovers(): void {
+    const other = this.slots.find(({ ready, child }) => ready && child !== null);
+    if (other === undefined) return;
+    for (const member of this.leftBehind.splice(0)) this.tell(other, { workerEnded: member });
   }
 
   private endIfOver(): void {
@@ -180,7 +197,7 @@ export class Workers {
   }
 
   /** Returns whether there is a worker to tell. */
-  private tell({ child }: WorkerSlot, message: WorkerOrder | ReportWanted | WorkerReports): boolean {
+  private tell({ child }: WorkerSlot, message: WorkerOrder | WorkerEnded | ReportWanted | WorkerReports): boolean {
     try {
       child?.send(message);
       return child !== null;
@@ -203,6 +220,8 @@ interface WorkerSlot {
   /** How often in a row it died soon after its start. */
   earlyDeaths: number;
   ready: boolean;
+  /** Its name in the store, once it is ready. */
+  member: string | null;
   /** Checks since its last message. */
   missedChecks: number;
 }

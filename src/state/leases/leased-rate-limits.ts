@@ -33,6 +33,8 @@ export interface LeasedRateLimitsOptions {
   readonly guard: Pick<StoreGuard, "run" | "open" | "stalledMs" | "lostSinceMs">;
   /** Counts what this process admits, and decides alone while the store is lost. */
   readonly local: LocalRateLimitStore;
+  /** Names this process among the others. */
+  readonly process?: string;
   /** The number of processes that share the limits. */
   readonly processes: () => number;
   /** The share of every limit that belongs to the processes which reach the store. The others have the rest. */
@@ -99,7 +101,7 @@ export class LeasedRateLimits implements RateLimitStore {
     this.leaseMs = options.leaseMs ?? 500;
     this.tickMs = this.leaseMs / 5;
     this.corrections = new CountCorrections(counts, guard, nowMs, this.windowMs, (id) => this.usedHere(id));
-    this.slotLeases = new SlotLeases(counts, guard, nowMs, options.holdMs ?? 30_000, this.tickMs);
+    this.slotLeases = new SlotLeases(counts, guard, nowMs, options.holdMs ?? 30_000, this.tickMs, options.process);
   }
 
   reserve(request: ReservationRequest): ReservationResult | Promise<ReservationResult> {

@@ -1,4 +1,4 @@
-import type { DistributedCounts, ReleasedSlots, SlotLease } from "../../limits/distributed-counts.ts";
+import { slotName, type DistributedCounts, type ReleasedSlots, type SlotLease } from "../../limits/distributed-counts.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
 /**
@@ -17,7 +17,6 @@ export class SlotLeases {
   private readonly unreleased = new Map<string, { readonly lease: SlotLease; readonly untilMs: number }>();
   private renewing: Promise<void> | null = null;
   private renewedMs = 0;
-  private readonly process = crypto.randomUUID();
   private serial = 0;
 
   constructor(
@@ -27,6 +26,7 @@ export class SlotLeases {
     readonly ttlMs: number,
     /** How long an idle slot stays here. It may be released a little earlier where that costs nothing. */
     private readonly idleMs: number,
+    private readonly process: string = crypto.randomUUID(),
   ) {}
 
   /** Whether there is anything to renew or release. */
@@ -143,7 +143,7 @@ export class SlotLeases {
   }
 
   private name(): string {
-    return `${this.process}-${(this.serial += 1)}`;
+    return slotName(this.process, (this.serial += 1));
   }
 
   private add(lease: SlotLease): void {

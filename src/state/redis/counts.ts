@@ -1,5 +1,6 @@
 import {
   minute,
+  slotsOf,
   slotWaitMs,
   type CountCorrection,
   type SlotLease,
@@ -13,7 +14,7 @@ import type { WindowSpan } from "../../limits/sliding-counter.ts";
 import { KeyedBatches, TurnBatch, type KeyedValues } from "./keyed-batches.ts";
 import { runOnTypedKeys, type TypedKey } from "./typed-keys.ts";
 import type { LinkSend, RedisLink } from "./link.ts";
-import { heartbeatScript, correctScript, releaseScript, renewScript, takeScript } from "./scripts.ts";
+import { heartbeatScript, correctScript, forgetScript, releaseScript, renewScript, takeScript } from "./scripts.ts";
 
 export interface RedisCountsOptions {
   /** The prefix of all keys in Redis, so that two installations can use one server. */
@@ -100,6 +101,20 @@ export class RedisCounts implements DistributedCounts {
     await this.link.send("ZREM", [`${this.prefix}processes`, process]);
   }
 
+  /** Nobody knows in which limits an ended process had slots, so that all names are searched. That happens only when one has died. */
+  async forget(process: string): Promise<void> {
+    await this.leave(process);
+    let cursor = "0";
+    do {
+      const reply = await this.link.send("SCAN", [cursor, "MATCH", `${this.prefix}{*}:places:*`, "COUNT", String(scanCount)]);
+      const [next, found] = Array.isArray(reply) ? (reply as readonly unknown[]) : [];
+      if (typeof next !== "string" || !Array.isArray(found)) throw unexpected(reply);
+      const names = found.filter((name): name is string => typeof name === "string");
+      await Promise.all(names.map((name) => runOnTypedKeys(this.link, forgetScript, [{ name, kind: "zset" }], [slotsOf(process)])));
+      cursor = next;
+    } while (cursor !== "0");
+  }
+
   close(): void {
     this.link.close();
   }
@@ -167,4 +182,5 @@ function batches(calls: readonly string[]): readonly (readonly string[])[] {
   return Array.from({ length: count }, (_, at) => calls.slice(at * callsPerCommand, (at + 1) * callsPerCommand));
 }
 
+const scanCount = 1_000;
 const callsPerCommand = 500;

@@ -152,6 +152,14 @@ end
 return 1
 `);
 
+/** Values: what the names of the calls begin with that are removed. */
+export const forgetScript = script(`
+for _, call in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  if string.sub(call, 1, #ARGV[1]) == ARGV[1] then redis.call('ZREM', KEYS[1], call) end
+end
+return 1
+`);
+
 /** Values: process, how long ago a process may have been seen to count. Returns the number of processes. */
 export const heartbeatScript = script(`${clock}
 local within = tonumber(ARGV[2])

@@ -26,6 +26,8 @@ export interface Drain {
   lag(): DrainLag;
   /** Resolves when all that was written so far to this slot, also by earlier processes, is in the store. Waits for the store if necessary. Rejects on `stop`. */
   idle(): Promise<void>;
+  /** Looks for the journal of a process that has ended, which would otherwise be found within half a minute. */
+  adoptNow(): void;
   /** Stops between two batches. What is not drained yet is drained after the next start. */
   stop(): Promise<void>;
 }
@@ -122,6 +124,12 @@ class DrainWorker implements Drain {
       });
     }
     await this.ended;
+  }
+
+  adoptNow(): void {
+    if (this.stopping !== null) return;
+    if (this.worker === null) this.adopt();
+    else this.send({ kind: "adopt" });
   }
 
   private adopt(): void {

@@ -15,6 +15,8 @@ export type ToDrain =
   | { readonly kind: "idle"; readonly id: number; readonly segment: number; readonly position: number }
   /** New records were written to the journal. */
   | { readonly kind: "more" }
+  /** A process has ended: look for its journal now. */
+  | { readonly kind: "adopt" }
   | { readonly kind: "stop" };
 
 export type FromDrain =

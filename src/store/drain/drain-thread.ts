@@ -38,6 +38,7 @@ class DrainThread {
 
   onMessage(message: ToDrain): void {
     if (message.kind === "idle") this.idleRequests.push(message);
+    if (message.kind === "adopt") this.nextAdoptionMs = 0;
     if (message.kind === "stop") this.stopping = true;
     this.woken = true;
     this.wake?.();

@@ -1,5 +1,6 @@
 import {
   minute,
+  slotsOf,
   slotWaitMs,
   type CountCorrection,
   type CountGrant,
@@ -93,6 +94,11 @@ export class SqlCounts implements DistributedCounts {
 
   async leave(process: string): Promise<void> {
     await this.database.run(sql`delete from processes where id = ${process}`);
+  }
+
+  async forget(process: string): Promise<void> {
+    await this.leave(process);
+    await this.database.run(sql`delete from shared_holds where call like ${`${slotsOf(process)}%`}`);
   }
 
   /** The database is closed by its owner. */
