@@ -105,6 +105,25 @@ describe("a request that waits for its token", () => {
     expect(sent).toEqual([]);
   });
 
+  test.each([auth("/token"), { kind: "aws", region: "r", service: "s" }] as const)("is sent with its trace (case %#)", async (proof) => {
+    const traces: unknown[] = [];
+    const noting: Send = (...[, , , trace]) => {
+      traces.push(trace);
+      return { reply: Promise.resolve(failure("unreachable", "nobody is there")), abort: () => {} };
+    };
+    const token = "id:key";
+    const sending = withCredentials(noting, {
+      secret: () => undefined,
+      wallMs: () => 0,
+      tokens: new TokenCache(() => 0),
+      obtain: () => Promise.resolve({ value: token, lifetimeMs: 1000 }),
+    });
+    const trace = { traceparent: "00-a-1-01", tracestate: null };
+    const request = { method: "POST", url: "https://up.example/", headers: {}, body: null } as const;
+    await sending(request, { ...channel, auth: proof }, "cloud#1", trace).reply;
+    expect(traces).toEqual([trace]);
+  });
+
   test("is not sent unsigned", async () => {
     const sending = withCredentials(send, {
       secret: () => undefined,
