@@ -17,11 +17,13 @@ export function brokenPromises(promise: LabPromise, calls: readonly EndedLabCall
     const views = at === 0 ? promise.client.slice(0, 1) : promise.client;
     return views.some((view) => isPromised(client, view)) ? [] : [`Call ${at + 1}: the client saw ${seen(client)}.`];
   });
-  return [
-    ...unexpected.slice(0, sentencesMax),
-    ...firstAttempt(promise, first.call),
-    ...(promise.coolsDown === null || cooled.has(promise.coolsDown) ? [] : [`${promise.coolsDown} did not cool down.`]),
-  ];
+  return [...unexpected.slice(0, sentencesMax), ...firstAttempt(promise, first.call), ...notCooled(promise, calls.length, cooled)];
+}
+
+/** Fewer calls than that prove nothing. */
+function notCooled({ coolsDown }: LabPromise, calls: number, cooled: ReadonlySet<string>): readonly string[] {
+  if (coolsDown === null || calls < coolsDown.afterCalls || cooled.has(coolsDown.channel)) return [];
+  return [`${coolsDown.channel} did not cool down.`];
 }
 
 /** A hundred calls that fail alike need no hundred sentences. */

@@ -38,8 +38,8 @@ export interface LabPromise {
   readonly firstFailure: readonly FailureKind[];
   /** Who gives the answer of the first call, or its rest. */
   readonly answeredBy: LabChannelName | null;
-  /** A channel that is not asked for a while. */
-  readonly coolsDown: LabChannelName | null;
+  /** A channel that is not asked for a while, after so many calls. */
+  readonly coolsDown: { readonly channel: LabChannelName; readonly afterCalls: number } | null;
 }
 
 /** The whole text, once; an error with this status and code; or a part of the text and this error. */
@@ -55,7 +55,7 @@ const streamed: readonly LabMode[] = ["streamed"];
 const healthy: LabChannel = { name: "lab-b", behaviour: "ok" };
 
 /** The client notices nothing: `lab-b` answers. */
-function failsOver(behaviour: LabBehaviour, firstFailure: readonly FailureKind[], coolsDown: LabChannelName | null = null) {
+function failsOver(behaviour: LabBehaviour, firstFailure: readonly FailureKind[], coolsDown: LabPromise["coolsDown"] = null) {
   return {
     channels: [{ name: "lab-a", behaviour }, healthy],
     routing: {},
@@ -112,7 +112,7 @@ export const labScenarios: readonly LabScenario[] = [
     fault: "lab-a refuses with status 429 and asks for a wait of 20 seconds.",
     expected: "lab-b answers. lab-a is not asked again before the 20 seconds are over: later calls go to lab-b at once.",
     modes: both,
-    ...failsOver("fault:rate-limit@retry-after=20", ["rate_limited"], "lab-a"),
+    ...failsOver("fault:rate-limit@retry-after=20", ["rate_limited"], { channel: "lab-a", afterCalls: 1 }),
   },
   {
     name: "rate-limit-alone",
@@ -126,7 +126,7 @@ export const labScenarios: readonly LabScenario[] = [
       client: [{ sees: "error", status: 429, code: "rate_limit_exceeded" }],
       firstFailure: ["rate_limited"],
       answeredBy: null,
-      coolsDown: "lab-a",
+      coolsDown: { channel: "lab-a", afterCalls: 1 },
     },
   },
   {
@@ -136,7 +136,7 @@ export const labScenarios: readonly LabScenario[] = [
     expected:
       "lab-a is asked once more, and then lab-b answers. After five failures the breaker of lab-a opens, and calls go to lab-b at once.",
     modes: both,
-    ...failsOver("fault:status@500", ["overloaded"], "lab-a"),
+    ...failsOver("fault:status@500", ["overloaded"], { channel: "lab-a", afterCalls: 5 }),
   },
   {
     name: "outage",

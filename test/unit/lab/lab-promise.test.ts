@@ -12,7 +12,7 @@ const limited: LabPromise = {
   ],
   firstFailure: ["rate_limited"],
   answeredBy: null,
-  coolsDown: "lab-a",
+  coolsDown: { channel: "lab-a", afterCalls: 1 },
 };
 
 function client(changes: Partial<LabClientView> = {}): LabClientView {
@@ -93,6 +93,13 @@ describe("what of a promise was not kept", () => {
       ["The first attempt was failed (timed_out).", "The first call was answered by lab-a."],
     ],
     ["a channel that should have cooled down", limited, [{ client: refused, call: limitedCall }], none, ["lab-a did not cool down."]],
+    [
+      "nothing, if there were too few calls for a channel to cool down",
+      { ...limited, coolsDown: { channel: "lab-a", afterCalls: 2 } } as const,
+      [{ client: refused, call: limitedCall }],
+      none,
+      [],
+    ],
     ["a call that the gateway did not see", failover, [{ client: client(), call: null }], none, ["The first call made no attempt."]],
     ["that there was no call", failover, [], none, ["There was no call."]],
   ])("%s", (_, promise, calls, cooledChannels, broken) => {
