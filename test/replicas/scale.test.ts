@@ -9,7 +9,10 @@ import { chat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { masterKey } from "../support/replicas.ts";
+import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
+import { sql } from "../../src/store/sql.ts";
 import { present, remark } from "../support/servers/obtain.ts";
+import { startPgBouncer } from "../support/servers/pgbouncer.ts";
 import { startPostgresPair, type TestPostgres } from "../support/servers/postgres.ts";
 
 setDefaultTimeout(120_000);
@@ -21,7 +24,10 @@ const tokenFile = join(folder, "token");
 writeFileSync(tokenFile, adminToken, { mode: 0o600 });
 const keys = Array.from({ length: 40 }, (_, at) => ({ name: `client-${at}`, key: `sk-scale-${String(at).padStart(24, "0")}` }));
 
+const bouncer = "skipped" in pair ? pair : await startPgBouncer(pair.primary, 2);
+
 afterAll(async () => {
+  if (!("skipped" in bouncer)) await bouncer[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
   if ("skipped" in pair) return;
   await pair.standby.kill9();
@@ -118,5 +124,42 @@ describe.skipIf(remark(pair) !== "")(`a gateway with four connections to Postgre
     expect(await callsShown()).toBe(keys.length + 1);
     expect((await statements(primary)).filter((query) => query.includes("usage_"))).not.toEqual([]);
     await standby.start();
+  });
+});
+
+describe.skipIf(remark(bouncer) !== "")(`PgBouncer in transaction mode, with two connections to the server${remark(bouncer)}`, () => {
+  test("serves a gateway that has twelve, from the first migration to the last receipt", async () => {
+    const { primary } = present(pair);
+    const database = new URL(await primary.freshDatabase()).pathname.slice(1);
+    await using upstream = await startChaos({ name: "main" });
+    await using gateway = await startGateway({
+      config: {
+        admin: "127.0.0.1:0",
+        store: `${present(bouncer).urlOf(database)}?pooling=transaction`,
+        keys: keys.map((key) => ({ ...key, limits: { concurrency: 5, rpm: 1_000, budget_usd: 1, budget_period: "day" } })),
+        prices: [{ model: "*", call: 0.001 }],
+        channels: [{ name: "main", base_url: upstream.url, models: "*" }],
+        server: { linger: "0ms" },
+      },
+      env: { SLUICE_MASTER_KEY: masterKey, ADMIN_TOKEN_FILE: tokenFile },
+    });
+    const admin = async (path: string): Promise<Response> =>
+      fetch(`${gateway.adminUrl}/admin/api${path}`, { headers: { authorization: `Bearer ${adminToken}` } });
+    const asked = keys.flatMap(({ key }) => [chat(gateway, {}, { key }), chat(gateway, {}, { key }), admin("/usage"), admin("/audit")]);
+    expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([200]));
+    await eventually("all receipts are stored", async () => {
+      const { rows } = (await (await admin("/usage")).json()) as { readonly rows: readonly { calls: number; cost_usd: number }[] };
+      return rows[0]?.calls === 2 * keys.length;
+    });
+    const { rows } = (await (await admin("/usage?by=key")).json()) as { readonly rows: readonly { calls: number; cost_usd: number }[] };
+    expect(rows.map(({ calls, cost_usd }) => [calls, cost_usd])).toEqual(keys.map(() => [2, 0.002]));
+  });
+
+  test("is named, where the store's address does not say so", async () => {
+    const database = new PostgresDatabase(present(bouncer).urlOf("postgres"), { connectionsMax: 6 });
+    const answers = await Promise.allSettled(Array.from({ length: 12 }, async () => database.all(sql`select pg_sleep(0.02)`)));
+    await database.close();
+    const reasons = answers.flatMap((answer) => (answer.status === "rejected" ? [String(answer.reason)] : []));
+    expect(reasons.filter((reason) => reason.includes("pooling=transaction"))).not.toEqual([]);
   });
 });

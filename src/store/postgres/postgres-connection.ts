@@ -20,19 +20,17 @@ export class PostgresConnection {
   constructor(
     private readonly client: SQL,
     private readonly reserved: ReservedSQL,
+    private readonly options: ConnectionOptions,
   ) {}
 
-  /**
-   * Also sets `statement_timeout` on the server, so that it stops working on statements that nobody waits for. With `needsPrimary` it
-   * rejects where the server takes no writes.
-   */
-  static async open(url: string, statementMs: number, waitMs: number, needsPrimary = false): Promise<PostgresConnection> {
+  /** Also sets `statement_timeout` on the server, so that it stops working on statements that nobody waits for. */
+  static async open(url: string, options: ConnectionOptions, waitMs: number): Promise<PostgresConnection> {
     const state: { connection?: PostgresConnection } = {};
-    const client = clientFor(url, () => {
+    const client = clientFor(url, options, () => {
       if (state.connection !== undefined) state.connection.closed = true;
     });
     try {
-      return await withTimeout(configured(client, statementMs, needsPrimary, state), waitMs);
+      return await withTimeout(configured(client, options, state), waitMs);
     } catch (error) {
       dispose(client);
       throw postgresError(error);
@@ -40,11 +38,21 @@ export class PostgresConnection {
   }
 
   async send(query: Sql, waitMs: number): Promise<QueryResult> {
-    if (this.closed) throw new StorageError("unavailable", "The connection to PostgreSQL was lost.");
     const text = textOf(query, "$");
     this.texts.add(text);
+    return toQueryResult(await this.execute(() => this.reserved.unsafe(text, valuesOf(query).map(bound)), waitMs));
+  }
+
+  /** With a pooler, the timeouts are those of the transaction: in the session they would be those of whoever uses it next. */
+  async begin(waitMs: number): Promise<void> {
+    const text = this.options.isPooled ? pooledBegin(this.options.statementMs) : "begin";
+    await this.execute(() => this.reserved.unsafe(text), waitMs);
+  }
+
+  private async execute<T>(run: () => PromiseLike<T>, waitMs: number): Promise<T> {
+    if (this.closed) throw new StorageError("unavailable", "The connection to PostgreSQL was lost.");
     try {
-      return toQueryResult(await withTimeout(this.reserved.unsafe(text, valuesOf(query).map(bound)), waitMs));
+      return await withTimeout(run(), waitMs);
     } catch (error) {
       // The reply may still arrive, and would be taken for that of the next statement.
       const described = postgresError(error);
@@ -65,6 +73,14 @@ export class PostgresConnection {
   }
 }
 
+export interface ConnectionOptions {
+  readonly statementMs: number;
+  /** Rejects a server that takes no writes. */
+  readonly needsPrimary: boolean;
+  /** A pooler gives each transaction another connection to the server, so that nothing may depend on the session. */
+  readonly isPooled: boolean;
+}
+
 /** PostgreSQL did not reply in time. */
 export class StatementTimeout extends StorageError {
   constructor(waitMs: number) {
@@ -72,10 +88,21 @@ export class StatementTimeout extends StorageError {
   }
 }
 
-function clientFor(url: string, onclose: () => void): SQL {
+function clientFor(url: string, { isPooled }: ConnectionOptions, onclose: () => void): SQL {
   try {
-    // We pool connections ourselves, because the driver's pool cannot drop a connection that hangs.
-    return new SQL({ url, adapter: "postgres", max: 1, bigint: true, idleTimeout: 0, maxLifetime: 0, connectionTimeout: 0, onclose });
+    return new SQL({
+      url,
+      adapter: "postgres",
+      // We pool connections ourselves, because the driver's pool cannot drop a connection that hangs.
+      max: 1,
+      bigint: true,
+      idleTimeout: 0,
+      maxLifetime: 0,
+      connectionTimeout: 0,
+      prepare: !isPooled,
+      connection: { application_name: "sluice" },
+      onclose,
+    });
   } catch {
     // The driver's message may contain the password.
     throw new StorageError(
@@ -87,20 +114,32 @@ function clientFor(url: string, onclose: () => void): SQL {
 
 async function configured(
   client: SQL,
-  statementMs: number,
-  needsPrimary: boolean,
+  options: ConnectionOptions,
   state: { connection?: PostgresConnection },
 ): Promise<PostgresConnection> {
   const reserved = await client.reserve();
-  const connection = new PostgresConnection(client, reserved);
+  const connection = new PostgresConnection(client, reserved, options);
   state.connection = connection;
-  const [row] = (await reserved.unsafe(
-    "select current_setting('transaction_read_only') as read_only, set_config('application_name', 'sluice', false), set_config('statement_timeout', $1, false), " +
-      "set_config('idle_in_transaction_session_timeout', $2, false)",
-    [String(Math.ceil(statementMs * serverShare)), String(Math.max(statementMs, idleMs))],
-  )) as readonly { readonly read_only: string }[];
-  if (needsPrimary && row?.read_only === "on") throw new ReadOnlyError();
+  const { statement, idle } = serverTimeouts(options.statementMs);
+  const readOnly = "select current_setting('transaction_read_only') as read_only";
+  const [row] = (await (options.isPooled
+    ? reserved.unsafe(readOnly)
+    : reserved.unsafe(
+        `${readOnly}, set_config('statement_timeout', $1, false), set_config('idle_in_transaction_session_timeout', $2, false)`,
+        [String(statement), String(idle)],
+      ))) as readonly { readonly read_only: string }[];
+  if (options.needsPrimary && row?.read_only === "on") throw new ReadOnlyError();
   return connection;
+}
+
+function serverTimeouts(statementMs: number): { readonly statement: number; readonly idle: number } {
+  return { statement: Math.ceil(statementMs * serverShare), idle: Math.max(statementMs, idleMs) };
+}
+
+/** Three statements in one message. */
+function pooledBegin(statementMs: number): string {
+  const { statement, idle } = serverTimeouts(statementMs);
+  return `begin; set local statement_timeout = ${statement}; set local idle_in_transaction_session_timeout = ${idle}`;
 }
 
 /** Closes the client in the background. Pending statements are rejected; their callers have given up. */

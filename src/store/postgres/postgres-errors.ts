@@ -46,6 +46,12 @@ export function postgresError(error: unknown): StorageError {
     const { constraint } = error as SQL.PostgresError;
     return new StorageError("conflict", `A row with the same unique value already exists (${constraint ?? state}).`);
   }
+  if (state === "42P05") {
+    return new StorageError(
+      "unavailable",
+      `A pooler such as PgBouncer gives each transaction another connection to PostgreSQL (${state}). Add pooling=transaction to the store's address, as in postgres://host:6432/database?pooling=transaction.`,
+    );
+  }
   switch (state.slice(0, 2)) {
     case "42":
       // Messages of this class name only tables and columns.

