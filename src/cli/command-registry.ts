@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { AccountsRequest } from "./accounts/arguments.ts";
-import type { AuditRequest } from "./audit/arguments.ts";
+import type { AuditRequest, UndoRequest } from "./audit/arguments.ts";
 import type { BackupRequest } from "./backup/arguments.ts";
 import type { ConfigRequest } from "./config/arguments.ts";
 import type { ExplainCallRequest } from "./explain/arguments.ts";
@@ -22,6 +22,7 @@ export type StoreRequest =
   | UsageRequest
   | RequestsRequest
   | AuditRequest
+  | UndoRequest
   | PricesRequest
   | AccountsRequest
   | BackupRequest

@@ -1,6 +1,7 @@
 import { StorageError } from "../gateway/storage.ts";
 import { runAccounts } from "./accounts/command.ts";
 import { runAudit } from "./audit/command.ts";
+import { runUndo } from "./audit/undo-command.ts";
 import { runBackup } from "./backup/command.ts";
 import type { StoreRequest } from "./command-registry.ts";
 import { runConfig } from "./config/command.ts";
@@ -66,6 +67,8 @@ async function runPlain(store: OpenStore, request: PlainRequest, context: Comman
       return runRequests(request, store, context);
     case "audit":
       return runAudit(request, store, context);
+    case "undo":
+      return runUndo(request, store, context);
     case "prices":
       return runPrices(request, store, context);
     case "accounts":

@@ -90,6 +90,8 @@ export interface GroupStorage {
   change(id: string, change: GroupChange, inFile: readonly Group[], by: Actor): Promise<StoredGroup>;
   /** A group that has keys or other groups cannot be deleted. */
   remove(id: string, by: Actor): Promise<void>;
+  /** Brings a deleted group back, as it was. */
+  restore(id: string, inFile: readonly Group[], by: Actor): Promise<StoredGroup>;
   /** All groups if one of them has changed after a revision; null if none has. */
   changedSince(revision: number): Promise<{ readonly revision: number; readonly groups: readonly StoredGroup[] | null }>;
 }
@@ -290,6 +292,7 @@ export interface AuditEntry {
 
 export interface AuditStorage {
   list(query: AuditQuery): Promise<readonly AuditEntry[]>;
+  get(id: string): Promise<AuditEntry | null>;
   /** Records an event that changes nothing in the store, such as a login. */
   note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor): Promise<void>;
 }

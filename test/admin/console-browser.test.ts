@@ -30,6 +30,7 @@ const pages = [
   "/console/playground?try=speech",
   "/console/playground?try=transcription",
   "/console/settings",
+  "/console/settings/history",
   "/console/settings/audit",
   "/console/settings/prices?search=mini",
   "/console/settings/accounts",

@@ -178,6 +178,22 @@ const examples: Readonly<Record<string, Example>> = {
     await storedKey(world);
     return call("/admin/api/audit?action=key.create&since=1h");
   },
+  "GET /admin/api/history": async ({ world, call }) => {
+    await storedKey(world);
+    return call("/admin/api/history?since=1h&limit=5");
+  },
+  "POST /admin/api/audit/{id}/undo": async ({ world, call }) => {
+    await storedKey(world);
+    const [entry] = await world.storage.audit.list({
+      action: "key.create",
+      subject: null,
+      actor: null,
+      sinceMs: null,
+      before: null,
+      limit: 1,
+    });
+    return call(`/admin/api/audit/${entry?.id ?? ""}/undo`, { body: {} });
+  },
   "GET /admin/api/audit/export": async ({ world, call }) => {
     await world.account("ben", "viewer");
     return call("/admin/api/audit/export?format=jsonl&since=1h");

@@ -13,6 +13,7 @@ export const consolePages = {
   playground: "/console/playground",
   lab: "/console/lab",
   settings: "/console/settings",
+  history: "/console/settings/history",
   audit: "/console/settings/audit",
   prices: "/console/settings/prices",
   accounts: "/console/settings/accounts",

@@ -6,7 +6,7 @@ import { line, moment, nextOf, pageCursor, pageLimit } from "../fields/scalars.t
 import { AdminError } from "../admin-error.ts";
 import { route, TextResult, type AdminRoute } from "../route.ts";
 
-const filters = {
+export const auditFilters = {
   action: line(100).optional().describe("Such as `key.create`."),
   subject: line(200).optional().describe("The id or name of what was changed."),
   actor: line(200).optional().describe("The name of who changed it."),
@@ -23,7 +23,7 @@ export const auditRoutes: readonly AdminRoute[] = [
     scoped: true,
     summary: "Lists the changes of keys, channels, prices and accounts, newest first.",
     query: z.strictObject({
-      ...filters,
+      ...auditFilters,
       limit: pageLimit,
     }),
     answer: z.strictObject({
@@ -54,7 +54,7 @@ export const auditRoutes: readonly AdminRoute[] = [
     scoped: true,
     summary:
       "Exports the same as a file, newest first, up to 10,000 entries or 8 MiB. The header `x-sluice-next`, if there is one, is the `before` of the next part.",
-    query: z.strictObject({ format: z.enum(auditFormats).default("jsonl"), ...filters }),
+    query: z.strictObject({ format: z.enum(auditFormats).default("jsonl"), ...auditFilters }),
     answer: z.string(),
     text: "application/jsonl",
     handle: async ({ query, services }) => {

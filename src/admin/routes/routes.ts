@@ -4,6 +4,7 @@ import { channelsRoutes } from "./channels-routes.ts";
 import { configurationRoutes } from "./configuration-routes.ts";
 import { groupsRoutes } from "./groups-routes.ts";
 import { healthRoutes } from "./health-routes.ts";
+import { historyRoutes } from "./history-routes.ts";
 import { issuersRoutes } from "./issuers-routes.ts";
 import { keysRoutes } from "./keys-routes.ts";
 import { labRoutes } from "./lab-routes.ts";
@@ -36,4 +37,5 @@ export const resourceRoutes: readonly AdminRoute[] = [
   ...usageRoutes,
   ...requestsRoutes,
   ...auditRoutes,
+  ...historyRoutes,
 ];

@@ -40,6 +40,7 @@ function auditTable(entries: readonly AuditEntry[]): string {
       { title: "BY", cell: ({ actor: { kind, name, address } }) => `${kind} ${name}${address === undefined ? "" : ` (${address})`}` },
       { title: "ACTION", cell: ({ action }) => action },
       { title: "SUBJECT", cell: ({ subject }) => subject },
+      { title: "ID", cell: ({ id }) => id },
       { title: "DETAIL", cell: ({ detail }) => clipped(JSON.stringify(detail)) },
     ],
     entries,

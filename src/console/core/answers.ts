@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import type { configurationAnswer } from "../../admin/routes/configuration-routes.ts";
+import type { historyAnswer } from "../../admin/routes/history-routes.ts";
 import type { channelAnswer } from "../../admin/views/channel-view.ts";
 import type { keyBudgetsAnswer } from "../../admin/views/key-budgets.ts";
 import type { keyAnswer } from "../../admin/views/key-view.ts";
@@ -8,6 +9,7 @@ import type { receiptAnswer, receiptSummaryAnswer } from "../../admin/views/rece
 /** What the admin API answers, by its own schemas. Nothing of them is loaded: they are types here. */
 export type ChannelAnswer = z.output<typeof channelAnswer>;
 export type ConfigurationAnswer = z.output<typeof configurationAnswer>;
+export type HistoryEntry = z.output<typeof historyAnswer>;
 export type KeyAnswer = z.output<typeof keyAnswer>;
 export type KeyBudgetsAnswer = z.output<typeof keyBudgetsAnswer>;
 export type RequestSummary = z.output<typeof receiptSummaryAnswer>;

@@ -17,6 +17,7 @@ import { RequestPage } from "../pages/requests/request.tsx";
 import { RequestsPage } from "../pages/requests/requests.tsx";
 import { AccountsPage } from "../pages/settings/accounts.tsx";
 import { AuditPage } from "../pages/settings/audit.tsx";
+import { HistoryPage } from "../pages/settings/history.tsx";
 import { PricesPage } from "../pages/settings/prices.tsx";
 import { SettingsPage } from "../pages/settings/settings.tsx";
 import { SetupPage } from "../pages/setup/setup.tsx";
@@ -37,6 +38,7 @@ const views: Readonly<Record<ConsolePage, ComponentType>> = {
   playground: PlaygroundPage,
   lab: LabPage,
   settings: SettingsPage,
+  history: HistoryPage,
   audit: AuditPage,
   prices: PricesPage,
   accounts: AccountsPage,

@@ -3,7 +3,7 @@ import { writeAudit, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { parsedObject } from "../stored-json.ts";
-import { pageRows } from "../stored-text.ts";
+import { isValidName, pageRows } from "../stored-text.ts";
 
 export class AuditTable implements AuditStorage {
   constructor(
@@ -23,6 +23,14 @@ export class AuditTable implements AuditStorage {
       select id, at_ms, actor_kind, actor, address, action, subject, detail from audit
       where ${joinSql(where, sql` and `)} order by id desc limit ${pageRows(limit)}`);
     return rows.map((row) => this.#entry(row));
+  }
+
+  async get(id: string): Promise<AuditEntry | null> {
+    const [row] = isValidName(id)
+      ? await this.database.all<AuditRow>(sql`
+          select id, at_ms, actor_kind, actor, address, action, subject, detail from audit where id = ${id}`)
+      : [];
+    return row === undefined ? null : this.#entry(row);
   }
 
   async note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor): Promise<void> {

@@ -1,12 +1,12 @@
 import type { StoredChannel } from "../../gateway/storage.ts";
-import { isJsonObject } from "../../operations/json.ts";
+import { entryWithoutSecrets } from "../../channels/entry-without-secrets.ts";
 import { differences } from "./change.ts";
 
 type ChannelEntryValues = StoredChannel["entry"];
 
 /** The settings of a new or removed channel for the audit log, without anything secret. */
 export function auditedSettings(entry: ChannelEntryValues): Readonly<Record<string, unknown>> {
-  return bounded({ settings: withoutSecrets(entry) });
+  return bounded({ settings: entryWithoutSecrets(entry) });
 }
 
 /** What changed of a channel's settings, from what to what, without anything secret. */
@@ -18,7 +18,7 @@ export function auditedChanges(
   if (members.length === 0) return {};
   // A setting that is gone has to be mentioned as well.
   const gone = Object.fromEntries(members.filter((name) => !Object.hasOwn(after, name)).map((name) => [name, null]));
-  const changed = differences(withoutSecrets(before), { ...withoutSecrets(after), ...gone });
+  const changed = differences(entryWithoutSecrets(before), { ...entryWithoutSecrets(after), ...gone });
   // Headers are hidden, so that one with another value looks the same.
   const headers = members.includes("headers") && changed["headers"] === undefined ? { headers: "changed" } : {};
   return bounded({ changed: { ...changed, ...headers } });
@@ -30,17 +30,3 @@ function bounded(detail: Readonly<Record<string, unknown>>): Readonly<Record<str
 }
 
 const valuesCharactersMax = 8_192;
-
-/** People put keys into headers, and older versions allowed them in addresses. */
-function withoutSecrets(entry: ChannelEntryValues): Readonly<Record<string, unknown>> {
-  const { headers } = entry;
-  const shown = Object.fromEntries(Object.entries(entry).map(([name, value]) => [name, withoutUserInfo(value)]));
-  if (headers === undefined) return shown;
-  return { ...shown, headers: isJsonObject(headers) ? Object.fromEntries(Object.keys(headers).map((name) => [name, hidden])) : hidden };
-}
-
-const hidden = "****";
-
-function withoutUserInfo(value: unknown): unknown {
-  return typeof value === "string" ? value.replaceAll(/\/\/[^/\s]*@/g, `//${hidden}@`) : value;
-}

@@ -90,6 +90,20 @@ export class GroupTable implements GroupStorage {
     });
   }
 
+  async restore(id: string, inFile: readonly Group[], by: Actor): Promise<StoredGroup> {
+    return change(this.database, this.context, by, async (transaction, revision) => {
+      const [row] = isValidName(id) ? await rowsWhere(transaction, [sql`id = ${id}`]) : [];
+      if (row === undefined) throw new StorageError("missing", "There is no such group.");
+      const { name, parent } = row;
+      if (row.deleted_ms === null) throw new StorageError("conflict", `Group ${name} is not deleted.`);
+      await this.#rejectTakenNames(transaction, [name], id);
+      await this.#rejectParent(transaction, id, row, inFile);
+      await transaction.run(sql`update key_groups set deleted_ms = null, revision = ${revision} where id = ${id}`);
+      const audit = { action: "group.restore", subject: id, detail: { name, parent }, group: id };
+      return { value: readable(await requireRow(transaction, id)), audit };
+    });
+  }
+
   async changedSince(since: number): Promise<{ readonly revision: number; readonly groups: readonly StoredGroup[] | null }> {
     const revision = await readRevision(this.database);
     if (revision === since) return { revision, groups: null };

@@ -14,6 +14,7 @@ import { DataTable } from "../../parts/table.tsx";
 
 const tabs: readonly (readonly [page: ConsolePage, text: string])[] = [
   ["settings", "Configuration"],
+  ["history", "History"],
   ["audit", "Audit log"],
   ["prices", "Prices"],
   ["accounts", "Accounts"],

@@ -1,0 +1,27 @@
+import type { AuditEntry } from "../../gateway/storage.ts";
+import { auditEntryView } from "../audit-export.ts";
+import type { ManageContext } from "../context.ts";
+import { groupNames } from "../group-search.ts";
+import { keyNames } from "../key-search.ts";
+import { fieldChangesOf } from "./field-changes.ts";
+import { undoPlanOf } from "./undo-plan.ts";
+
+/** A change with what it did to each field, and whether it can be taken back, under the field names of the admin API. */
+export function historyEntryView(entry: AuditEntry, subjectName: string | null) {
+  const { detail: _, ...head } = auditEntryView(entry);
+  const plan = undoPlanOf(entry);
+  const undo =
+    "why" in plan
+      ? { possible: false, words: plan.why, remarks: [], needs_secrets: false }
+      : { possible: true, words: plan.words, remarks: [...plan.remarks], needs_secrets: plan.needsSecrets };
+  return { ...head, subject_name: subjectName, changes: [...fieldChangesOf(entry)], undo };
+}
+
+/** The log has the ids of keys and groups, and people know their names. */
+export async function subjectNames(context: ManageContext, entries: readonly AuditEntry[]): Promise<ReadonlyMap<string, string>> {
+  const subjects = (kind: string): readonly string[] =>
+    entries.filter(({ action }) => action.startsWith(kind) || action === "audit.undo").map(({ subject }) => subject);
+  const keys = await keyNames(context, subjects("key."), entries.length);
+  const groups = await groupNames(context, subjects("group."));
+  return new Map([...keys, ...groups]);
+}
