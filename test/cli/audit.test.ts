@@ -50,3 +50,17 @@ test("a long audit log is read page by page", async () => {
   const { out } = await cli.here(["audit", "--limit", "1"]);
   expect(out.split("\n")).toEqual([expect.stringMatching(/^AT +BY +ACTION +SUBJECT/), expect.stringContaining("cli ada (192.0.2.1)"), ""]);
 });
+
+test("sluice audit undo takes a change back, and says why where it cannot", async () => {
+  const cli = new CommandLine();
+  await cli.json("keys", "create", "desk", "--rpm", "60");
+  await cli.json("keys", "limits", "desk", "--rpm", "600");
+  const [edit] = await cli.json<readonly { readonly id: string }[]>("audit", "--subject", "desk", "--action", "key.change");
+  const undone = await cli.here(["audit", "undo", edit?.id ?? "", "--json"]);
+  expect([undone.code, undone.err]).toEqual([0, expect.stringContaining("limits.requests: 60 → 600")]);
+  expect(JSON.parse(undone.out)).toMatchObject({ undone: edit?.id, action: "key.change" });
+  expect(await cli.json("keys", "show", "desk")).toMatchObject({ limits: { rpm: 60 } });
+  const again = await cli.here(["audit", "undo", edit?.id ?? ""]);
+  expect([again.code, again.err]).toEqual([1, expect.stringContaining("has changed again since")]);
+  expect((await cli.here(["audit", "undo", "nothing"])).code).toBe(1);
+});
