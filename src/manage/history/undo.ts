@@ -1,13 +1,12 @@
 import { entryWithoutSecrets } from "../../channels/entry-without-secrets.ts";
 import type { Actor, AuditEntry } from "../../gateway/storage.ts";
-import type { PriceRates } from "../../usage/price.ts";
-import { editAccount, removeAccount, revokeAdminToken, type AccountEdit } from "../accounts.ts";
+import { editAccount, removeAccount, revokeAdminToken } from "../accounts.ts";
 import { blockSubject, unblockSubject } from "../blocked-subjects.ts";
 import type { ChannelEditContext } from "../channel-context.ts";
 import { addChannel, editChannel, noSuchChannel, removeChannel } from "../channels.ts";
 import { ManageError } from "../error.ts";
-import { editGroup, removeGroup, type GroupEdit } from "../groups.ts";
-import { editKey, revokeKey, type KeyEdit } from "../keys.ts";
+import { editGroup, removeGroup } from "../groups.ts";
+import { editKey, revokeKey } from "../keys.ts";
 import { removePrice, setPrice } from "../prices.ts";
 import { sameValue } from "./field-changes.ts";
 import { undoPlanOf, type FieldValues, type UndoPlan, type UndoStep } from "./undo-plan.ts";
@@ -120,18 +119,18 @@ async function editBack(
     case "key": {
       const key = await storage.keys.get(subject);
       if (key === null) return gone("The key does not exist any more.");
-      return conflict("The key", { ...key }, fields) ?? editKey(context, subject, before as KeyEdit, actor);
+      return conflict("The key", { ...key }, fields) ?? editKey(context, subject, before, actor);
     }
     case "group": {
       const group = await storage.groups.get(subject);
       if (group === null) return gone("The group does not exist any more.");
-      return conflict("The group", { ...group }, fields) ?? editGroup(context, subject, before as GroupEdit, actor);
+      return conflict("The group", { ...group }, fields) ?? editGroup(context, subject, before, actor);
     }
     case "account": {
       const account = (await storage.accounts.list()).find(({ name }) => name === subject);
       if (account === undefined) return gone("The account does not exist any more.");
       const { role, group = null, disabledMs } = account;
-      const { group: oldGroup, ...rest } = before as AccountEdit;
+      const { group: oldGroup, ...rest } = before;
       const edit = oldGroup == null ? rest : { ...rest, group: oldGroup };
       return conflict("The account", { role, group, disabled: disabledMs !== null }, fields) ?? editAccount(context, subject, edit, actor);
     }
@@ -154,7 +153,7 @@ async function priceBack(
     ({ provider, model, fromMs }) => provider === price.provider && model === price.model && day(fromMs) === day(price.fromMs),
   );
   if (!sameValue(now === undefined ? null : { ...now.rates }, to)) return changedSince("The price", { rates: now?.rates ?? null });
-  if (from !== null) return setPrice(context, { ...price, rates: from as PriceRates, note: now?.note ?? null }, actor);
+  if (from !== null) return setPrice(context, { ...price, rates: from, note: now?.note ?? null }, actor);
   return now === undefined ? gone("The price does not exist any more.") : removePrice(context, now.id, actor);
 }
 
