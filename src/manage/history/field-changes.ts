@@ -50,7 +50,7 @@ function differences(field: string, from: unknown, to: unknown): readonly FieldC
 
 /** Whether two values of JSON are the same, whatever the order of their members. A member that is null is as good as none. */
 export function sameValue(one: unknown, other: unknown): boolean {
-  if (one == null || other == null) return one == other;
+  if (one == null || other == null) return (one ?? null) === (other ?? null);
   if (Array.isArray(one) && Array.isArray(other)) {
     return one.length === other.length && one.every((item, at) => sameValue(item, other[at]));
   }
