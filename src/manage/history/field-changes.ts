@@ -2,7 +2,7 @@ import type { AuditEntry } from "../../gateway/storage.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 
 /** What a change did to one field. Secrets are not in the audit log, so that none can be here. */
-export interface FieldChange {
+export interface LoggedChange {
   /** Such as `limits.requests`. */
   readonly field: string;
   readonly from: unknown;
@@ -12,7 +12,7 @@ export interface FieldChange {
 }
 
 /** An entry of the audit log as the fields that it changed. */
-export function fieldChangesOf({ action, detail }: Pick<AuditEntry, "action" | "detail">): readonly FieldChange[] {
+export function fieldChangesOf({ action, detail }: Pick<AuditEntry, "action" | "detail">): readonly LoggedChange[] {
   const { changed, settings, members: _, ...rest } = detail;
   const fields = { ...rest, ...(isJsonObject(settings) ? settings : {}), ...(isJsonObject(changed) ? changed : {}) };
   return Object.entries(fields)
@@ -23,7 +23,7 @@ export function fieldChangesOf({ action, detail }: Pick<AuditEntry, "action" | "
 /** More than any entry has. */
 const changesMax = 500;
 
-function changesIn(field: string, value: unknown, action: string): readonly FieldChange[] {
+function changesIn(field: string, value: unknown, action: string): readonly LoggedChange[] {
   if (isFromTo(value)) return differences(field, value.from, value.to);
   if (value === "changed" || value === "replaced") return [{ field, from: null, to: null, hidden: true }];
   const isGone = /\.(remove|delete)$/.test(action);
@@ -40,7 +40,7 @@ export function isFromTo(value: unknown): value is FromTo & JsonObject {
 }
 
 /** Of two objects only the members that differ; those of one object, if there is no other. */
-function differences(field: string, from: unknown, to: unknown): readonly FieldChange[] {
+function differences(field: string, from: unknown, to: unknown): readonly LoggedChange[] {
   if (sameValue(from, to)) return [];
   const isObjectOrNull = (value: unknown): value is JsonObject | null => value === null || isJsonObject(value);
   if (!isObjectOrNull(from) || !isObjectOrNull(to) || (from === null && to === null)) return [{ field, from, to, hidden: false }];
