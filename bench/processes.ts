@@ -24,6 +24,8 @@ export interface Start {
   readonly directory?: string;
   /** After this event its output is read and thrown away: a gateway writes a line per request, and reading them costs the machine it is measured on. */
   readonly deafAfter?: string;
+  /** Told of every line of its output that is a JSON object. */
+  readonly onMessage?: (message: Readonly<Record<string, unknown>>) => void;
 }
 
 export const root = join(import.meta.dir, "..");
@@ -32,7 +34,7 @@ export const scratch = mkdtempSync(join(tmpdir(), "sluice-bench-"));
 
 const alive = new Set<Subprocess>();
 
-export function start({ command, name, environment = {}, directory = scratch, deafAfter }: Start): Running {
+export function start({ command, name, environment = {}, directory = scratch, deafAfter, onMessage }: Start): Running {
   const startedAt = performance.now();
   const child = Bun.spawn({
     // Thousands of streams need as many descriptors as we may have; shells start with fewer.
@@ -58,6 +60,7 @@ export function start({ command, name, environment = {}, directory = scratch, de
     output.add(line);
     const message = parsed(line);
     if (message === null) return true;
+    onMessage?.(message);
     const wake = waiting.get(String(message["event"]));
     if (wake !== undefined) wake(message);
     else if (early.length < earlyMax) early.push(message);

@@ -1,0 +1,193 @@
+import { noiseWave } from "../recording.ts";
+import type { SoakKey } from "./key-churn.ts";
+import { markOf, type Manner } from "./upstream.ts";
+
+export type Kind = keyof typeof weights;
+
+/** What became of a call, as its client saw it. */
+export interface Outcome {
+  readonly kind: Kind;
+  readonly keyId: string;
+  /** 0 where there was no answer: the client left, or the connection was lost. */
+  readonly status: number;
+  /** Why the call did not end as it should have; null where it did. */
+  readonly problem: string | null;
+  /** The gateway had no room for it, and said so. */
+  readonly shed: boolean;
+}
+
+/** In a hundred calls. */
+const weights = {
+  json: 20,
+  stream: 32,
+  messages: 5,
+  embeddings: 5,
+  upload: 6,
+  largeUpload: 1,
+  speech: 6,
+  leave: 8,
+  leaveEarly: 3,
+  cut: 3,
+  refuse: 3,
+  error: 3,
+  stall: 1,
+  unknownModel: 2,
+  brokenBody: 1,
+  wrongKey: 1,
+};
+
+/** Makes one call after the other by the clock, chosen by dice, and remembers how each ended. */
+export class Traffic {
+  readonly outcomes = new Map<number, Outcome>();
+  running = 0;
+  sent = 0;
+  private readonly roll: () => number;
+
+  constructor(
+    private readonly origin: string,
+    private readonly keys: () => readonly SoakKey[],
+    seed: number,
+  ) {
+    this.roll = dice(seed);
+  }
+
+  /** Each kind of call once, so that everything that is started on first use has been started. */
+  async rehearse(): Promise<void> {
+    for (const kind of Object.keys(weights)) await this.call(kind as Kind);
+  }
+
+  /** Calls until the signal; resolves when no further call begins. */
+  async run(perSecond: number, until: AbortSignal): Promise<void> {
+    const startedMs = performance.now();
+    let due = 0;
+    while (!until.aborted) {
+      due += 1;
+      const waitMs = startedMs + (due * 1000) / perSecond - performance.now();
+      if (waitMs > 0) await Bun.sleep(waitMs);
+      // A gateway that hangs must not make the soak itself grow.
+      if (this.running < runningMax) void this.call();
+    }
+  }
+
+  private async call(kind = this.nextKind()): Promise<void> {
+    const call = ++this.sent;
+    const keys = this.keys();
+    const key = keys[Math.floor(this.roll() * keys.length)];
+    if (key === undefined) return;
+    const tokens = 4 + Math.floor(this.roll() * 40);
+    this.running += 1;
+    let ended: Pick<Outcome, "status" | "problem" | "shed">;
+    try {
+      ended = await this.made(kind, call, key, tokens);
+    } catch (error) {
+      const expected = kind === "leave" || kind === "leaveEarly" || kind === "cut";
+      ended = { status: 0, shed: false, problem: expected ? null : `${kind}: ${error instanceof Error ? error.message : String(error)}` };
+    }
+    this.running -= 1;
+    this.outcomes.set(call, { kind, keyId: kind === "wrongKey" ? "" : key.id, ...ended });
+  }
+
+  private nextKind(): Kind {
+    let left = this.roll() * 100;
+    for (const [kind, weight] of Object.entries(weights)) {
+      left -= weight;
+      if (left < 0) return kind as Kind;
+    }
+    return "json";
+  }
+
+  private async made(kind: Kind, call: number, key: SoakKey, tokens: number): Promise<Pick<Outcome, "status" | "problem" | "shed">> {
+    const leaving = new AbortController();
+    if (kind === "leaveEarly") setTimeout(() => leaving.abort(), this.roll() * 20);
+    const response = await fetch(this.origin + pathOf(kind), {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${kind === "wrongKey" ? "sk-nobody-0123456789abcdef0123456789" : key.token}`,
+        "x-request-id": requestIdOf(call),
+        ...(isUpload(kind) ? {} : { "content-type": "application/json" }),
+      },
+      body: bodyOf(kind, call, tokens),
+      signal: AbortSignal.any([leaving.signal, AbortSignal.timeout(callMsMax)]),
+    });
+    if (kind === "leave") {
+      const reader = response.body?.getReader();
+      const chunks = Math.floor(this.roll() * tokens);
+      for (let chunk = 0; chunk < chunks && (await reader?.read())?.done === false; chunk += 1);
+      leaving.abort();
+      return { status: response.status, problem: null, shed: false };
+    }
+    const text = Buffer.from(await response.arrayBuffer()).toString("latin1");
+    const shed = response.status === 503 && text.includes("overloaded");
+    return { status: response.status, shed, problem: shed ? null : problemOf(kind, response.status, text) };
+  }
+}
+
+export function requestIdOf(call: number): string {
+  return `soak-${call}`;
+}
+
+function isUpload(kind: Kind): boolean {
+  return kind === "upload" || kind === "largeUpload";
+}
+
+function pathOf(kind: Kind): string {
+  if (isUpload(kind)) return "/v1/audio/transcriptions";
+  if (kind === "speech") return "/v1/audio/speech";
+  if (kind === "embeddings") return "/v1/embeddings";
+  return kind === "messages" ? "/v1/messages" : "/v1/chat/completions";
+}
+
+function bodyOf(kind: Kind, call: number, tokens: number): string | FormData {
+  const manner: Manner = kind === "cut" || kind === "refuse" || kind === "error" || kind === "stall" ? kind : "ok";
+  const mark = markOf(call, manner, tokens);
+  if (isUpload(kind)) {
+    const form = new FormData();
+    form.set("model", "soak-ears");
+    form.set("prompt", mark);
+    form.set("file", new Blob([kind === "upload" ? smallRecording : largeRecording], { type: "audio/wav" }), "recording.wav");
+    return form;
+  }
+  if (kind === "speech") return JSON.stringify({ model: "soak-voice", voice: "alloy", input: `${mark} Good morning.` });
+  if (kind === "embeddings") return JSON.stringify({ model: "soak-vectors", input: mark });
+  const isFaulty = manner !== "ok";
+  const model = kind === "unknownModel" ? "nobody-has-this" : isFaulty ? "soak-faulty" : "soak-chat";
+  const request = {
+    model,
+    messages: [{ role: "user", content: `${mark} ${"Say something. ".repeat(call % 20)}` }],
+    max_tokens: 500,
+    ...(kind === "json" || kind === "unknownModel" || kind === "wrongKey" || kind === "refuse" ? {} : { stream: true }),
+  };
+  const text = JSON.stringify(request);
+  return kind === "brokenBody" ? text.slice(0, -2) : text;
+}
+
+/** What is wrong with an answer that came; null if nothing is. */
+function problemOf(kind: Kind, status: number, text: string): string | null {
+  const wrong = (what: string): string => `${kind}: ${what}: ${text.slice(0, 300)}`;
+  if (kind === "unknownModel" || kind === "brokenBody" || kind === "wrongKey") {
+    const wanted = { unknownModel: 404, brokenBody: 400, wrongKey: 401 }[kind];
+    return status === wanted ? null : wrong(`${status} in place of ${wanted}`);
+  }
+  if (status !== 200) return wrong(String(status));
+  // Another channel may go on with an answer that was cut, and need not.
+  if (kind === "cut") return null;
+  if (kind === "messages") return text.includes('"message_stop"') ? null : wrong("no end");
+  if (kind === "stream" || kind === "error" || kind === "stall") return text.trimEnd().endsWith("data: [DONE]") ? null : wrong("no end");
+  return text.length > 0 ? null : wrong("an empty answer");
+}
+
+function dice(seed: number): () => number {
+  let state = Math.floor(seed) | 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 32;
+  };
+}
+
+const callMsMax = 60_000;
+const runningMax = 2_000;
+const smallRecording = new Uint8Array(noiseWave(60_000));
+/** More than an upload may have in memory. */
+const largeRecording = new Uint8Array(noiseWave(2_500_000));
