@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import type { GivenPeer } from "./given-peers.ts";
 
 export const scenarioNames = [
   "json",
@@ -24,6 +25,8 @@ export const scenarioNames = [
   "neighbour",
   "replicas",
   "workers",
+  "peers",
+  "limits-on",
   "soak",
 ] as const;
 export type ScenarioName = (typeof scenarioNames)[number];
@@ -44,6 +47,8 @@ export interface Options {
   /** Single receipts in the year of traffic; null for as many as are kept by default. */
   readonly receipts: number | null;
   readonly peer: boolean;
+  /** The programs of other gateways that were given. */
+  readonly peers: Readonly<Partial<Record<GivenPeer, string>>>;
   /** Every gateway exports traces and metrics. */
   readonly telemetry: boolean;
 }
@@ -60,6 +65,9 @@ export const usage = `npm run bench -- [options]
   --streams N        idle streams (9000)
   --receipts N       single receipts in the year of traffic (those of 90 days)
   --without-peer     do not install or start the npm peer
+  --busbar PATH      the program of another gateway, for the scenario peers; likewise
+  --bifrost PATH       (the binary bifrost-http) and
+  --litellm PATH       (its command litellm, with the extra "proxy")
   --telemetry        every gateway exports traces and metrics, to a collector of the bench
 `;
 
@@ -78,6 +86,9 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
         streams: { type: "string" },
         receipts: { type: "string" },
         "without-peer": { type: "boolean", default: false },
+        busbar: { type: "string" },
+        bifrost: { type: "string" },
+        litellm: { type: "string" },
         telemetry: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },
@@ -95,6 +106,7 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
       idleStreams: positive("streams", values.streams, quick ? 1000 : 9000),
       receipts: values.receipts === undefined ? null : positive("receipts", values.receipts, 1),
       peer: !values["without-peer"],
+      peers: given({ busbar: values.busbar, bifrost: values.bifrost, litellm: values.litellm }),
       telemetry: values.telemetry,
     };
   } catch (error) {
@@ -109,6 +121,10 @@ function scenarios(list: string | undefined): readonly ScenarioName[] {
     if (name === undefined) throw new Error(`There is no scenario "${given}"; there are ${scenarioNames.join(", ")}.`);
     return name;
   });
+}
+
+function given(programs: Readonly<Record<GivenPeer, string | undefined>>): Options["peers"] {
+  return Object.fromEntries(Object.entries(programs).filter(([, path]) => path !== undefined));
 }
 
 function positive(name: string, given: string | undefined, otherwise: number): number {

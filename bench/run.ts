@@ -16,9 +16,11 @@ import { idle } from "./scenarios/idle.ts";
 import { json } from "./scenarios/json.ts";
 import { keysLimits } from "./scenarios/keys-limits.ts";
 import { latency } from "./scenarios/latency.ts";
+import { limitsOn } from "./scenarios/limits-on.ts";
 import { many } from "./scenarios/many.ts";
 import { neighbour } from "./scenarios/neighbour.ts";
 import { overload } from "./scenarios/overload.ts";
+import { peers } from "./scenarios/peers.ts";
 import { receipts } from "./scenarios/receipts.ts";
 import { replicas } from "./scenarios/replicas.ts";
 import { soak } from "./scenarios/soak.ts";
@@ -58,6 +60,8 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   neighbour,
   replicas,
   workers,
+  peers,
+  "limits-on": limitsOn,
   soak,
 };
 

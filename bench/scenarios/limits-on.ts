@@ -1,0 +1,141 @@
+import { randomBytes } from "node:crypto";
+import { startPostgres } from "../../test/support/servers/postgres.ts";
+import { startRedis } from "../../test/support/servers/redis.ts";
+import { ask } from "../ask.ts";
+import { type Bench, cpuOf, type Scenario } from "../bench.ts";
+import { residentBytes } from "../cpu.ts";
+import { type Gateway, type GatewaySettings, oneChannel, withKey } from "../gateway.ts";
+import { answeredLoop, closedLoop, holdStreams } from "../load.ts";
+import { median, quantile } from "../statistics.ts";
+import { farBudget, madeStore } from "../stored-keys.ts";
+import type { Target } from "../target.ts";
+
+/**
+ * One table of what a call costs with everything on: a stored key with rates, concurrency and a budget, receipts, metrics and the
+ * access log, on SQLite and on PostgreSQL with Redis, beside the floor. The three take turns.
+ */
+export const limitsOn: Scenario = async (bench) => {
+  const servers = await startServers(bench);
+  try {
+    const floor = await bench.fresh("floor");
+    const onSqlite = await limited(bench, {});
+    const onServers = servers === null ? null : await limited(bench, { store: servers.store, state: servers.state });
+    const columns: readonly (readonly [string, Target | null])[] = [
+      ["floor", floor],
+      ["SQLite", onSqlite],
+      ["PostgreSQL + Redis", onServers],
+    ];
+    const figures = new Map<string, Figures>();
+    const idle = new Map<string, number>();
+    for (const [name, target] of columns) if (target !== null) idle.set(name, residentBytes(target.pid) / 1e6);
+    for (let round = 0; round <= bench.options.rounds; round += 1) {
+      console.error(round === 0 ? "limits-on, warm-up" : `limits-on, round ${round} of ${bench.options.rounds}`);
+      for (const [name, target] of columns) {
+        if (target === null) continue;
+        const taken = await turn(bench, target, round === 0);
+        if (round > 0) merge(figures, name, taken);
+      }
+    }
+    for (const [name, target] of columns) {
+      if (target === null) continue;
+      merge(figures, name, { "memory before the first call, MB": idle.get(name) ?? 0, ...(await weights(bench, target)) });
+    }
+    const measures = [...new Set([...figures.values()].flatMap((each) => Object.keys(each)))];
+    bench.show({
+      title: "Everything with a stored key, rates, concurrency, a budget, receipts, metrics and access log on",
+      columns: ["measure", ...columns.map(([name]) => name)],
+      lines: measures.map((measure) => [
+        measure,
+        ...columns.map(([name, target]) => (target === null ? "not measured: no server" : median(figures.get(name)?.[measure] ?? []))),
+      ]),
+    });
+    await Promise.all(columns.map(([, target]) => target?.stop()));
+  } finally {
+    await servers?.stop();
+  }
+  return [];
+};
+
+type Figures = Record<string, number[]>;
+
+function merge(figures: Map<string, Figures>, name: string, taken: Readonly<Record<string, number>>): void {
+  const own = figures.get(name) ?? {};
+  figures.set(name, own);
+  for (const [measure, value] of Object.entries(taken)) (own[measure] ??= []).push(value);
+}
+
+async function turn({ options }: Bench, target: Target, isWarmUp: boolean): Promise<Readonly<Record<string, number>>> {
+  const seconds = isWarmUp ? (options.quick ? 1 : 5) : Math.max(1, Math.ceil(options.seconds / 2));
+  const json = await cpuOf(target, () => closedLoop(target, ask("json"), { connections: 32, seconds }));
+  const burst = await cpuOf(target, () => closedLoop(target, ask("burst"), { connections: 8, seconds }));
+  const { requests, seconds: took } = await closedLoop(target, ask("json"), { connections: 64, seconds });
+  const plain = await answeredLoop(target, ask("json"), { perSecond: 200, seconds });
+  const streams = await answeredLoop(target, ask("paced", 2), { perSecond: 200, seconds });
+  return {
+    "CPU per JSON request, us": json.allMicros / json.result.requests,
+    "of that on the serving thread, us": json.mainMicros / json.result.requests,
+    "CPU per stream of 100 chunks at once, us": burst.allMicros / burst.result.requests,
+    "JSON requests per second, 64 connections": requests / took,
+    "JSON answer, p50 in ms, 200 a second": quantile(plain.wholeMs, 0.5),
+    "JSON answer, p99 in ms, 200 a second": quantile(plain.wholeMs, 0.99),
+    "first token, p50 in ms, 200 streams a second": quantile(streams.firstMs, 0.5),
+  };
+}
+
+/** Memory after the load, and for each stream on which nothing happens. */
+async function weights({ options }: Bench, target: Target): Promise<Readonly<Record<string, number>>> {
+  await Bun.sleep(restMs);
+  const before = residentBytes(target.pid);
+  const streams = Math.min(options.idleStreams, options.quick ? 200 : 2_000);
+  const holding = await holdStreams(target, "idle", { streams, stalled: false });
+  await Bun.sleep(restMs);
+  const during = residentBytes(target.pid);
+  await holding.leave();
+  return { "memory after the load, MB": before / 1e6, [`memory per idle stream of ${streams}, KiB`]: (during - before) / 1024 / streams };
+}
+
+async function limited(bench: Bench, { store, state }: { readonly store?: string; readonly state?: string }): Promise<Gateway | null> {
+  const masterKey = randomBytes(32).toString("hex");
+  const made = await madeStore({ ...(store === undefined ? {} : { store }), masterKey, keys: [farBudget] });
+  const settings: GatewaySettings = {
+    ...oneChannel(bench.upstream),
+    masterKey,
+    dataDir: made.dataDir,
+    ...(store === undefined ? {} : { store }),
+    ...(state === undefined ? {} : { state }),
+    prices: [{ model: "*", input: 1, output: 4 }],
+  };
+  const gateway = await bench.gatewayWith(settings);
+  return gateway === null ? null : withKey(gateway, made.tokens[0] ?? "");
+}
+
+interface Servers {
+  readonly store: string;
+  readonly state: string;
+  stop(): Promise<void>;
+}
+
+async function startServers(bench: Bench): Promise<Servers | null> {
+  const postgres = await startPostgres({ fsync: false });
+  if ("skipped" in postgres) return without(bench, postgres.skipped);
+  const redis = await startRedis();
+  if ("skipped" in redis) {
+    await postgres.stop();
+    return without(bench, redis.skipped);
+  }
+  return {
+    store: await postgres.freshDatabase(),
+    state: redis.url,
+    stop: async () => {
+      await redis.stop();
+      await postgres.stop();
+    },
+  };
+}
+
+function without(bench: Bench, why: string): null {
+  bench.remark(`limits-on: PostgreSQL and Redis left out: ${why}`);
+  return null;
+}
+
+const restMs = 4_000;
