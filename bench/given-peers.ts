@@ -142,7 +142,9 @@ async function startLitellm({ program, port, directory, upstream, withKey }: Pee
       model_list: [
         { model_name: models.json, litellm_params: { model: `openai/${models.json}`, api_base: `${upstream.origin}/v1`, api_key: "x" } },
       ],
-      ...(withKey ? { general_settings: { master_key: `sk-${clientKey}` } } : {}),
+      ...(withKey
+        ? { general_settings: { master_key: `sk-${clientKey}` } }
+        : { general_settings: { dangerously_permit_weak_or_unset_master_key: true } }),
     }),
   );
   const running = start({

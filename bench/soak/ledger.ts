@@ -121,7 +121,7 @@ async function sumsOf(database: Database, table: "hours" | "days"): Promise<Ledg
     sql`select cast(coalesce(sum(calls), 0) as bigint) as "calls", cast(coalesce(sum(prompt_tokens), 0) as bigint) as "promptTokens",
       cast(coalesce(sum(completion_tokens), 0) as bigint) as "completionTokens", cast(coalesce(sum(nanos), 0) as bigint) as "nanos" from ${from}`,
   );
-  const figure = (name: keyof LedgerFigures): number => Number(row?.[name] ?? 0);
+  const figure = (name: keyof LedgerFigures): number => row?.[name] ?? 0;
   return {
     calls: figure("calls"),
     promptTokens: figure("promptTokens"),
