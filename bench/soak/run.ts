@@ -58,7 +58,7 @@ async function soak(asked: SoakOptions): Promise<Soaked> {
   await Promise.all([
     traffic.run(asked.rate, over),
     repeating(1_000, "keys", () => churn.step(performance.now())),
-    repeating(reloadEveryMs, "a reload", async () => {
+    repeating(Math.min(reloadEveryMs, (asked.minutes * 60_000) / 5), "a reload", async () => {
       await subject.reload();
       reloads += 1;
     }),
@@ -116,7 +116,9 @@ async function atRest(sample: () => Promise<Sample>, before: Sample, isQuiet: ()
 /** Receipts reach the store a moment after their calls. */
 async function drained({ admin }: Subject): Promise<void> {
   const deadlineMs = performance.now() + restMsMax;
-  while (performance.now() < deadlineMs && (await admin.metric("sluice_journal_waiting_receipts")) !== 0) await Bun.sleep(200);
+  const isDone = async (): Promise<boolean> =>
+    (await admin.metric("sluice_in_flight_requests")) === 0 && (await admin.metric("sluice_journal_waiting_receipts")) === 0;
+  while (performance.now() < deadlineMs && !(await isDone())) await Bun.sleep(200);
 }
 
 function progress(taken: Sample, { minutes }: SoakOptions, traffic: Traffic, subject: Subject): string {

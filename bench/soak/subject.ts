@@ -66,7 +66,6 @@ function configuration({ store, state }: SoakOptions, [steady = 0, faulty = 0]: 
     api_key: "x",
     models,
     concurrency: 10_000,
-    timeouts: { first_byte: "2s", first_content: "2s", idle: "5s" },
     ...more,
   });
   const models = ["soak-chat", "soak-ears", "soak-voice", "soak-vectors"];
@@ -79,7 +78,7 @@ function configuration({ store, state }: SoakOptions, [steady = 0, faulty = 0]: 
       channel("steady", steady, models, { weight: 1 + (version % 3) }),
       channel("second", steady, models),
       ...(version % 2 === 1 ? [channel(`only-in-${version}`, steady, models)] : []),
-      channel("faulty", faulty, ["soak-faulty"], { tier: 1 }),
+      channel("faulty", faulty, ["soak-faulty"], { tier: 1, timeouts: { first_byte: "2s", first_content: "2s", idle: "5s" } }),
       channel("behind", steady, ["soak-faulty"], { tier: 2 }),
     ],
     server: { linger: "0s", drain: "0s" },

@@ -107,6 +107,8 @@ export class Traffic {
         ...(isUpload(kind) ? {} : { "content-type": "application/json" }),
       },
       body: bodyOf(kind, call, tokens),
+      // A connection that the client keeps would count as an open file of the gateway when all calls have ended.
+      keepalive: false,
       signal: AbortSignal.any([leaving.signal, AbortSignal.timeout(callMsMax)]),
     });
     if (kind === "leave") {
@@ -166,7 +168,9 @@ function problemOf(kind: Kind, status: number, text: string): string | null {
   const wrong = (what: string): string => `${kind}: ${what}: ${text.slice(0, 300)}`;
   if (kind === "unknownModel" || kind === "brokenBody" || kind === "wrongKey") {
     const wanted = { unknownModel: 404, brokenBody: 400, wrongKey: 401 }[kind];
-    return status === wanted ? null : wrong(`${status} in place of ${wanted}`);
+    // Who guesses too often is told to wait.
+    const isThrottled = kind === "wrongKey" && status === 429;
+    return status === wanted || isThrottled ? null : wrong(`${status} in place of ${wanted}`);
   }
   if (status !== 200) return wrong(String(status));
   // Another channel may go on with an answer that was cut, and need not.
