@@ -237,6 +237,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
 }
 
 async function store(file: string | null, request: StoreRequest): Promise<void> {
+  ignoreProxies();
   const result = await readForCommand(file);
   if (!result.ok) {
     for (const problem of result.problems) console.error(renderProblem(file, problem));

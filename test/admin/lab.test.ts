@@ -147,6 +147,11 @@ describe("sluice lab", () => {
     expect(await cli.json<unknown[]>("lab")).toHaveLength(labScenarios.length);
   });
 
+  test("asks the gateway of this machine, whatever proxy the environment names", async () => {
+    const { code, out } = await cli.run(["lab", "--json"], { env: { HTTP_PROXY: "http://127.0.0.1:9", http_proxy: "http://127.0.0.1:9" } });
+    expect([code, (JSON.parse(out) as unknown[]).length]).toEqual([0, labScenarios.length]);
+  });
+
   test("runs one, prints a line for each call, and ends with 0 if all is as promised", async () => {
     const { code, out, err } = await cli.here(["lab", "run", "rate-limit", "--calls", "2", "--rate", "50"]);
     expect(err).toContain("429 with Retry-After 20");
