@@ -49,6 +49,7 @@ export interface AdministrationParts {
   readonly budgets: Services["budgets"];
   readonly live: Services["live"];
   readonly lab: Services["lab"];
+  readonly webhooks: Services["webhooks"];
   readonly signIn: SignInServices;
 }
 
@@ -100,6 +101,7 @@ export function administration(parts: AdministrationParts): Services {
     budgets: parts.budgets,
     live: parts.live,
     lab: parts.lab,
+    webhooks: parts.webhooks,
     dataPlane: (path, init) => dataPlane(parts.url(), path, init),
     explain: (ask) => Promise.resolve(explained(ask, parts)),
   };

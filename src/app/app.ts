@@ -586,6 +586,7 @@ export class App {
       budgets: () => this.budgetWatch.recent().flatMap(({ of, id, ...budget }) => (of === "key" ? [{ key: id, ...budget }] : [])),
       live: (watcher) => this.liveFeed.watch(watcher),
       lab: this.lab,
+      webhooks: { list: () => this.webhooks?.list() ?? [], test: async (at) => (await this.webhooks?.test(at)) ?? null },
       signIn,
     });
   }

@@ -27,6 +27,14 @@ export class Webhooks {
     this.timer.unref();
   }
 
+  list(): ReturnType<WebhookSender["status"]> {
+    return this.sender.status();
+  }
+
+  test(at: number): ReturnType<WebhookSender["test"]> {
+    return this.sender.test(at);
+  }
+
   /** Called once a minute. */
   async looked(budgets: readonly BudgetState[], keys: readonly Key[]): Promise<void> {
     const { sender, options } = this;

@@ -34,6 +34,7 @@ const pages = [
   "/console/settings/audit",
   "/console/settings/prices?search=mini",
   "/console/settings/accounts",
+  "/console/settings/webhooks",
 ];
 
 /** The structure is judged wide and narrow, and the colours where they are other ones. */

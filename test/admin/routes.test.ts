@@ -194,6 +194,8 @@ const examples: Readonly<Record<string, Example>> = {
     });
     return call(`/admin/api/audit/${entry?.id ?? ""}/undo`, { body: {} });
   },
+  "GET /admin/api/webhooks": ({ call }) => call("/admin/api/webhooks"),
+  "POST /admin/api/webhooks/{number}/test": ({ call }) => call("/admin/api/webhooks/1/test", { body: {} }),
   "GET /admin/api/audit/export": async ({ world, call }) => {
     await world.account("ben", "viewer");
     return call("/admin/api/audit/export?format=jsonl&since=1h");

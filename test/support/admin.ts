@@ -6,6 +6,7 @@ import type { AdminRoute } from "../../src/admin/route.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
 import type { LabRunFacts, LabServices } from "../../src/admin/lab-services.ts";
 import type { OidcServices, Services } from "../../src/admin/services.ts";
+import type { WebhookDelivery } from "../../src/manage/webhooks.ts";
 import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -196,6 +197,19 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     traffic: { since: () => [], state: () => ({ inFlight: 0, sinceMs: wallMs() }), firstContent: () => null },
     budgets: () => [],
     lab: standInLab,
+    webhooks: {
+      list: () => [
+        {
+          origin: "https://hooks.example.com",
+          types: ["cost.jump"],
+          waiting: 0,
+          delivered: 1,
+          lost: 0,
+          deliveries: [sentNotice(wallMs())],
+        },
+      ],
+      test: async (at) => (at === 0 ? sentNotice(wallMs()) : null),
+    },
     dataPlane: async (path) => Response.json({ path }),
     live: (watcher) => {
       watcher({ calls: [], running: 0, omitted: 0 });
@@ -300,3 +314,7 @@ const leftovers: (() => Promise<void>)[] = [];
 afterAll(async () => {
   for (const end of leftovers.splice(0).toReversed()) await end();
 });
+
+function sentNotice(atMs: number): WebhookDelivery {
+  return { atMs, type: "test", status: 200, ok: true };
+}

@@ -17,6 +17,7 @@ export const consolePages = {
   audit: "/console/settings/audit",
   prices: "/console/settings/prices",
   accounts: "/console/settings/accounts",
+  webhooks: "/console/settings/webhooks",
 } as const;
 
 export type ConsolePage = keyof typeof consolePages;

@@ -17,6 +17,7 @@ import { providersRoutes } from "./providers-routes.ts";
 import { requestsRoutes } from "./requests-routes.ts";
 import type { AdminRoute } from "../route.ts";
 import { usageRoutes } from "./usage-routes.ts";
+import { webhooksRoutes } from "./webhooks-routes.ts";
 
 /** The resources of the admin API. The listener adds the routes for the login and the OpenAPI document. */
 export const resourceRoutes: readonly AdminRoute[] = [
@@ -38,4 +39,5 @@ export const resourceRoutes: readonly AdminRoute[] = [
   ...requestsRoutes,
   ...auditRoutes,
   ...historyRoutes,
+  ...webhooksRoutes,
 ];

@@ -20,6 +20,7 @@ import { AuditPage } from "../pages/settings/audit.tsx";
 import { HistoryPage } from "../pages/settings/history.tsx";
 import { PricesPage } from "../pages/settings/prices.tsx";
 import { SettingsPage } from "../pages/settings/settings.tsx";
+import { WebhooksPage } from "../pages/settings/webhooks.tsx";
 import { SetupPage } from "../pages/setup/setup.tsx";
 import { UsagePage } from "../pages/usage/usage.tsx";
 
@@ -42,6 +43,7 @@ const views: Readonly<Record<ConsolePage, ComponentType>> = {
   audit: AuditPage,
   prices: PricesPage,
   accounts: AccountsPage,
+  webhooks: WebhooksPage,
 };
 
 export function CurrentView() {

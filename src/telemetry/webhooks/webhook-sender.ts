@@ -19,15 +19,22 @@ export interface WebhookPorts extends Pick<OtlpPorts, "post" | "after" | "dice" 
  */
 export class WebhookSender {
   private readonly told = new Set<string>();
-  private readonly queues: readonly { readonly types: readonly NoticeType[]; readonly queue: DeliveryQueue<QueuedNotice> }[];
+  private readonly queues: readonly WebhookQueue[];
 
   constructor(
     webhooks: readonly WebhookSettings[],
     private readonly ports: WebhookPorts,
   ) {
     this.queues = webhooks.map(({ url, secret, types }) => {
+      const sent: SentNotice[] = [];
+      const send = async (notice: QueuedNotice): Promise<PostOutcome> => {
+        const outcome = await this.send(notice, url, secret);
+        sent.unshift({ atMs: ports.wallMs(), type: notice.type, status: outcome.status, ok: deliveryOf(outcome).kind === "delivered" });
+        sent.length = Math.min(sent.length, sentMax);
+        return outcome;
+      };
       const queue = new DeliveryQueue<QueuedNotice>({
-        deliver: async ([notice]) => (notice === undefined ? nothing : deliveryOf(await this.send(notice, url, secret))),
+        deliver: async ([notice]) => (notice === undefined ? nothing : deliveryOf(await send(notice))),
         onLoss: (_, reason) => ports.onLoss(new URL(url).host, reason),
         after: ports.after,
         dice: ports.dice,
@@ -36,8 +43,29 @@ export class WebhookSender {
         batchMs: 0,
         triesMax,
       });
-      return { types, queue };
+      return { origin: new URL(url).origin, types, queue, sent, send };
     });
+  }
+
+  /** What became of the notices since the start. */
+  status() {
+    return this.queues.map(({ origin, types, queue, sent }) => ({
+      origin,
+      types,
+      waiting: queue.size,
+      delivered: queue.delivered,
+      lost: queue.failed + queue.dropped,
+      deliveries: [...sent],
+    }));
+  }
+
+  /** Sends a notice to one webhook, past its queue and once, to show whether it can be reached. */
+  async test(at: number): Promise<SentNotice | null> {
+    const queue = this.queues[at];
+    if (queue === undefined) return null;
+    const atMs = this.ports.wallMs();
+    await queue.send({ id: `test:${at}:${atMs}`, type: "test", data: { message: "This is a test." }, atMs });
+    return queue.sent[0] ?? null;
   }
 
   wants(type: NoticeType): boolean {
@@ -66,8 +94,28 @@ export class WebhookSender {
   }
 }
 
-interface QueuedNotice extends Notice {
+interface QueuedNotice extends Omit<Notice, "type"> {
+  readonly type: NoticeType | "test";
   readonly atMs: number;
+}
+
+/** One request to a receiver. */
+export interface SentNotice {
+  readonly atMs: number;
+  readonly type: string;
+  /** Null if there was no answer. */
+  readonly status: number | null;
+  readonly ok: boolean;
+}
+
+interface WebhookQueue {
+  /** Without the path, which is a secret of many receivers. */
+  readonly origin: string;
+  readonly types: readonly NoticeType[];
+  readonly queue: DeliveryQueue<QueuedNotice>;
+  /** The last requests, newest first. */
+  readonly sent: readonly SentNotice[];
+  readonly send: (notice: QueuedNotice) => Promise<PostOutcome>;
 }
 
 /** An id of a fixed form: names of keys and channels may contain what the header and the signature must not. */
@@ -98,6 +146,7 @@ function deliveryOf({ status, retryAfterMs, reason }: PostOutcome): DeliveryResu
 const nothing = { kind: "delivered", rejected: 0 } as const;
 const secretPrefix = "whsec_";
 const waitingMax = 500;
+const sentMax = 20;
 const toldMax = 10_000;
 /** Over a little more than ten minutes. */
 const triesMax = 16;

@@ -18,6 +18,7 @@ const tabs: readonly (readonly [page: ConsolePage, text: string])[] = [
   ["audit", "Audit log"],
   ["prices", "Prices"],
   ["accounts", "Accounts"],
+  ["webhooks", "Webhooks"],
 ];
 
 /** The frame of the pages about settings. */
