@@ -128,6 +128,30 @@ describe("a webhook", () => {
     }
   });
 
+  test("shows what became of its last requests, without the path of its address", async () => {
+    const answers: PostOutcome[] = [{ ...taken, status: 503 }, taken];
+    const one = sender(() => answers.shift() ?? taken);
+    one.sender.tell([notice]);
+    for (let round = 0; round < 3; round += 1) await one.ports.fire();
+    const [status] = one.sender.status();
+    expect(status).toMatchObject({ origin: "https://receiver.test", delivered: 1, lost: 0, waiting: 0 });
+    expect(status?.deliveries.map(({ ok, type }) => [ok, type])).toEqual([
+      [true, "key.expiring"],
+      [false, "key.expiring"],
+    ]);
+    for (let count = 0; count < 30; count += 1) await one.sender.test(0);
+    expect(one.sender.status()[0]?.deliveries.length).toBe(20);
+    expect(JSON.stringify(one.sender.status())).not.toContain("/hook");
+  });
+
+  test("gets a signed test once, whatever it answers, and whichever events it wants", async () => {
+    const refusing = sender(() => ({ ...taken, status: 500 }), []);
+    expect(await refusing.sender.test(0)).toMatchObject({ type: "test", status: 500, ok: false });
+    expect(refusing.ports.requests.map(({ body }) => (JSON.parse(body) as { readonly type: string }).type)).toEqual(["test"]);
+    expect(refusing.ports.requests[0]?.headers["webhook-signature"]).toStartWith("v1,");
+    expect(await refusing.sender.test(1)).toBeNull();
+  });
+
   test("gets the signature of the standard's own example", () => {
     // https://github.com/standard-webhooks/standard-webhooks, libraries, the test of every language.
     const message = { id: "msg_p5jXN8AQM9LWM0D4loKWxJek", seconds: 1614265330, body: '{"test": 2432232314}' };
