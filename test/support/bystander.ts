@@ -25,5 +25,6 @@ export interface Bystander extends AsyncDisposable {
 
 /** The server as it is reached over a wire: databases are made past it. */
 export function reachedOver(server: TestPostgres, { host, port }: { readonly host: string; readonly port: number }): TestPostgres {
-  return { host, port, freshDatabase: () => server.freshDatabase() } as unknown as TestPostgres;
+  const urlOf: TestPostgres["urlOf"] = (database, at) => server.urlOf(database, at);
+  return { host, port, urlOf, freshDatabase: () => server.freshDatabase() } as unknown as TestPostgres;
 }

@@ -47,7 +47,7 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
       .urlOf(url.pathname.slice(1), port)
       .replace(/(:\d+)\//, options.standby === undefined ? "$1/" : `$1,${options.standby.host}:${options.standby.port}/`);
   const folder = mkdtempSync(join(tmpdir(), "sluice-replicas-"));
-  const store = await openStore({ store: named(postgres.port), dataDir: folder }, masterKey, false);
+  const store = await openStore({ store: named(Number(url.port)), dataDir: folder }, masterKey, false);
   const upstream: Record<string, Chaos> = {};
   for (const name of Object.keys(channels)) upstream[name] = await startChaos({ name });
   const replicas = new Replicas(store, url.href, upstream, folder, redis);
