@@ -25,7 +25,7 @@ export function LabPage() {
       title="Fault lab"
       about="Break a channel on purpose, and watch the failover. The calls are real; no client, key, receipt or provider has part in them."
     >
-      <ErrorNote error={scenarios.error.value} onRetry={scenarios.reload} />
+      <ErrorNote error={scenarios.error.value} onRetry={() => scenarios.reload()} />
       {scenarios.data.value !== null && <LabBench scenarios={scenarios.data.value.scenarios} />}
     </Page>
   );
