@@ -1,6 +1,7 @@
 import type { Group } from "../keys/group.ts";
 import { GroupTree } from "../keys/group-tree.ts";
 import type { StoredGroup } from "../keys/stored-group.ts";
+import type { UsageQuery } from "../usage/usage-row.ts";
 import type { ManageContext } from "./context.ts";
 
 /** A group, and whether it is defined in the configuration or kept in the store. */
@@ -12,6 +13,36 @@ export async function allGroups({ fileGroups, reports }: ManageContext): Promise
     ...fileGroups().map((group): KnownGroup => ({ source: "file", group })),
     ...(await reports.groups.list()).map((group): KnownGroup => ({ source: "store", group })),
   ];
+}
+
+export interface GroupPageQuery {
+  /** Part of a name or an id; case is ignored. */
+  readonly search: string | null;
+  /** Only groups directly below this one, by id; `top`: only those that have none above them, as far as the caller may see. */
+  readonly below: string | "top" | null;
+  /** The `next` of the previous page. */
+  readonly after: string | null;
+  readonly limit: number;
+}
+
+export interface GroupPage {
+  readonly groups: readonly (KnownGroup & { readonly children: number })[];
+  readonly next: string | null;
+}
+
+/** Groups by name. All of them fit into memory, but not into one answer; the cursor is the name of the last one. */
+export async function groupPage(context: ManageContext, { search, below, after, limit }: GroupPageQuery): Promise<GroupPage> {
+  const all = await allGroups(context);
+  const ids = new Set(all.map(({ group }) => group.id));
+  const parentOf = ({ parent }: Group): string => (parent !== null && ids.has(parent) ? parent : "top");
+  const children = Map.groupBy(all, ({ group }) => parentOf(group));
+  const found = all
+    .filter(({ group }) => below === null || parentOf(group) === below)
+    .filter(({ group: { id, name } }) => search === null || `${id}\n${name}`.toLowerCase().includes(search.toLowerCase()))
+    .filter(({ group }) => after === null || group.name > after)
+    .toSorted((one, other) => (one.group.name < other.group.name ? -1 : 1));
+  const groups = found.slice(0, limit).map((known) => ({ ...known, children: children.get(known.group.id)?.length ?? 0 }));
+  return { groups, next: found.length > limit ? (groups.at(-1)?.group.name ?? null) : null };
 }
 
 export async function groupByIdOrName({ fileGroups, storage }: ManageContext, idOrName: string): Promise<KnownGroup | null> {
@@ -35,4 +66,11 @@ export async function groupNames({ fileGroups, reports }: ManageContext, ids: re
   const inFile = new Map(fileGroups().map(({ id, name }) => [id, name]));
   const unknown = [...new Set(ids)].filter((id) => !inFile.has(id));
   return new Map([...inFile, ...(await reports.groups.names(unknown))]);
+}
+
+/** The keys that a group and those below it have now: what a group used is summed without its keys. */
+export async function keysWithin(context: ManageContext, groupId: string): Promise<NonNullable<UsageQuery["keysOf"]>> {
+  const groups = idsWithin(await groupTree(context), groupId);
+  const inFile = context.fileKeys().filter(({ group }) => group !== null && groups.includes(group));
+  return { groups, keys: inFile.map(({ id }) => id) };
 }

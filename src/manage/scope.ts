@@ -127,6 +127,12 @@ function scopedStorage(
         if (query.keyId !== null) return (await knowsKey(query.keyId)) ? storage.receipts.usage(query) : [];
         const asked = query.groupId ?? null;
         if (asked !== null && !ids.has(asked)) return [];
+        if (query.by.includes("key") && !query.by.includes("group")) {
+          const keys = fileKeys().map(({ id }) => id);
+          const { groups = [...ids], keys: some = keys } = query.keysOf ?? {};
+          const keysOf = { groups: groups.filter((id) => ids.has(id)), keys: some.filter((id) => keys.includes(id)) };
+          return storage.receipts.usage({ ...query, keysOf });
+        }
         if (!query.by.includes("group")) return storage.receipts.usage({ ...query, groupId: asked ?? groupId });
         return (await storage.receipts.usage(query)).filter(({ group }) => ids.has(group.group ?? ""));
       },

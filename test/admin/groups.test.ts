@@ -107,9 +107,33 @@ describe("groups", () => {
     });
     expect((await call("GET", "/usage?group=web&by=model")).json).toMatchObject({ rows: [{ calls: 1, cost_usd: 1 }] });
     expect((await call("GET", "/receipts?group=web")).json).toMatchObject({ receipts: [{ key: made.id, groups: owners }] });
+    expect((await call("GET", "/usage?group=web&by=key")).json).toMatchObject({ rows: [{ key: made.id, key_name: "laptop", calls: 1 }] });
+    expect((await call("GET", "/usage?group=ads&by=key")).json).toEqual({ rows: [] });
+    expect((await call("GET", `/usage?group=web&key=${made.id}`)).status).toBe(400);
     const inWeb = (await call("GET", "/keys?group=web")).json as { keys: { name: string }[] };
     expect(inWeb.keys.map(({ name }) => name)).toEqual(["laptop"]);
   });
+});
+
+test("groups are listed by pages, below one of them, or by a part of their name", async () => {
+  const { call } = await company();
+  type Listed = { readonly groups: readonly { readonly name: string; readonly children: number }[]; readonly next: string | null };
+  const list = async (query: string): Promise<Listed> => (await call("GET", `/groups?${query}`)).json as Listed;
+  const seen: string[] = [];
+  let next: string | null = "";
+  for (let page = 0; page < 5 && next !== null; page++) {
+    const found: Listed = await list(`limit=3${next === "" ? "" : `&after=${encodeURIComponent(next)}`}`);
+    seen.push(...found.groups.map(({ name }) => name));
+    ({ next } = found);
+  }
+  expect([seen, next]).toEqual([["ads", "app", "org", "web"], null]);
+  const names = async (query: string) => (await list(query)).groups.map(({ name, children }) => [name, children]);
+  expect(await names("top=true")).toEqual([["org", 2]]);
+  expect(await names("parent=org")).toEqual([
+    ["ads", 0],
+    ["web", 1],
+  ]);
+  expect(await names("search=AP")).toEqual([["app", 0]]);
 });
 
 describe("an administrator of a group", () => {
@@ -148,7 +172,8 @@ describe("an administrator of a group", () => {
       ["PATCH", "/groups/app", { parent: null }, 400],
       ["DELETE", `/groups/${ids.ads}`, undefined, 404],
       ["GET", "/requests/req-outside", undefined, 404],
-      ["GET", "/usage?by=key", undefined, 400],
+      ["GET", "/usage?by=key,group", undefined, 400],
+      ["GET", "/groups?parent=org", undefined, 404],
       ["GET", "/channels", undefined, 403],
       ["GET", "/accounts", undefined, 403],
       ["GET", "/tokens", undefined, 403],
@@ -157,6 +182,9 @@ describe("an administrator of a group", () => {
       ["POST", "/accounts", { name: "bob", role: "admin", password: "quiet otters sing at dawn" }, 403],
     ] as const)
       expect([method, path, (await eve(method, path, body)).status]).toEqual([method, path, status]);
+    expect((await eve("GET", "/usage?by=key")).json).toMatchObject({ rows: [{ key: inside!.id, key_name: "key of app", calls: 1 }] });
+    expect((await eve("GET", "/usage?by=key&group=ads")).json).toEqual({ rows: [] });
+    expect((await eve("GET", "/groups?top=true")).json).toMatchObject({ groups: [{ name: "web", children: 2 }], next: null });
     expect((await eve("GET", `/usage?key=${outside!.id}`)).json).toEqual({ rows: [] });
     expect((await eve("GET", `/receipts?group=${ids.ads}`)).json).toMatchObject({ receipts: [] });
     expect((await eve("GET", "/audit")).text).not.toContain(outside!.id);

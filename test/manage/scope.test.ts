@@ -94,7 +94,10 @@ describe("an administrator of a group", () => {
     for (const more of [{ groupId: "ads" }, { groupId: "org" }, { keyId: "k-ads" }, { keyId: "k-null" }])
       expect(await nanos(scoped.reports, more)).toBe(0);
     expect([await nanos(scoped.reports, { groupId: "app" }), await nanos(scoped.reports, { keyId: "k-app" })]).toEqual([1, 1]);
-    expect(await nanos(scoped.reports, { by: ["key"] }).catch(() => -1)).toBe(-1);
+    expect([await nanos(context.reports, { by: ["key"] }), await nanos(scoped.reports, { by: ["key"] })]).toEqual([7, 1]);
+    const keysOf = { groups: ["ads", "org", "app"], keys: ["k-null", "k-ads"] };
+    expect(await nanos(scoped.reports, { by: ["key"], keysOf })).toBe(1);
+    expect(await nanos(scoped.reports, { by: ["key"], keysOf: { groups: ["ads"], keys: ["k-ads"] } })).toBe(0);
     const list = { ...query, state: null, before: null, limit: 10 };
     expect((await scoped.reports.receipts.list(list)).map(({ keyId }) => keyId)).toEqual(["k-app"]);
     expect(await scoped.reports.receipts.list({ ...list, groupId: "org" })).toEqual([]);

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import { groupKinds } from "../../keys/group.ts";
 import { ManageError } from "../../manage/error.ts";
-import { allGroups, groupByIdOrName, type KnownGroup } from "../../manage/group-search.ts";
+import { groupByIdOrName, groupPage, type KnownGroup } from "../../manage/group-search.ts";
 import { groupSpending } from "../../manage/key-spending.ts";
 import { groupView, type GroupView } from "../../manage/group-view.ts";
 import { createGroup, editGroup, removeGroup, type GroupEdit } from "../../manage/groups.ts";
 import { invalid, notFound, adminErrorOf, type AdminError } from "../admin-error.ts";
 import { limitsAnswer, limitsField } from "../fields/limits-field.ts";
-import { line, moment, prose } from "../fields/scalars.ts";
+import { line, moment, pageCursor, pageLimit, prose } from "../fields/scalars.ts";
 import { route, type AdminRoute } from "../route.ts";
 import { keyBudgetsAnswer, shownBudgets } from "../views/key-budgets.ts";
 import type { StoredGroup } from "../../keys/stored-group.ts";
@@ -24,7 +24,7 @@ const fields = {
 };
 
 /** The schema of `groupView`. */
-const groupAnswer = z.strictObject({
+export const groupAnswer = z.strictObject({
   id: z.string(),
   name: z.string(),
   source: z.enum(["store", "file"]).describe("Where it is defined. Groups of the configuration file can only be changed there."),
@@ -38,6 +38,8 @@ const groupAnswer = z.strictObject({
   frozen_at: moment.nullable(),
 });
 
+export const listedGroupAnswer = groupAnswer.extend({ children: z.int().describe("How many groups are directly below it.") });
+
 /** Groups of keys. */
 export const groupsRoutes: readonly AdminRoute[] = [
   route({
@@ -45,9 +47,22 @@ export const groupsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/groups",
     access: "viewer",
     scoped: true,
-    summary: "Lists all groups, those of the configuration file first.",
-    answer: z.strictObject({ groups: z.array(groupAnswer) }),
-    handle: async ({ services }) => ({ groups: (await allGroups(services)).map(groupView) }),
+    summary: "Lists groups by name.",
+    query: z.strictObject({
+      search: line(200).optional().describe("Part of a name or an id, in any case, taken literally."),
+      parent: line(200).optional().describe("Only groups directly below this one, by id or name."),
+      top: z.enum(["true", "false"]).default("false").describe("Whether only groups are listed that have none above them."),
+      after: pageCursor.optional(),
+      limit: pageLimit,
+    }),
+    answer: z.strictObject({ groups: z.array(listedGroupAnswer), next: z.string().nullable() }),
+    handle: async ({ query: { search, parent, top, after, limit }, services }) => {
+      const above = parent === undefined ? null : await groupByIdOrName(services, parent);
+      if (parent !== undefined && above === null) return notFound("group");
+      const below = above?.group.id ?? (top === "true" ? "top" : null);
+      const { groups, next } = await groupPage(services, { search: search ?? null, below, after: after ?? null, limit });
+      return { groups: groups.map((known) => ({ ...groupView(known), children: known.children })), next };
+    },
   }),
   route({
     method: "GET",

@@ -3,7 +3,7 @@ import { csvOf } from "../../usage/csv.ts";
 import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../usage/usage-view.ts";
 import { receiptStates } from "../../usage/receipt.ts";
 import { usageColumns } from "../../usage/usage-row.ts";
-import { groupByIdOrName, groupNames } from "../../manage/group-search.ts";
+import { groupByIdOrName, groupNames, keysWithin } from "../../manage/group-search.ts";
 import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { readSpan, spanQuery } from "../fields/moment-field.ts";
 import { dollarsField, line, pageCursor, pageLimit } from "../fields/scalars.ts";
@@ -49,7 +49,9 @@ export const usageRoutes: readonly AdminRoute[] = [
         .string()
         .max(100)
         .optional()
-        .describe(`Columns, separated by commas: ${usageColumns.join(", ")}.`),
+        .describe(
+          `Columns, separated by commas: ${usageColumns.join(", ")}. By key, the usage of a group is that of the keys that it has now.`,
+        ),
       ...filters,
       format: z.enum(["json", "csv"]).default("json"),
     }),
@@ -60,7 +62,10 @@ export const usageRoutes: readonly AdminRoute[] = [
       if ("unknown" in by) return invalid("by", `The parameter 'by' names an unknown column: use ${usageColumns.join(", ")}.`);
       const filter = await readFilters(query, services);
       if (filter instanceof AdminError) return filter;
-      const found = await services.reports.receipts.usage({ by, ...filter });
+      const keysOf = filter.groupId !== null && by.includes("key") ? await keysWithin(services, filter.groupId) : null;
+      if (filter.keyId !== null && filter.groupId !== null) return invalid("group", "Give a key or a group, not both.");
+      if (by.includes("key") && by.includes("group")) return invalid("by", "What a group used is not known by key: group by one of them.");
+      const found = await services.reports.receipts.usage({ by, ...filter, ...(keysOf === null ? {} : { groupId: null, keysOf }) });
       if (found.length > rowsMax) return tooMany;
       const names = new Map([
         ...(await keyNames(
@@ -135,7 +140,6 @@ async function readFilters(query: z.output<z.ZodObject<typeof filters>>, service
   if (span instanceof AdminError) return span;
   const keyId = query.key === undefined ? null : ((await keyByIdOrName(services, query.key))?.key.id ?? query.key);
   const groupId = query.group === undefined ? null : ((await groupByIdOrName(services, query.group))?.group.id ?? query.group);
-  if (keyId !== null && groupId !== null) return invalid("group", "What a group used is not known by key: give a key or a group.");
   return { keyId, groupId, model: query.model ?? null, channel: query.channel ?? null, ...span };
 }
 

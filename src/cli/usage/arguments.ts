@@ -35,8 +35,7 @@ export function addUsage({ program, onRequest }: CommandRegistry): void {
     const { config, json = false, csv = false, by = [] } = options;
     if (json && csv) usage.error("error: --json and --csv are both given: choose one");
     const { since = null, until = null, key = null, group = null, model = null, channel = null } = options;
-    if (group !== null && (key !== null || by.includes("key")))
-      usage.error("error: what a group used is not known by key: give a key or a group");
+    if (group !== null && key !== null) usage.error("error: --key and --group are both given: choose one");
     if (by.includes("group") && (key !== null || by.includes("key")))
       usage.error("error: what a group used is not known by key: group by one of them");
     onRequest(config, { on: "usage", as: json ? "json" : csv ? "csv" : "table", by, since, until, key, group, model, channel });
@@ -69,6 +68,7 @@ Examples:
   $ sluice usage --key laptop --by hour --since 24h
   $ sluice usage --by group --since 7d
   $ sluice usage --group web --by model,day
+  $ sluice usage --group web --by key                  of the keys that it has now
 
 Days and hours are in UTC, and the time range is extended to whole hours. The cost is the sum of the calls with a known
 price; the others are counted as unpriced. If no call has a known price, the cost is unknown (null). Calls with

@@ -2,7 +2,7 @@ import { csvOf } from "../../usage/csv.ts";
 import { parsePastMoment } from "../../usage/time-text.ts";
 import { knownNanos, type UsageColumn, type UsageRow } from "../../usage/usage-row.ts";
 import { usageHeadings, usageView, type UsageView } from "../../usage/usage-view.ts";
-import { groupByIdOrName, groupNames } from "../../manage/group-search.ts";
+import { groupByIdOrName, groupNames, keysWithin } from "../../manage/group-search.ts";
 import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
 import { json, money, plural, shown } from "../shown-text.ts";
 import type { OpenStore, CommandContext } from "../command-context.ts";
@@ -17,12 +17,13 @@ export async function runUsage(request: UsageRequest, store: OpenStore, context:
   }
   const nowMs = context.wallMs();
   const { by, model, channel } = request;
+  const group = request.group === null ? null : await groupId(request.group, store, context);
   const rows = await store.storage.receipts.usage({
     by,
     sinceMs: request.since === null ? null : parsePastMoment(request.since, nowMs),
     untilMs: request.until === null ? null : parsePastMoment(request.until, nowMs),
     keyId: request.key === null ? null : await keyId(request.key, store, context),
-    groupId: request.group === null ? null : await groupId(request.group, store, context),
+    ...(group !== null && by.includes("key") ? { keysOf: await keysWithin(store, group) } : { groupId: group }),
     model,
     channel,
   });

@@ -126,10 +126,22 @@ const keysInOrder: SourceColumns = { columns: sql`at_ms, key_id, ${sums}`, group
 function part(table: Sql, { columns, grouped }: SourceColumns, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
   const conditions = [sql`at_ms >= ${sinceMs}`, sql`at_ms < ${untilMs}`];
   if (query.keyId !== null) conditions.push(sql`key_id = ${name(query.keyId)}`);
+  if (query.keysOf != null) conditions.push(isKeyOf(query.keysOf));
   if (query.groupId != null) conditions.push(sql`owner_id = ${name(query.groupId)}`);
   if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
   return sql`select ${columns} from ${table} where ${joinSql(conditions, sql` and `)}${grouped}`;
+}
+
+function isKeyOf({ groups, keys }: NonNullable<UsageQuery["keysOf"]>): Sql {
+  const among = (column: Sql, texts: readonly string[]): Sql =>
+    texts.length === 0
+      ? sql`1 = 0`
+      : sql`${column} in (${joinSql(
+          texts.map((text) => sql`${name(text)}`),
+          sql`, `,
+        )})`;
+  return sql`(key_id in (select id from keys where ${among(sql`group_id`, groups)}) or ${among(sql`key_id`, keys)})`;
 }
 
 function usageRow(row: Readonly<Record<string, string | number | bigint | null>>, by: readonly UsageColumn[]): UsageRow {
