@@ -40,6 +40,8 @@ export interface Services extends ChannelContext {
   readonly signIn: SignInServices;
   /** A dry run of a request. It reserves nothing and changes nothing. */
   readonly explain: (ask: ExplainRequest) => Promise<Explained>;
+  /** The same for a request as a client would send it, with what each candidate would be sent; or why a client would be refused. */
+  readonly preview: (ask: PreviewRequest) => Promise<RequestPreview | ExplainedRefusal>;
 }
 
 /** How people sign in. */
@@ -169,6 +171,39 @@ export interface ExplainRequest {
   readonly stream: boolean;
   /** The length of the prompt; null for a short one. */
   readonly promptTokens: number | null;
+}
+
+export const previewApis = ["chat", "responses", "messages", "speech", "embedding"] as const;
+
+export interface PreviewRequest {
+  readonly api: (typeof previewApis)[number];
+  /** As a client would send it. */
+  readonly body: Uint8Array;
+  readonly key: Key | null;
+}
+
+export interface RequestPreview {
+  readonly explained: Explained;
+  /** One for each candidate, in the same order. */
+  readonly sendings: readonly PreviewedSending[];
+}
+
+/** What would be sent to a candidate, without anything secret. */
+export interface PreviewedSending {
+  readonly channel: string;
+  readonly model: string;
+  /** Why it cannot be sent there; null if it can. */
+  readonly refusal: string | null;
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+  /** The client speaks another API than the upstream. */
+  readonly translated: boolean;
+  /** The fields of the request that are left out. */
+  readonly dropped: readonly string[];
+  /** What the most output tokens are lowered to; null if they are not. */
+  readonly clampedTo: number | null;
 }
 
 export interface Explained {

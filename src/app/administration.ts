@@ -1,4 +1,13 @@
-import type { ExplainRequest, Explained, ExplainedRefusal, GatewayHealth, Services, SignInServices } from "../admin/services.ts";
+import type {
+  ExplainRequest,
+  Explained,
+  ExplainedRefusal,
+  GatewayHealth,
+  PreviewRequest,
+  RequestPreview,
+  Services,
+  SignInServices,
+} from "../admin/services.ts";
 import { isLoopback } from "../admin/binding.ts";
 import { hashPassword } from "../admin/login/password.ts";
 import { dialects } from "../dialects/index.ts";
@@ -21,6 +30,7 @@ import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure } from "../operations/failure.ts";
 import type { PlanRefusal } from "../routing/plan.ts";
+import { previewedRequest, previewedSending } from "./request-preview.ts";
 import { discoverModels } from "./discovery/discover.ts";
 import type { Price } from "../usage/price.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
@@ -103,7 +113,8 @@ export function administration(parts: AdministrationParts): Services {
     lab: parts.lab,
     webhooks: parts.webhooks,
     dataPlane: (path, init) => dataPlane(parts.url(), path, init),
-    explain: (ask) => Promise.resolve(explained(ask, parts)),
+    explain: (asked) => Promise.resolve(explained(asked, askOf(asked), parts).explained),
+    preview: (asked) => Promise.resolve(preview(asked, parts)),
   };
 }
 
@@ -199,9 +210,22 @@ async function testOf(name: string, { channels, gateway }: AdministrationParts):
   return { ok: false, status: outcome.status, code: outcome.kind, tookMs };
 }
 
-function explained(asked: ExplainRequest, parts: AdministrationParts): Explained {
+/** What would be done with a request that a client sent, and what would be sent upstream. */
+function preview({ api, body, key }: PreviewRequest, parts: AdministrationParts): RequestPreview | ExplainedRefusal {
+  const ask = previewedRequest(api, body);
+  if (isFailure(ask)) return shownAs(ask);
+  const stream = "stream" in ask && ask.stream;
+  const asked: ExplainRequest = { operation: ask.operation, model: ask.model, key, stream, promptTokens: null };
+  const { explained: found, candidates } = explained(asked, ask, parts);
+  return { explained: found, sendings: candidates.map((candidate) => previewedSending(parts.gateway, ask, candidate, key?.id ?? "")) };
+}
+
+function explained(
+  asked: ExplainRequest,
+  ask: CallRequest,
+  parts: AdministrationParts,
+): { readonly explained: Explained; readonly candidates: readonly Candidate[] } {
   const { gateway, snapshot } = parts;
-  const ask = askOf(asked);
   const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.upstreams);
   const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
   const key = asked.key === null ? null : parts.attached(asked.key);
@@ -231,11 +255,12 @@ function explained(asked: ExplainRequest, parts: AdministrationParts): Explained
     })),
     ...outOfBounds.map((candidate) => ({ ...deploymentFields(candidate), because: "key_channels", scope: null, cause: null, forMs: null })),
   ];
-  return {
+  const planned = plan?.ok === true ? plan.candidates : [];
+  const found: Explained = {
     outcome: refusals.length > 0 ? "refuse" : plan?.ok === false ? "wait" : "serve",
     refusals,
     mode: plan?.ok === true ? plan.mode : null,
-    candidates: (plan?.ok === true ? plan.candidates : []).map(({ candidate, probe }) => ({
+    candidates: planned.map(({ candidate, probe }) => ({
       ...deploymentFields(candidate),
       learned: lessonsOf(
         gateway.upstreams.lessons.ofChannel(candidate.deployment.channel.name).filter(({ model }) => model === candidate.deployment.model),
@@ -250,6 +275,7 @@ function explained(asked: ExplainRequest, parts: AdministrationParts): Explained
     retryAfterMs: plan?.ok === false ? Math.round((plan satisfies PlanRefusal).soonestMs) : null,
     reserve: reserve === null ? null : { tokens: reserve.tokens, nanos: reserve.nanos },
   };
+  return { explained: found, candidates: planned.map(({ candidate }) => candidate) };
 }
 
 function refusesUnpriced({ limits, chain }: Key): boolean {

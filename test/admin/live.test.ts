@@ -14,7 +14,7 @@ setDefaultTimeout(60_000);
 const adminToken = "5f1c07d2a94be863c1d7f02b9a6e4835d0c2";
 const model = "explained";
 
-let rig: Rig<"broken" | "sound">;
+let rig: Rig<"broken" | "sound" | "other">;
 let folder: string;
 let admin: string;
 
@@ -23,7 +23,11 @@ beforeAll(async () => {
   const file = join(folder, "token");
   await writeFile(file, adminToken, { mode: 0o600 });
   rig = await setUp(
-    { broken: { tier: 1, models: [model] }, sound: { tier: 2, models: [model], tags: ["spare"] } },
+    {
+      broken: { tier: 1, models: [model] },
+      sound: { tier: 2, models: [model], tags: ["spare"] },
+      other: { dialect: "anthropic", models: ["translated"], headers: { "x-tenant": "header-canary" } },
+    },
     {
       admin: "127.0.0.1:0",
       prices: [{ model, input: 1, output: 2 }],
@@ -97,6 +101,25 @@ describe("of a running gateway, the admin API", () => {
     ]);
     const unknown = await ask("/explain", { model: "nobody-has-it", operation: "chat" });
     expect(unknown.json).toMatchObject({ outcome: "refuse", refusals: [{ status: 404, code: "model_not_found" }] });
+  });
+
+  test("shows what a request would become in the API of its upstream, as it is then sent, without secrets", async () => {
+    const request = { model: "translated", messages: [{ role: "user", content: "hi" }], max_tokens: 5, logit_bias: { "1": 2 } };
+    const { json } = await ask("/explain/request", { api: "chat", request });
+    expect(json).toMatchObject({ outcome: "serve", candidates: [{ channel: "other" }] });
+    const [sending] = json["sends"] as readonly Json[];
+    expect(sending).toMatchObject({ channel: "other", refusal: null, method: "POST", translated: true, dropped: ["logit_bias"] });
+    expect(sending!["headers"]).toMatchObject({ "content-type": "application/json" });
+    expect(JSON.stringify(json)).not.toContain("canary");
+    await rig.chat(request);
+    const sent = rig.upstream.other.ledger.chats.at(-1)!;
+    expect(String(sending!["url"])).toEndWith(sent.path);
+    expect(sending!["body"]).toBe(new TextDecoder().decode(sent.body));
+    expect((await ask("/explain/request", { api: "chat", request: { model: 7 } })).json).toMatchObject({
+      outcome: "refuse",
+      refusals: [{ status: 400 }],
+      sends: [],
+    });
   });
 
   test("reserves nothing for a dry run: a limit of one call a minute is left, and once it is used the dry run says so", async () => {

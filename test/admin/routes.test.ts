@@ -174,6 +174,7 @@ const examples: Readonly<Record<string, Example>> = {
     return call("/admin/api/requests/req-1");
   },
   "POST /admin/api/explain": ({ call }) => call("/admin/api/explain", { body: { model: "large", operation: "chat" } }),
+  "POST /admin/api/explain/request": ({ call }) => call("/admin/api/explain/request", { body: { api: "chat", request: { model: "m" } } }),
   "GET /admin/api/audit": async ({ world, call }) => {
     await storedKey(world);
     return call("/admin/api/audit?action=key.create&since=1h");

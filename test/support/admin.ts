@@ -224,6 +224,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       retryAfterMs: null,
       reserve: null,
     }),
+    preview: async () => ({ status: 400, code: "invalid_json", message: "The request is none." }),
     ...given,
   };
 }

@@ -8,6 +8,8 @@ export const consolePages = {
   channel: "/console/channels/{name}",
   keys: "/console/keys",
   key: "/console/keys/{id}",
+  groups: "/console/groups",
+  group: "/console/groups/{id}",
   usage: "/console/usage",
   setup: "/console/setup",
   playground: "/console/playground",

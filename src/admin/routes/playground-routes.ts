@@ -20,6 +20,8 @@ export const playgroundRoutes: readonly AdminRoute[] = [
     path: "/admin/api/playground/chat",
     access: "admin",
     summary: "Makes a chat completion with a client key, and passes the answer on as it comes.",
+    // Images are part of it.
+    bodyBytesMax: 12 * 1024 * 1024,
     body: z.strictObject({ key, request }),
     answer: z.string(),
     text: "text/event-stream",

@@ -7,7 +7,7 @@ import { shownReceipt } from "../../manage/receipts/receipt-view.ts";
 import { receiptAnswer } from "../views/receipt-view.ts";
 import { invalid, AdminError } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
-import type { Explained, ExplainedRefusal } from "../services.ts";
+import { previewApis, type Explained, type ExplainedRefusal, type PreviewedSending } from "../services.ts";
 import { line } from "../fields/scalars.ts";
 
 const explainAnswer = z.strictObject({
@@ -44,6 +44,25 @@ const explainAnswer = z.strictObject({
     .strictObject({ tokens: z.number(), cost_usd: z.number().nullable() })
     .nullable()
     .describe("What would be reserved of the key's limits."),
+});
+
+const previewAnswer = explainAnswer.extend({
+  sends: z
+    .array(
+      z.strictObject({
+        channel: z.string(),
+        model: z.string(),
+        refusal: z.string().nullable().describe("Why it cannot be sent there; null if it can."),
+        method: z.string(),
+        url: z.string().describe("Without the values of its parameters."),
+        headers: z.record(z.string(), z.string()).describe("Without the values that may be secret. Credentials are not among them."),
+        body: z.string().nullable().describe("Null if there is none to show, such as an upload."),
+        translated: z.boolean().describe("The client speaks another API than the upstream."),
+        dropped: z.array(z.string()).describe("The fields of the request that are left out."),
+        clamped_to: z.number().nullable().describe("What the most output tokens are lowered to; null if they are not."),
+      }),
+    )
+    .describe("What each candidate would be sent, in the same order."),
 });
 
 /** One call in detail, and a dry run of a call. */
@@ -98,6 +117,29 @@ export const requestsRoutes: readonly AdminRoute[] = [
       );
     },
   }),
+  route({
+    method: "POST",
+    path: "/admin/api/explain/request",
+    access: "admin",
+    summary:
+      "Shows what would be done with a request of a client, and what would be sent upstream. Nothing is sent and nothing is counted.",
+    bodyBytesMax: 4 * 1024 * 1024,
+    body: z.strictObject({
+      api: z.enum(previewApis).describe("The API of the client: `/v1/chat/completions`, `/v1/responses`, `/v1/messages` and so on."),
+      request: z.record(z.string().max(200), z.unknown()).describe("As a client would send it."),
+      key: line(200).optional().describe("The id or the name of a key; without it, no permissions and limits apply."),
+    }),
+    answer: previewAnswer,
+    handle: async ({ body: { api, request, key }, services }) => {
+      const known = key === undefined ? null : await keyByIdOrName(services, key);
+      if (known === null && key !== undefined) return noSuchKey;
+      const ended = known === null ? null : endOf(known, services.wallMs());
+      if (ended !== null) return { ...shown({ ...nothing, refusals: [ended] }), sends: [] };
+      const preview = await services.preview({ api, body: new TextEncoder().encode(JSON.stringify(request)), key: known?.key ?? null });
+      if ("message" in preview) return { ...shown({ ...nothing, refusals: [preview] }), sends: [] };
+      return { ...shown(preview.explained), sends: preview.sendings.map(shownSending) };
+    },
+  }),
 ];
 
 /** A revoked or expired key is refused before anything else is checked. */
@@ -135,6 +177,22 @@ function shown(explained: Explained): z.input<typeof explainAnswer> {
     skipped: skipped.map(({ channel, model, because, scope, cause, forMs }) => ({ channel, model, because, scope, cause, for_ms: forMs })),
     retry_after_ms: retryAfterMs,
     reserve: reserve === null ? null : { tokens: reserve.tokens, cost_usd: reserve.nanos === null ? null : dollarsNumber(reserve.nanos) },
+  };
+}
+
+function shownSending({ clampedTo, dropped, headers, ...sending }: PreviewedSending): z.input<typeof previewAnswer>["sends"][number] {
+  const { channel, model, refusal, method, url, body, translated } = sending;
+  return {
+    channel,
+    model,
+    refusal,
+    method,
+    url,
+    headers: { ...headers },
+    body,
+    translated,
+    dropped: [...dropped],
+    clamped_to: clampedTo,
   };
 }
 

@@ -1,6 +1,5 @@
 import {
   codecOf,
-  encode,
   type Codec,
   type EncodedRequest,
   type ExpectedSteps,
@@ -23,8 +22,9 @@ import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
-import { lessonIn, lower, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
+import { lessonIn, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
+import { encodedFor } from "./encoded-request.ts";
 import type { AttemptProgress } from "./attempt-progress.ts";
 import { LiveStream, type StreamOwner } from "./live-stream.ts";
 import type { Exchange, Ports, Reply, TraceHeaders } from "../ports.ts";
@@ -97,17 +97,7 @@ export class Attempt implements StreamOwner {
     this.spanId = trace === null ? null : gateway.spanIds.next();
     this.trace = trace === null || this.spanId === null ? null : traceHeaders(trace, this.spanId, channel.headers);
     this.forwarded = forwardedHeaders(call, channel.forwardHeaders, this.trace === null ? nothing : traceHeaderNames);
-    const encoded = encode(dialect, ask, {
-      channel,
-      model: candidate.deployment.model,
-      ceiling: lower(channel.maxTokensCeiling, lesson.ceiling),
-      meterStream: channel.quirks.streamOptions && lesson.streamOptions,
-      subtitles: lesson.subtitles,
-      withoutReasoning: lesson.withoutReasoning === true,
-      forwarded: this.forwarded,
-      seal: gateway.ports.seal ?? null,
-      keyId: call.key.id,
-    });
+    const encoded = encodedFor(gateway, ask, candidate, { lesson, forwarded: this.forwarded, keyId: call.key.id });
     const sendable = isFailure(encoded) ? null : encoded;
     const stream = sendable?.answer.kind === "stream";
     this.codec = codecOf(dialect, ask.operation);
