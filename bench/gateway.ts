@@ -34,6 +34,8 @@ export interface GatewaySettings {
   readonly cores?: string;
   /** The limits of the first key of the file. */
   readonly limits?: Readonly<Record<string, number>>;
+  /** A file with a token for its admin API, which is off without it. */
+  readonly adminTokenFile?: string;
   /** Its output is read on, which takes CPU time: only for who waits for something it says. */
   readonly heard?: boolean;
 }
@@ -46,6 +48,8 @@ export interface PriceEntry {
 }
 
 export interface Gateway extends Target {
+  /** Where it is administered, without a path; empty where it is not. */
+  readonly adminUrl: string;
   /** Gives it a new file and tells it so; resolves with the milliseconds until it says it goes by it. Only of one that is heard. */
   reload(settings: GatewaySettings): Promise<number>;
 }
@@ -65,11 +69,15 @@ export async function startGateway(settings: GatewaySettings): Promise<Gateway> 
       ...(settings.workers === undefined ? [] : ["--workers", String(settings.workers)]),
     ],
     directory,
-    ...(settings.masterKey === undefined ? {} : { environment: { SLUICE_MASTER_KEY: settings.masterKey } }),
+    environment: {
+      ...(settings.masterKey === undefined ? {} : { SLUICE_MASTER_KEY: settings.masterKey }),
+      ...(settings.adminTokenFile === undefined ? {} : { ADMIN_TOKEN_FILE: settings.adminTokenFile }),
+    },
     ...(settings.heard ? {} : { deafAfter: "listening" }),
   });
-  const { url } = (await running.event("listening", startsWithinMs)) as { url: string };
+  const { url, admin = "" } = (await running.event("listening", startsWithinMs)) as { url: string; admin?: string };
   return {
+    adminUrl: admin,
     ...started("gateway", running, { origin: new URL(url).origin }),
     reload: async (next) => {
       writeFileSync(file, configuration(port, next));
@@ -97,7 +105,7 @@ function configuration(port: number, settings: GatewaySettings): string {
   const { channels, keys = 1, embedded = false, dataDir, store, state, prices, telemetry, inFlight, limits } = settings;
   return JSON.stringify({
     listen: `127.0.0.1:${port}`,
-    admin: "off",
+    admin: settings.adminTokenFile === undefined ? "off" : "127.0.0.1:0",
     data_dir: dataDir,
     store,
     state,

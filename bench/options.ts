@@ -21,6 +21,7 @@ export const scenarioNames = [
   "keys-limits",
   "receipts",
   "usage",
+  "console",
   "many",
   "neighbour",
   "replicas",

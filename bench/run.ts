@@ -10,6 +10,7 @@ import { stopEverything } from "./processes.ts";
 import { report, type ScenarioRow, type Table } from "./report.ts";
 import { chunk } from "./scenarios/chunk.ts";
 import { codecs } from "./scenarios/codecs.ts";
+import { consoleScenario } from "./scenarios/console.ts";
 import { engines } from "./scenarios/engines.ts";
 import { failover } from "./scenarios/failover.ts";
 import { idle } from "./scenarios/idle.ts";
@@ -56,6 +57,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   "keys-limits": keysLimits,
   receipts,
   usage,
+  console: consoleScenario,
   many,
   neighbour,
   replicas,

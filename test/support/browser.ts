@@ -11,7 +11,8 @@ export const chromiumPath: string | null =
 /** Tests that need a browser are skipped without one, in these words. */
 export const withoutChromium = "there is no Chromium: install Debian's package `chromium`, or set CHROMIUM_PATH";
 
-export function openBrowser(): Promise<Browser> {
+/** `microphone` is a file of sound that the browser takes for its microphone. */
+export function openBrowser(microphone: string | null): Promise<Browser> {
   return chromium.launch({
     executablePath: chromiumPath ?? "",
     args: [
@@ -25,6 +26,7 @@ export function openBrowser(): Promise<Browser> {
       "--disable-sync",
       "--use-fake-device-for-media-stream",
       "--use-fake-ui-for-media-stream",
+      ...(microphone === null ? [] : [`--use-file-for-fake-audio-capture=${microphone}`]),
     ],
   });
 }
@@ -70,8 +72,11 @@ export async function quiet(page: Page, { open }: Misdeeds): Promise<void> {
 
 const axeSource = readFileSync(join(import.meta.dir, "../node_modules/axe-core/axe.min.js"), "utf8");
 
-/** What axe finds wrong with a page by the rules of WCAG 2.2 AA, or by those for colours alone, one line each. */
-export async function accessibilityProblems(page: Page, rules: "all" | "colours"): Promise<readonly string[]> {
+/**
+ * What axe finds wrong with a page, one line each, by all rules of WCAG 2.2 AA, or by those alone whose result depends on the colours or
+ * on the width: the rest reads names and structure, which are the same in every variant.
+ */
+export async function accessibilityProblems(page: Page, rules: "all" | "colours" | "width"): Promise<readonly string[]> {
   if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(axeSource);
   return page.evaluate(async (asked) => {
     const { axe } = globalThis as unknown as { readonly axe: { run(context: unknown, options: unknown): Promise<AxeResults> } };
@@ -80,7 +85,10 @@ export async function accessibilityProblems(page: Page, rules: "all" | "colours"
       runOnly:
         asked === "all"
           ? { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }
-          : { type: "rule", values: ["color-contrast"] },
+          : {
+              type: "rule",
+              values: asked === "colours" ? ["color-contrast"] : ["target-size", "scrollable-region-focusable", "link-in-text-block"],
+            },
     });
     return violations.flatMap(({ id, nodes }) =>
       nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary ?? ""}`),

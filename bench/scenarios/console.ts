@@ -1,0 +1,122 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { chromiumPath, openBrowser } from "../../test/support/browser.ts";
+import { ask } from "../ask.ts";
+import type { Bench, Scenario } from "../bench.ts";
+import { cpuMicroseconds } from "../cpu.ts";
+import { oneChannel, type Gateway } from "../gateway.ts";
+import { openLoop } from "../load.ts";
+import { scratch } from "../processes.ts";
+import { judged, type Row } from "../report.ts";
+import { median, medianRatio } from "../statistics.ts";
+import { writeYear, yearOf } from "../year.ts";
+
+/** What the console asks of a gateway with a year of calls, and what it costs the calls to be watched. */
+export const consoleScenario: Scenario = async (bench) => {
+  const calls = bench.options.quick ? 200_000 : 10_000_000;
+  const year = yearOf(calls, Math.min(calls, bench.options.receipts ?? Math.ceil((calls * 90) / 365)));
+  const dataDir = join(scratch, "console-year");
+  mkdirSync(dataDir, { recursive: true });
+  const adminTokenFile = join(scratch, "console-token");
+  writeFileSync(adminTokenFile, adminToken, { mode: 0o600 });
+  try {
+    console.error(`console, writing ${calls} calls into SQLite`);
+    await writeYear(year, { store: "sqlite", dataDir });
+    const gateway = await bench.gatewayWith({ ...oneChannel(bench.upstream), dataDir, adminTokenFile });
+    if (gateway === null) return [];
+    const rows = [...(await answers(gateway, bench.options.quick)), ...(await pages(bench, gateway)), await watching(bench, gateway)];
+    await gateway.stop();
+    return rows;
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+};
+
+const adminToken = "5f1c07d2a94be863c1d7f02b9a6e4835d0c2";
+const headers = { authorization: `Bearer ${adminToken}` };
+
+const questions: readonly (readonly [name: string, path: string, limitMs: number])[] = [
+  ["the overview over 90 days", "/overview?span=90d", 200],
+  ["the first page of the requests", "/receipts?limit=50", 1_000],
+  ["requests by status", "/receipts?limit=50&status=5xx", 1_000],
+  ["requests by a cost that none has", "/receipts?limit=50&min_cost_usd=999999", 1_000],
+  ["the usage by model over 90 days", "/usage?by=model&since=90d", 1_000],
+  ["the usage by key over 90 days", "/usage?by=key&since=90d", 1_000],
+];
+
+async function answers(gateway: Gateway, quick: boolean): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (const [name, path, limit] of questions) {
+    console.error(`console, ${name}`);
+    const tookMs: number[] = [];
+    for (let round = 0; round < (quick ? 3 : 7); round += 1) {
+      const beganMs = performance.now();
+      const response = await fetch(`${gateway.adminUrl}/admin/api${path}`, { headers });
+      await response.text();
+      if (!response.ok) throw new Error(`${path} was answered with ${response.status}`);
+      tookMs.push(performance.now() - beganMs);
+    }
+    rows.push(rowOf(`answer to ${name}`, "ms", tookMs, limit));
+  }
+  return rows;
+}
+
+/** From the address to the list that it shows. The first page has the bundling and is not counted. */
+async function pages(bench: Bench, gateway: Gateway): Promise<readonly Row[]> {
+  if (chromiumPath === null) {
+    bench.remark("console: pages in a browser are left out: there is no Chromium");
+    return [];
+  }
+  const browser = await openBrowser(null);
+  const context = await browser.newContext({ extraHTTPHeaders: headers });
+  await context.addInitScript(() => localStorage.setItem("sluice.signed-in", "yes"));
+  const page = await context.newPage();
+  const tookMs: number[] = [];
+  for (let round = 0; round < 6; round += 1) {
+    const beganMs = performance.now();
+    await page.goto(`${gateway.adminUrl}/console/requests`);
+    await page.locator("tbody tr").first().waitFor();
+    if (round > 0) tookMs.push(performance.now() - beganMs);
+  }
+  await browser.close();
+  return [rowOf("the page of the requests, from the address to its list", "ms", tookMs, 1_000)];
+}
+
+/** In turns, so that what disturbs the machine disturbs both. */
+async function watching(bench: Bench, gateway: Gateway): Promise<Row> {
+  const seconds = Math.max(3, bench.options.seconds);
+  const [alone, watched]: [number[], number[]] = [[], []];
+  for (let round = 1; round <= Math.max(3, bench.options.rounds); round += 1) {
+    console.error(`console, watched, round ${round}`);
+    for (const list of [alone, watched]) {
+      const leaving = new AbortController();
+      const live = list === watched ? readOn(`${gateway.adminUrl}/admin/api/live`, leaving.signal) : Promise.resolve();
+      const before = cpuMicroseconds(gateway.pid);
+      const { requests } = await openLoop(gateway, ask("json"), { perSecond: 200, seconds });
+      list.push((cpuMicroseconds(gateway.pid) - before) / requests);
+      leaving.abort();
+      await live;
+    }
+  }
+  const ratio = medianRatio(watched, alone);
+  return {
+    bar: "P19",
+    measure: "CPU time per request with the live page open, at 200 a second",
+    unit: "us",
+    raw: { gateway: watched },
+    judgement: judged("watched / unwatched", ratio, { limit: 1.03, sense: "at most" }),
+  };
+}
+
+async function readOn(url: string, signal: AbortSignal): Promise<void> {
+  try {
+    const response = await fetch(url, { headers, signal });
+    for await (const _ of response.body ?? []);
+  } catch {
+    // It is left in the middle.
+  }
+}
+
+function rowOf(measure: string, unit: string, values: readonly number[], limit: number): Row {
+  return { bar: "P19", measure, unit, raw: { gateway: values }, judgement: judged("gateway", median(values), { limit, sense: "at most" }) };
+}
