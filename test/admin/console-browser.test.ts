@@ -5,7 +5,9 @@ import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { accessibilityProblems, chromiumPath, openBrowser, quiet, watched, withoutChromium, type Misdeeds } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
+import { openKeys } from "../support/keys.ts";
 import { setUp, type Rig } from "../support/rig.ts";
+import { slowed } from "../support/slowed.ts";
 
 // A machine that others use may be slow. None of these times is a promise.
 setDefaultTimeout(240_000);
@@ -15,15 +17,22 @@ const password = "three unrelated words";
 /** What a client or an operator could write into any field. */
 const script = `<img src=x onerror="alert(1)"><script>alert(2)</script>`;
 
+/** The name of a model that a client asks for. */
+const scriptModel = `model ${script}`;
+
 const pages = [
   "/console",
   "/console?span=1h",
   "/console/live",
   "/console/requests",
+  "the page of a request",
+  "the page of a run",
   "/console/channels",
   "/console/channels/sound",
   "/console/keys",
-  "/console/usage",
+  "/console/groups",
+  "the page of a group",
+  "/console/usage?by=key",
   "/console/usage?by=day",
   "/console/setup",
   "/console/playground",
@@ -37,12 +46,19 @@ const pages = [
   "/console/settings/webhooks",
 ];
 
-/** The structure is judged wide and narrow, and the colours where they are other ones. */
+/**
+ * All rules are tried once. Width and colours change the result of a few only, and colours do not depend on the width, but for the shell,
+ * which is another one on a phone: it is judged by all rules on the first page.
+ */
 const variants = [
   { width: 1440, colorScheme: "light", rules: "all" },
-  { width: 360, colorScheme: "light", rules: "all" },
-  { width: 360, colorScheme: "dark", rules: "colours" },
   { width: 1440, colorScheme: "dark", rules: "colours" },
+  { width: 360, colorScheme: "dark", rules: "width" },
+] as const;
+const shellVariants = [
+  ...variants,
+  { width: 360, colorScheme: "dark", rules: "all" },
+  { width: 360, colorScheme: "light", rules: "all" },
 ] as const;
 
 if (chromiumPath === null) console.warn(`The console is not tried in a browser: ${withoutChromium}.`);
@@ -55,18 +71,31 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
   let misdeeds: Misdeeds;
   let token = "";
   let last = "";
-  let runPath = "/console/lab";
+  /** Pages whose address is only known when there is something to show on them. */
+  const found = { "the page of a run": "", "the page of a request": "", "the page of a group": "" };
 
   beforeAll(async () => {
     rig = await setUp(
-      { broken: { tier: 1, models: [model] }, sound: { tier: 2, models: [model] } },
+      {
+        broken: { tier: 1, models: [model] },
+        sound: { tier: 2, models: [model, scriptModel] },
+      },
       {
         admin: "127.0.0.1:0",
         keys: [{ name: "tester", key: "sk-client-canary-0123456789abcdef" }],
+        sign_in: {
+          oidc: {
+            issuer: "http://127.0.0.1:9",
+            client_id: "sluice",
+            client_secret: "x".repeat(32),
+            public_url: "http://127.0.0.1:1",
+            viewer_groups: ["*"],
+          },
+        },
       },
     );
-    browser = await openBrowser();
-    context = await browser.newContext({ viewport: { width: 1440, height: 900 } });
+    browser = await openBrowser(join(import.meta.dir, "../fixtures/audio/jfk.wav"));
+    context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", permissions: ["microphone"] });
     context.setDefaultTimeout(120_000);
     misdeeds = watched(context, rig.gateway.adminUrl);
     page = await context.newPage();
@@ -81,11 +110,24 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     await page.goto(rig.gateway.adminUrl + path);
     await page.locator("h1").waitFor();
   };
-  const chat = async (): Promise<number> => {
+  /** Another page of the same document, as a link opens it: nothing is loaded and parsed again. */
+  const visit = async (path: string): Promise<void> => {
+    await page.evaluate((to) => {
+      history.pushState(null, "", to);
+      dispatchEvent(new PopStateEvent("popstate"));
+    }, path);
+    await quiet(page, misdeeds);
+  };
+  /** A page that asks for what is not there yet would have an error in the browser's log. */
+  const stored = async (requestId: string): Promise<void> => {
+    await using keys = await openKeys(rig.gateway);
+    await keys.receipt(requestId, slowed(10_000));
+  };
+  const chat = async (asked = model): Promise<number> => {
     const response = await fetch(`${rig.gateway.url}/v1/chat/completions`, {
       method: "POST",
       headers: { authorization: `Bearer ${token}`, "content-type": "application/json", "user-agent": script },
-      body: JSON.stringify({ model, messages: [{ role: "user", content: script }] }),
+      body: JSON.stringify({ model: asked, messages: [{ role: "user", content: script }] }),
     });
     last = response.headers.get("x-request-id") ?? "";
     await response.text();
@@ -118,20 +160,15 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
   });
 
   test("shows a request while it arrives, and why it was answered by the second channel", async () => {
-    await open("/console/live");
+    await visit("/console/live");
     await page.getByText("connected", { exact: true }).waitFor();
     rig.upstream.broken.behaviour = "fault:status@500";
     expect(await chat()).toBe(200);
     await page.locator("table.live tbody tr").first().waitFor();
     await eventually("the live row has ended", async () => (await page.locator("table.live tbody").innerText()).includes("ok"), 10_000);
-    await eventually(
-      "the receipt is in the store",
-      async () => {
-        await open(`/console/requests/${last}`);
-        return (await page.getByText("sound answered after").count()) > 0;
-      },
-      10_000,
-    );
+    await stored(last);
+    await visit(`/console/requests/${last}`);
+    await page.getByText("sound answered after").waitFor();
     expect(await page.locator(".waterfall li").count()).toBeGreaterThan(1);
   });
 
@@ -151,7 +188,7 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
   });
 
   test("breaks a channel in the lab, and shows the failover and what the clients saw", async () => {
-    await open("/console/lab");
+    await visit("/console/lab");
     await page.getByLabel("Scenario").selectOption("server-error");
     await page.getByText("lab-a answers every request with status 500.").waitFor();
     await page.getByLabel("Calls a second").fill("20");
@@ -165,42 +202,137 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     expect(await page.getByRole("region", { name: "Channels of the run" }).innerText()).toContain("overloaded");
     const { pathname, search } = new URL(page.url());
     expect(search).toContain("run=lab-");
-    runPath = pathname + search;
+    found["the page of a run"] = pathname + search;
   });
 
-  test("renders what others wrote as text: nothing of it runs", async () => {
-    for (const path of ["/console/keys", "/console/requests", "/console/settings/audit", "/console/usage?by=key"]) {
-      await open(path);
-      await page.getByText("<img src=x").first().waitFor();
+  test("creates a group with a budget, and an account that manages it", async () => {
+    await visit("/console/groups");
+    await page.getByRole("button", { name: "Create a group" }).first().click();
+    await page.getByLabel("Name").fill(`web ${script}`);
+    await page.getByLabel("Budget in dollars").first().fill("20");
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    await page.getByRole("link", { name: /^web/ }).click();
+    await page
+      .getByText(/of \$20\S* a month/)
+      .first()
+      .waitFor();
+    found["the page of a group"] = new URL(page.url()).pathname;
+    await page.getByRole("button", { name: "Freeze" }).click();
+    await page.getByRole("button", { name: "Freeze it" }).click();
+    await page.getByRole("button", { name: "Unfreeze" }).click();
+    await page.getByRole("button", { name: "Freeze" }).waitFor();
+    await visit("/console/settings/accounts");
+    await page.getByRole("button", { name: "Add an account" }).click();
+    await page.getByLabel("Name").fill("eve");
+    await page.getByLabel("Role").selectOption("group_admin");
+    await page.getByLabel("Group", { exact: true }).fill(`web ${script}`);
+    await page.getByLabel("Password").fill(password);
+    await page.getByRole("button", { name: "Add", exact: true }).click();
+    await page.getByText("group_admin").or(page.getByText("group admin")).first().waitFor();
+  });
+
+  test("shows the admin of a group that group alone, and offers the sign-in of the provider", async () => {
+    const other = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+    other.setDefaultTimeout(120_000);
+    const deeds = watched(other, rig.gateway.adminUrl);
+    const hers = await other.newPage();
+    await hers.goto(`${rig.gateway.adminUrl}/console/keys`);
+    const provider = hers.getByRole("link", { name: "Sign in with 127.0.0.1:9" });
+    expect(await provider.getAttribute("href")).toBe("/admin/api/sign-in?return_to=%2Fconsole%2Fkeys");
+    expect(await accessibilityProblems(hers, "all")).toEqual([]);
+    await hers.getByLabel("Name").fill("eve");
+    await hers.getByLabel("Password").fill(password);
+    await hers.getByRole("button", { name: "Sign in", exact: true }).click();
+    await hers.getByRole("heading", { name: "Keys", exact: true }).waitFor();
+    expect(await hers.getByRole("navigation", { name: "Pages" }).getByRole("link").allInnerTexts()).toEqual([
+      "Requests",
+      "Usage",
+      "Keys",
+      "Groups",
+    ]);
+    expect(await hers.getByText("laptop").count()).toBe(0);
+    await hers.getByRole("button", { name: "Create a key" }).first().click();
+    await hers.getByLabel("Name").fill("hers");
+    await hers.getByLabel("Group", { exact: true }).fill(`web ${script}`);
+    await hers.getByRole("button", { name: "Create", exact: true }).click();
+    await hers.getByRole("button", { name: "I have copied it" }).click();
+    await hers.getByRole("link", { name: "Groups" }).click();
+    await hers.getByRole("link", { name: /^web/ }).click();
+    await hers.getByRole("link", { name: "hers" }).waitFor();
+    expect(await hers.getByRole("button", { name: "Delete" }).count()).toBe(0);
+    await hers.goto(`${rig.gateway.adminUrl}/console/channels`);
+    await hers.getByText("This page is about the whole gateway").waitFor();
+    expect([deeds.errors, deeds.foreign, deeds.dialogs]).toEqual([[], [], []]);
+    await other.close();
+  });
+
+  test("S47: renders what others wrote as text, on each page that shows it: nothing of it runs", async () => {
+    expect(await chat(scriptModel)).toBe(200);
+    const asked = last;
+    await stored(asked);
+    found["the page of a request"] = `/console/requests/${asked}`;
+    const model = encodeURIComponent(scriptModel);
+    for (const path of [
+      `/console/requests/${asked}`,
+      "/console/requests",
+      `/console/requests?model=${model}`,
+      "/console/keys",
+      "/console/groups",
+      found["the page of a group"],
+      "/console/usage?by=key",
+      "/console/usage?by=model",
+      "/console/channels/sound",
+      "/console/settings/audit",
+    ]) {
+      await visit(path);
+      await page.locator("main", { hasText: "<img src=x" }).waitFor();
     }
     expect(misdeeds.dialogs).toEqual([]);
-    expect(await page.locator("img").count()).toBe(0);
+    expect(await page.locator("img, script:not([src])").count()).toBe(0);
   });
 
   test("turns the light green when the first request of a client arrives", async () => {
-    await open("/console/setup");
+    await visit("/console/setup");
     await page.getByText("Waiting for the first request").waitFor();
     await chat();
     await page.getByText("It works:").waitFor();
   });
 
-  test.each([...pages, "the page of a request", "the page of a run"])(
-    "is accessible and fits the screen, wide and narrow, light and dark: %s",
-    async (path) => {
-      await open(path.startsWith("/") ? path : path.endsWith("run") ? runPath : `/console/requests/${last}`);
-      for (const { width, colorScheme, rules } of variants) {
-        await page.setViewportSize({ width, height: 800 });
-        await page.emulateMedia({ colorScheme });
-        await quiet(page, misdeeds);
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        expect([width, colorScheme, overflow, await accessibilityProblems(page, rules)]).toEqual([width, colorScheme, 0, []]);
-      }
-    },
-  );
+  test.each(pages)("is accessible and fits the screen, wide and narrow, light and dark: %s", async (path) => {
+    await visit(found[path as keyof typeof found] ?? path);
+    for (const { width, colorScheme, rules } of path === pages[0] ? shellVariants : variants) {
+      await page.setViewportSize({ width, height: 800 });
+      await page.emulateMedia({ colorScheme });
+      await quiet(page, misdeeds);
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      expect([width, colorScheme, overflow, await accessibilityProblems(page, rules)]).toEqual([width, colorScheme, 0, []]);
+    }
+  });
+
+  test("compares models in the playground, and records the microphone, with its waveform and a player", async () => {
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await visit("/console/playground");
+    await page.getByRole("button", { name: "Create one for this page" }).click();
+    await page.getByLabel("Models").fill(`fast, ${scriptModel}`);
+    await page.getByLabel("Message", { exact: true }).fill("Once upon a time");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByText("Why it went this way").nth(1).waitFor();
+    expect((await page.locator(".written").first().innerText()).length).toBeGreaterThan(0);
+
+    await visit("/console/playground?try=transcription");
+    await page
+      .locator("input[type=file]")
+      .setInputFiles({ name: "<img src=x onerror=alert(1)>.wav", mimeType: "audio/wav", buffer: Buffer.from("no sound") });
+    await page.getByText("<img src=x").first().waitFor();
+    await page.getByRole("button", { name: "Record" }).click();
+    await page.getByRole("button", { name: /Stop recording \([1-9]\d* s\)/ }).click();
+    await page.getByText("recording.webm").first().waitFor();
+    await page.getByRole("img", { name: /^Waveform of recording.webm, \d/ }).waitFor();
+    expect(await page.locator("img").count()).toBe(0);
+  });
 
   test("revokes the key, which then is refused", async () => {
-    await page.setViewportSize({ width: 1440, height: 900 });
-    await open("/console/keys");
+    await visit("/console/keys");
     await page.getByRole("link", { name: /^laptop/ }).click();
     await page.getByRole("button", { name: "Revoke" }).click();
     await page.getByRole("button", { name: "Revoke it" }).click();

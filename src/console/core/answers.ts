@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { configurationAnswer } from "../../admin/routes/configuration-routes.ts";
 import type { historyAnswer } from "../../admin/routes/history-routes.ts";
 import type { channelAnswer } from "../../admin/views/channel-view.ts";
+import type { listedGroupAnswer, groupAnswer } from "../../admin/routes/groups-routes.ts";
 import type { keyBudgetsAnswer } from "../../admin/views/key-budgets.ts";
 import type { keyAnswer } from "../../admin/views/key-view.ts";
 import type { receiptAnswer, receiptSummaryAnswer } from "../../admin/views/receipt-view.ts";
@@ -10,6 +11,8 @@ import type { receiptAnswer, receiptSummaryAnswer } from "../../admin/views/rece
 export type ChannelAnswer = z.output<typeof channelAnswer>;
 export type ConfigurationAnswer = z.output<typeof configurationAnswer>;
 export type HistoryEntry = z.output<typeof historyAnswer>;
+export type GroupAnswer = z.output<typeof groupAnswer>;
+export type ListedGroup = z.output<typeof listedGroupAnswer>;
 export type KeyAnswer = z.output<typeof keyAnswer>;
 export type KeyBudgetsAnswer = z.output<typeof keyBudgetsAnswer>;
 export type RequestSummary = z.output<typeof receiptSummaryAnswer>;

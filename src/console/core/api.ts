@@ -4,6 +4,8 @@ import { signal } from "@preact/signals";
 export interface SignedIn {
   readonly name: string;
   readonly role: "admin" | "viewer" | "group_admin";
+  /** The group that a group admin manages, by id. */
+  readonly group?: string | null;
   readonly csrf_token: string | null;
 }
 
@@ -17,6 +19,12 @@ export function mayChange(): boolean {
 export function mayManageKeys(): boolean {
   const role = roleNow();
   return role === "admin" || role === "group_admin";
+}
+
+/** Whose own group it is, those above it manage it. */
+export function ownGroup(): string | null {
+  const { value } = signedIn;
+  return value === null || value === "unknown" ? null : (value.group ?? null);
 }
 
 export function roleNow(): SignedIn["role"] | null {

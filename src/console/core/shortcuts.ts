@@ -7,6 +7,7 @@ export const pageKeys: Readonly<Record<string, ConsolePage>> = {
   r: "requests",
   c: "channels",
   k: "keys",
+  t: "groups",
   u: "usage",
   s: "setup",
   p: "playground",

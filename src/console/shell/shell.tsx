@@ -21,6 +21,7 @@ const groups: readonly (readonly (readonly [page: ConsolePage, text: string])[])
   [
     ["channels", "Channels"],
     ["keys", "Keys"],
+    ["groups", "Groups"],
     ["setup", "Set up a client"],
     ["playground", "Playground"],
     ["lab", "Fault lab"],

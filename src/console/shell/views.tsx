@@ -7,6 +7,8 @@ import { EmptyState } from "../parts/notice.tsx";
 import { Page } from "../parts/page.tsx";
 import { ChannelPage } from "../pages/channels/channel.tsx";
 import { ChannelsPage } from "../pages/channels/channels.tsx";
+import { GroupPage } from "../pages/groups/group.tsx";
+import { GroupsPage } from "../pages/groups/groups.tsx";
 import { KeyPage } from "../pages/keys/key.tsx";
 import { KeysPage } from "../pages/keys/keys.tsx";
 import { LabPage } from "../pages/lab/lab.tsx";
@@ -34,6 +36,8 @@ const views: Readonly<Record<ConsolePage, ComponentType>> = {
   channel: ChannelPage,
   keys: KeysPage,
   key: KeyPage,
+  groups: GroupsPage,
+  group: GroupPage,
   usage: UsagePage,
   setup: SetupPage,
   playground: PlaygroundPage,

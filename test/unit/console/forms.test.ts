@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { channelEntry, modelsOf } from "../../../src/console/pages/channels/channel-entry.ts";
+import { channelEntry, entryChange, modelsOf } from "../../../src/console/pages/channels/channel-entry.ts";
+import { neighbourTier, tiersOf } from "../../../src/console/pages/channels/tiers.ts";
 import { askedOf } from "../../../src/console/pages/requests/request-filters.ts";
-import { fullness, keyBody, limitsText, listOf } from "../../../src/console/pages/keys/limits.ts";
+import { fullness, limitsText, listOf } from "../../../src/console/core/limits.ts";
+import { keyBody } from "../../../src/console/pages/keys/key-body.ts";
 
 describe("the form of a channel", () => {
   test("leaves out what is empty, so that the gateway's defaults apply", () => {
@@ -18,6 +20,28 @@ describe("the form of a channel", () => {
     expect(modelsOf(" fast = llama-3 \n\nsmall\nodd = a=b")).toEqual({ fast: "llama-3", small: "small", odd: "a=b" });
     expect(modelsOf("\n")).toBeNull();
   });
+});
+
+test("a channel is changed by what differs, and what is removed has its default again", () => {
+  const before = { provider: "p", tier: 2, headers: { a: "hidden" }, models: ["x"] };
+  expect(entryChange(before, JSON.stringify({ ...before, tier: 3, models: undefined }))).toEqual({ tier: 3, models: null });
+  expect(entryChange(before, JSON.stringify(before))).toEqual({});
+  expect([entryChange(before, "{"), entryChange(before, "[]"), entryChange(before, "null")]).toEqual([null, null, null]);
+});
+
+test("a channel moves between the tiers that there are, and beyond the last into a new one", () => {
+  const tiers = tiersOf([
+    { name: "b", tier: 5 },
+    { name: "a", tier: 5 },
+    { name: "c", tier: 1 },
+    { name: "absent", tier: null },
+  ]);
+  expect(tiers.map(([tier, some]) => [tier, some.map(({ name }) => name)])).toEqual([
+    [1, ["c"]],
+    [5, ["a", "b"]],
+  ]);
+  expect([neighbourTier([1, 5], 5, -1), neighbourTier([1, 5], 1, 1), neighbourTier([1, 5], 5, 1)]).toEqual([1, 5, 6]);
+  expect([neighbourTier([1, 5], 1, -1), neighbourTier([0, 5], 0, -1)]).toEqual([0, null]);
 });
 
 test("the filters of the requests are asked as the admin API takes them, a status only when it is whole", () => {

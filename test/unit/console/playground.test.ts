@@ -2,6 +2,10 @@ import { describe, expect, test } from "bun:test";
 import { emptyAnswer, EventSplitter, withEvent } from "../../../src/console/pages/playground/chat-stream.ts";
 import { curlFor, curlForUpload } from "../../../src/console/pages/playground/code.ts";
 
+import { chatRequest, shownRequest } from "../../../src/console/pages/playground/chat-request.ts";
+import { peaksOf, subtitlesOf } from "../../../src/console/pages/playground/subtitles.ts";
+import { markdownBlocks } from "../../../src/console/core/markdown.ts";
+
 const stream = [
   `data: {"choices":[{"delta":{"role":"assistant","content":""}}]}`,
   `: a comment`,
@@ -22,6 +26,7 @@ describe("a streamed chat", () => {
       expect(events.reduce(withEvent, emptyAnswer)).toEqual({
         text: "Grüße, <b>🌊</b>",
         reasoning: "hm",
+        tools: [],
         finish: "stop",
         promptTokens: 3,
         completionTokens: 7,
@@ -43,4 +48,82 @@ test("code can be pasted into a shell, whatever was typed", () => {
   const upload = curlForUpload("http://127.0.0.1:4400", "/v1/y", "my file's.wav", { model: "m", prompt: "$(rm)" });
   expect(upload).toContain("-F prompt='$(rm)'");
   expect(upload.endsWith(String.raw`-F file=@'my file'\''s.wav'`)).toBe(true);
+});
+
+describe("the form of a chat", () => {
+  const form = { system: "", prompt: "hi", images: [], tools: "", schema: "" };
+
+  test("becomes a request with images, tools and a schema", () => {
+    expect(chatRequest("m", form)).toMatchObject({ model: "m", messages: [{ role: "user", content: "hi" }] });
+    const full = chatRequest("m", {
+      ...form,
+      system: "be brief",
+      images: [`data:image/png;base64,${"A".repeat(999)}`],
+      tools: "[]",
+      schema: `{"type":"object"}`,
+    });
+    expect(full).toMatchObject({
+      messages: [{ role: "system" }, { content: [{ type: "text" }, { type: "image_url" }] }],
+      tools: [],
+      response_format: { type: "json_schema", json_schema: { schema: { type: "object" } } },
+    });
+    expect(JSON.stringify(shownRequest(full as Parameters<typeof shownRequest>[0])).length).toBeLessThan(500);
+  });
+
+  test("says which field is not JSON", () => {
+    expect(chatRequest("m", { ...form, tools: "{}" })).toHaveProperty("mistake", expect.stringContaining("Tools"));
+    expect(chatRequest("m", { ...form, tools: "[" })).toHaveProperty("mistake");
+    expect(chatRequest("m", { ...form, schema: "[1]" })).toHaveProperty("mistake", expect.stringContaining("schema"));
+  });
+});
+
+test("the pieces of calls of tools are joined, and there are not more than a page can show", () => {
+  const piece = (index: number, name: string, input: string): string =>
+    JSON.stringify({ choices: [{ delta: { tool_calls: [{ index, function: { name, arguments: input } }] } }] });
+  const answer = [piece(0, "wea", ""), piece(1, "time", "{}"), piece(0, "ther", `{"a"`), piece(0, "", ":1}")].reduce(
+    withEvent,
+    emptyAnswer,
+  );
+  expect(answer.tools).toEqual([
+    { name: "weather", input: `{"a":1}` },
+    { name: "time", input: "{}" },
+  ]);
+  expect(withEvent(emptyAnswer, piece(1e9, "x", "")).tools.length).toBe(1);
+  expect(withEvent(emptyAnswer, `{"choices":[{"delta":{"tool_calls":"x"}}]}`).tools).toEqual([]);
+});
+
+test("subtitles are made of each format that has times", () => {
+  const cue = "00:00:01.500 --> 01:01:02.003\nHello";
+  expect(subtitlesOf("vtt", `WEBVTT\n\n${cue}`)).toContain(cue);
+  expect(subtitlesOf("srt", `1\r\n00:00:01,500 --> 01:01:02,003\r\nHello\r\n`)).toContain(cue);
+  const segments = [{ start: 1.5, end: 3662.003, text: " Hello\n\n--> there" }, { start: "x" }, null];
+  expect(subtitlesOf("verbose_json", JSON.stringify({ segments }))).toBe("WEBVTT\n\n00:00:01.500 --> 01:01:02.003\nHello → there\n");
+  expect([subtitlesOf("verbose_json", "{"), subtitlesOf("verbose_json", "{}"), subtitlesOf("json", "{}")]).toEqual([null, null, null]);
+});
+
+test("a waveform has the loudest sample of each part", () => {
+  expect(peaksOf(new Float32Array([0, 0.5, -1, 0.25, 3, 0]), 3)).toEqual([0.5, 1, 1]);
+  expect(peaksOf(new Float32Array(0), 2)).toEqual([0, 0]);
+});
+
+test("Markdown becomes text, lists and code, and never a link or markup", () => {
+  const text =
+    "# Title\nSome **bold** and `code`, 2 * 3 * 4.\n\n1. one\n2. *two*\n\n```js\n<b>x</b>\n```\n[a](javascript:alert(1)) <script>";
+  expect(markdownBlocks(text)).toEqual([
+    { kind: "heading", spans: [{ kind: "plain", text: "Title" }] },
+    {
+      kind: "text",
+      spans: [
+        { kind: "plain", text: "Some " },
+        { kind: "strong", text: "bold" },
+        { kind: "plain", text: " and " },
+        { kind: "code", text: "code" },
+        { kind: "plain", text: ", 2 * 3 * 4." },
+      ],
+    },
+    { kind: "list", ordered: true, items: [[{ kind: "plain", text: "one" }], [{ kind: "emphasis", text: "two" }]] },
+    { kind: "code", text: "<b>x</b>" },
+    { kind: "text", spans: [{ kind: "plain", text: "[a](javascript:alert(1)) <script>" }] },
+  ]);
+  expect(markdownBlocks("```\nnot finished")).toEqual([{ kind: "code", text: "not finished" }]);
 });

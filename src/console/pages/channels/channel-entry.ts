@@ -32,3 +32,18 @@ export function modelsOf(text: string): Readonly<Record<string, string>> | null 
     });
   return pairs.length === 0 ? null : Object.fromEntries(pairs);
 }
+
+/** What a new text of the settings changes: null removes a setting. Null if the text is no JSON object. */
+export function entryChange(before: Readonly<Record<string, unknown>>, text: string): Readonly<Record<string, unknown>> | null {
+  let after: unknown;
+  try {
+    after = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof after !== "object" || after === null || Array.isArray(after)) return null;
+  const given = after as Readonly<Record<string, unknown>>;
+  const removed = Object.keys(before).filter((name) => !(name in given));
+  const changed = Object.entries(given).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]));
+  return { ...Object.fromEntries(changed), ...Object.fromEntries(removed.map((name) => [name, null])) };
+}

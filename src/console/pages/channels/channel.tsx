@@ -1,5 +1,4 @@
 import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
 import type { ChannelAnswer } from "../../core/answers.ts";
 import { ask, mayChange } from "../../core/api.ts";
 import { ago, duration } from "../../core/format.ts";
@@ -9,9 +8,11 @@ import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
 import { stateTone } from "../../core/tones.ts";
 import { causeText } from "../../../usage/call-story.ts";
 import { Confirm } from "../../parts/dialog.tsx";
+import { Fact } from "../../parts/fact.tsx";
 import { TextField } from "../../parts/field.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { EditChannel } from "./edit-channel.tsx";
 import { DryRun } from "./dry-run.tsx";
 
 /** One channel: why it is not asked now, when it will be, and what can be done about it. */
@@ -159,6 +160,7 @@ function TestButton({ path }: { readonly path: string }) {
 
 function ChannelSettings({ channel, path, onChanged }: PanelProps) {
   const removes = useSignal(false);
+  const edits = useSignal(false);
   const balance = useSubmission(async ({ tier, weight }: FormFields) => {
     await ask(path, {
       method: "PATCH",
@@ -177,23 +179,28 @@ function ChannelSettings({ channel, path, onChanged }: PanelProps) {
       <header>
         <h2>Settings</h2>
         {isStored && mayChange() && (
-          <button type="button" class="button small quiet" onClick={() => (removes.value = true)}>
-            Remove
-          </button>
+          <div class="row">
+            <button type="button" class="button small" onClick={() => (edits.value = true)}>
+              Change all settings
+            </button>
+            <button type="button" class="button small quiet" onClick={() => (removes.value = true)}>
+              Remove
+            </button>
+          </div>
         )}
       </header>
       <dl class="facts">
-        <Item name="Provider">{channel.provider ?? "own address"}</Item>
-        <Item name="Address">{channel.base_url ?? "–"}</Item>
-        <Item name="Tier">{channel.tier ?? "–"}</Item>
-        <Item name="Weight">{channel.weight ?? "–"}</Item>
-        <Item name="Running">
+        <Fact name="Provider">{channel.provider ?? "own address"}</Fact>
+        <Fact name="Address">{channel.base_url ?? "–"}</Fact>
+        <Fact name="Tier">{channel.tier ?? "–"}</Fact>
+        <Fact name="Weight">{channel.weight ?? "–"}</Fact>
+        <Fact name="Running">
           {channel.running}
           {channel.concurrency === null ? "" : ` of ${channel.concurrency}`}
-        </Item>
-        <Item name="Tags">{channel.tags.length === 0 ? "none" : channel.tags.join(", ")}</Item>
-        <Item name="Keys">{channel.secrets.length === 0 ? "–" : channel.secrets.map(({ last4 }) => `…${last4}`).join(", ")}</Item>
-        <Item name="Kept in">{isStored ? "the store" : "the configuration file, where it is changed"}</Item>
+        </Fact>
+        <Fact name="Tags">{channel.tags.length === 0 ? "none" : channel.tags.join(", ")}</Fact>
+        <Fact name="Keys">{channel.secrets.length === 0 ? "–" : channel.secrets.map(({ last4 }) => `…${last4}`).join(", ")}</Fact>
+        <Fact name="Kept in">{isStored ? "the store" : "the configuration file, where it is changed"}</Fact>
       </dl>
       {isStored && mayChange() && (
         <form class="filters" onSubmit={(event) => balance.run(fieldsOf(event))}>
@@ -217,6 +224,7 @@ function ChannelSettings({ channel, path, onChanged }: PanelProps) {
         <summary>Models ({channel.models === null ? "any" : channel.models.length})</summary>
         <p class="mono">{channel.models === null ? "It takes any model that no other channel lists." : channel.models.join(", ")}</p>
       </details>
+      {edits.value && <EditChannel channel={channel} path={path} onClose={() => (edits.value = false)} onChanged={onChanged} />}
       {removes.value && (
         <Confirm
           title={`Remove ${channel.name}?`}
@@ -229,14 +237,5 @@ function ChannelSettings({ channel, path, onChanged }: PanelProps) {
         </Confirm>
       )}
     </section>
-  );
-}
-
-function Item({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }

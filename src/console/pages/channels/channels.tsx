@@ -9,6 +9,7 @@ import { causeText } from "../../../usage/call-story.ts";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { DataTable, type TableColumn } from "../../parts/table.tsx";
+import { Arrange } from "./arrange.tsx";
 import { AddChannel } from "./add-channel.tsx";
 
 /** The ways to upstreams, with their health in this process. */
@@ -32,6 +33,7 @@ export function ChannelsPage() {
       {channels !== null && channels.length > 0 && (
         <DataTable label="Channels" columns={columns} rows={inOrder(channels)} keyOf={({ name }) => name} />
       )}
+      {channels !== null && channels.length > 1 && mayChange() && <Arrange channels={channels} onChanged={() => loaded.reload()} />}
       {adds.value && <AddChannel onClose={() => (adds.value = false)} onAdded={() => loaded.reload()} />}
     </Page>
   );

@@ -1,9 +1,10 @@
 import { useSignal } from "@preact/signals";
-import { ask, mayChange } from "../../core/api.ts";
+import { ApiError, ask, mayChange } from "../../core/api.ts";
 import { duration, money, short } from "../../core/format.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
 import { causeText, verdictText } from "../../../usage/call-story.ts";
-import { SelectField, TextField } from "../../parts/field.tsx";
+import { Snippet } from "../../parts/copy.tsx";
+import { SelectField, TextArea, TextField } from "../../parts/field.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
 
 interface ExplainedAnswer {
@@ -26,6 +27,21 @@ interface ExplainedAnswer {
   }[];
   readonly retry_after_ms: number | null;
   readonly reserve: { readonly tokens: number; readonly cost_usd: number | null } | null;
+  /** Only for a request that was pasted. */
+  readonly sends?: readonly PreviewedSend[];
+}
+
+interface PreviewedSend {
+  readonly channel: string;
+  readonly model: string;
+  readonly refusal: string | null;
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+  readonly translated: boolean;
+  readonly dropped: readonly string[];
+  readonly clamped_to: number | null;
 }
 
 const operations = ["chat", "transcription", "speech", "embedding"].map((name) => [name, name] as const);
@@ -43,6 +59,10 @@ export function DryRun({ models }: { readonly models: readonly string[] }) {
         ...(prompt_tokens === "" ? {} : { prompt_tokens: Number(prompt_tokens) }),
       },
     });
+  });
+  const paste = useSubmission(async ({ api, request = "", key = "" }: FormFields) => {
+    const body = { api, request: pasted(request), ...(key.trim() === "" ? {} : { key: key.trim() }) };
+    answer.value = await ask<ExplainedAnswer>("/explain/request", { method: "POST", body });
   });
   if (!mayChange()) return null;
   return (
@@ -65,12 +85,50 @@ export function DryRun({ models }: { readonly models: readonly string[] }) {
           Show the plan
         </button>
       </form>
+      <details>
+        <summary>Paste a request, to see what would be sent upstream</summary>
+        <form class="stack" onSubmit={(event) => paste.run(fieldsOf(event))}>
+          <div class="columns">
+            <SelectField label="Sent to" name="api" options={apis} />
+            <TextField label="Key" name="key" placeholder="Without limits" error={paste.error.value} />
+          </div>
+          <TextArea
+            label="Request"
+            name="request"
+            rows={6}
+            error={paste.error.value}
+            placeholder={`{"model": "${models[0] ?? "fast"}", "messages": [{"role": "user", "content": "Hello"}]}`}
+          />
+          <div class="row">
+            <button class="button" disabled={paste.busy.value}>
+              Show what would be sent
+            </button>
+          </div>
+          <ErrorNote error={paste.error.value} />
+        </form>
+      </details>
       <div aria-live="polite" class="stack">
         <ErrorNote error={error.value} />
         {answer.value !== null && error.value === null && <PlanView answer={answer.value} />}
       </div>
     </section>
   );
+}
+
+const apis = [
+  ["chat", "/v1/chat/completions"],
+  ["responses", "/v1/responses"],
+  ["messages", "/v1/messages"],
+  ["speech", "/v1/audio/speech"],
+  ["embedding", "/v1/embeddings"],
+] as const;
+
+function pasted(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new ApiError(0, "not_json", "The request must be JSON, as a client sends it.", "request", null);
+  }
 }
 
 const outcomes = {
@@ -122,6 +180,45 @@ function PlanView({ answer }: { readonly answer: ExplainedAnswer }) {
           </li>
         ))}
       </ol>
+      {answer.sends?.map((send, at) => (
+        <Sending key={`${send.channel} ${send.model} ${at}`} send={send} />
+      ))}
     </>
   );
+}
+
+function Sending({ send }: { readonly send: PreviewedSend }) {
+  const { channel, refusal, method, url, headers, body, translated, dropped, clamped_to } = send;
+  if (refusal !== null) {
+    return (
+      <p>
+        <strong>{channel}</strong> cannot be sent it: {refusal}
+      </p>
+    );
+  }
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return (
+    <details>
+      <summary>
+        {channel} would be sent {translated ? "a translation" : "this"}
+      </summary>
+      <div class="stack">
+        {dropped.length > 0 && (
+          <p>
+            Left out: <strong>{dropped.join(", ")}</strong>
+          </p>
+        )}
+        {clamped_to !== null && <p>At most {clamped_to} output tokens, as its model has no more.</p>}
+        <Snippet label="Request" text={[`${method} ${url}`, ...head, "", indented(body ?? "")].join("\n")} />
+      </div>
+    </details>
+  );
+}
+
+function indented(body: string): string {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2);
+  } catch {
+    return body;
+  }
 }

@@ -6,7 +6,7 @@ import { useSubmission, type FormFields } from "../../core/submit.ts";
 import { Secret } from "../../parts/copy.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { KeyForm } from "./key-form.tsx";
-import { keyBody } from "./limits.ts";
+import { keyBody } from "./key-body.ts";
 
 export type CreatedKey = KeyAnswer & { readonly token: string | null };
 

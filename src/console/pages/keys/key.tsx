@@ -1,18 +1,19 @@
 import { useSignal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
-import type { KeyAnswer, KeyBudgetsAnswer } from "../../core/answers.ts";
+import type { KeyAnswer } from "../../core/answers.ts";
 import { ask, mayManageKeys } from "../../core/api.ts";
-import { count, money } from "../../core/format.ts";
+import { count } from "../../core/format.ts";
 import { pathTo, place } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
 import { useSubmission } from "../../core/submit.ts";
 import { stateTone } from "../../core/tones.ts";
+import { Budgets } from "../../parts/budgets.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
+import { Fact } from "../../parts/fact.tsx";
 import { Ago, Moment } from "../../parts/moment.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { EditKey, NewToken, type CreatedKey } from "./create-key.tsx";
-import { fullness, limitsText, periods } from "./limits.ts";
+import { limitsText } from "../../core/limits.ts";
 
 /** One key: what it may do, what it has spent, and its rotation and end. */
 export function KeyPage() {
@@ -52,49 +53,6 @@ export function KeyPage() {
   );
 }
 
-function Budgets({ path }: { readonly path: string }) {
-  const loaded = useLoaded<KeyBudgetsAnswer>(`${path}/standing`, {}, { everyMs: 30_000 });
-  const budgets = loaded.data.value?.budgets ?? [];
-  if (budgets.length === 0) return <ErrorNote error={loaded.error.value} />;
-  return (
-    <section class="card">
-      <header>
-        <h2>Budgets</h2>
-      </header>
-      <ul class="stack">
-        {budgets.map((budget) => {
-          const { share, tone } = fullness(budget.spent_usd, budget.limit_usd);
-          const label = `${money(budget.spent_usd)} of ${money(budget.limit_usd)} ${periods[budget.period]}`;
-          return (
-            <li key={`${budget.models ?? ""} ${budget.period}`} class="stack">
-              <div class="row">
-                <strong>{budget.models ?? "All models"}</strong>
-                <span>{label}</span>
-                {tone === "bad" && <Badge tone="bad">used up: its calls are refused</Badge>}
-                {budget.resets_at !== null && (
-                  <span class="small muted">
-                    begins again <Ago at={budget.resets_at} />
-                  </span>
-                )}
-              </div>
-              <div
-                class={`bar ${tone}`}
-                role="meter"
-                aria-label={label}
-                aria-valuemin={0}
-                aria-valuemax={100}
-                aria-valuenow={Math.round(share * 100)}
-              >
-                <i style={{ width: `${share * 100}%` }} />
-              </div>
-            </li>
-          );
-        })}
-      </ul>
-    </section>
-  );
-}
-
 function KeyFacts({ keyAnswer: key }: { readonly keyAnswer: KeyAnswer }) {
   return (
     <section class="card">
@@ -104,20 +62,25 @@ function KeyFacts({ keyAnswer: key }: { readonly keyAnswer: KeyAnswer }) {
         </h2>
       </header>
       <dl class="facts">
-        <Entry name="Models">{key.models === null ? "all" : key.models.join(", ")}</Entry>
-        <Entry name="Operations">{key.operations === null ? "all" : key.operations.join(", ")}</Entry>
-        <Entry name="Channels">{key.channels === null ? "all" : key.channels.join(", ")}</Entry>
-        <Entry name="Limits">{limitsText(key.limits)}</Entry>
-        <Entry name="Owner">{key.owner ?? "–"}</Entry>
-        <Entry name="Note">{key.note ?? "–"}</Entry>
-        <Entry name="Last used">
+        <Fact name="Models">{key.models === null ? "all" : key.models.join(", ")}</Fact>
+        <Fact name="Operations">{key.operations === null ? "all" : key.operations.join(", ")}</Fact>
+        <Fact name="Channels">{key.channels === null ? "all" : key.channels.join(", ")}</Fact>
+        {key.group !== null && (
+          <Fact name="Group">
+            <a href={pathTo("group", { id: key.group })}>{key.group}</a>
+          </Fact>
+        )}
+        <Fact name="Limits">{limitsText(key.limits)}</Fact>
+        <Fact name="Owner">{key.owner ?? "–"}</Fact>
+        <Fact name="Note">{key.note ?? "–"}</Fact>
+        <Fact name="Last used">
           <Ago at={key.last_used_at} />
-        </Entry>
-        <Entry name="Expires">{key.expires_at === null ? "never" : <Moment at={key.expires_at} />}</Entry>
-        <Entry name="Created">
+        </Fact>
+        <Fact name="Expires">{key.expires_at === null ? "never" : <Moment at={key.expires_at} />}</Fact>
+        <Fact name="Created">
           <Moment at={key.created_at} />
-        </Entry>
-        <Entry name="Kept in">{key.source === "file" ? "the configuration file, where it is changed" : "the store"}</Entry>
+        </Fact>
+        <Fact name="Kept in">{key.source === "file" ? "the configuration file, where it is changed" : "the store"}</Fact>
       </dl>
       {key.tokens.length > 0 && (
         <p class="small muted">
@@ -125,15 +88,6 @@ function KeyFacts({ keyAnswer: key }: { readonly keyAnswer: KeyAnswer }) {
         </p>
       )}
     </section>
-  );
-}
-
-function Entry({ name, children }: { readonly name: string; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 

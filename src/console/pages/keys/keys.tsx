@@ -13,7 +13,7 @@ import { Page } from "../../parts/page.tsx";
 import { Pager } from "../../parts/pager.tsx";
 import { DataTable, type TableColumn } from "../../parts/table.tsx";
 import { CreateKey } from "./create-key.tsx";
-import { limitsText } from "./limits.ts";
+import { limitsText } from "../../core/limits.ts";
 
 /** What clients send, and what each of them may do. */
 export function KeysPage() {

@@ -2,6 +2,8 @@
 export interface PlayedAnswer {
   readonly text: string;
   readonly reasoning: string;
+  /** What the model wants to call, by its place in the answer. */
+  readonly tools: readonly PlayedTool[];
   readonly finish: string | null;
   readonly promptTokens: number | null;
   readonly completionTokens: number | null;
@@ -9,7 +11,20 @@ export interface PlayedAnswer {
   readonly error: string | null;
 }
 
-export const emptyAnswer: PlayedAnswer = { text: "", reasoning: "", finish: null, promptTokens: null, completionTokens: null, error: null };
+export interface PlayedTool {
+  readonly name: string;
+  readonly input: string;
+}
+
+export const emptyAnswer: PlayedAnswer = {
+  text: "",
+  reasoning: "",
+  tools: [],
+  finish: null,
+  promptTokens: null,
+  completionTokens: null,
+  error: null,
+};
 
 /** Splits a stream of bytes into the data of its events, wherever the network cut it. */
 export class EventSplitter {
@@ -44,11 +59,28 @@ export function withEvent(answer: PlayedAnswer, data: string): PlayedAnswer {
     ...answer,
     text: answer.text + (text(delta?.["content"]) ?? ""),
     reasoning: answer.reasoning + (text(delta?.["reasoning_content"]) ?? text(delta?.["reasoning"]) ?? ""),
+    tools: withCalls(answer.tools, delta?.["tool_calls"]),
     finish: text(choice?.["finish_reason"]) ?? answer.finish,
     promptTokens: number(usage?.["prompt_tokens"]) ?? answer.promptTokens,
     completionTokens: number(usage?.["completion_tokens"]) ?? answer.completionTokens,
   };
 }
+
+/** A call comes in pieces, each with the place of the call that it belongs to. */
+function withCalls(tools: readonly PlayedTool[], pieces: unknown): readonly PlayedTool[] {
+  if (!Array.isArray(pieces)) return tools;
+  const after = [...tools];
+  for (const piece of pieces.slice(0, toolsMax)) {
+    const call = record(piece);
+    const made = record(call?.["function"]);
+    const at = Math.min(number(call?.["index"]) ?? after.length, toolsMax);
+    const before = after[at] ?? { name: "", input: "" };
+    after[at] = { name: before.name + (text(made?.["name"]) ?? ""), input: before.input + (text(made?.["arguments"]) ?? "") };
+  }
+  return after.filter((tool) => tool !== undefined);
+}
+
+const toolsMax = 64;
 
 function parsed(data: string): Readonly<Record<string, unknown>> | null {
   try {

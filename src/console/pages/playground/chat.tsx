@@ -1,52 +1,44 @@
 import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { ApiError, send } from "../../core/api.ts";
-import { count, duration } from "../../core/format.ts";
-import { pathTo } from "../../core/location.ts";
 import { Snippet } from "../../parts/copy.tsx";
 import { TextArea, TextField } from "../../parts/field.tsx";
-import { Badge } from "../../parts/notice.tsx";
-import { emptyAnswer, EventSplitter, withEvent, type PlayedAnswer } from "./chat-stream.ts";
+import { emptyLane, Lane, playChat, type ChatLane } from "./chat-lane.tsx";
+import { chatRequest, shownRequest, type ChatForm, type PlayedRequest } from "./chat-request.ts";
 import { curlFor } from "./code.ts";
 import type { PlayProps } from "./play-props.ts";
 
-/** One model that answers, beside others. */
-interface ChatLane {
-  readonly model: string;
-  readonly answer: PlayedAnswer;
-  readonly requestId: string | null;
-  readonly firstMs: number | null;
-  readonly tookMs: number | null;
-}
-
-/** A chat with one model, or with several beside each other: how fast each begins, and how long it takes. */
+/** A chat with one model, or with several beside each other: how fast each begins, how long it takes, and what it costs. */
 export function ChatPlay({ clientKey, models, address }: PlayProps) {
-  const prompt = useSignal("");
-  const system = useSignal("");
+  const form = useSignal<ChatForm>({ system: "", prompt: "", images: [], tools: "", schema: "" });
   const chosen = useSignal("");
+  const mistake = useSignal("");
   const lanes = useSignal<readonly ChatLane[]>([]);
   const isBusy = useSignal(false);
   const leaving = useRef(new AbortController());
   useEffect(() => () => leaving.current.abort(), []);
+  const set = (change: Partial<ChatForm>): void => {
+    form.value = { ...form.value, ...change };
+  };
   const asked = (chosen.value.trim() === "" ? (models[0] ?? "") : chosen.value)
     .split(",")
     .map((name) => name.trim())
     .filter((name) => name !== "")
     .slice(0, lanesMax);
-  const requestOf = (model: string) => ({
-    model,
-    stream: true,
-    stream_options: { include_usage: true },
-    messages: [...(system.value === "" ? [] : [{ role: "system", content: system.value }]), { role: "user", content: prompt.value }],
-  });
   const run = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
-    if (isBusy.value || prompt.value.trim() === "" || asked.length === 0) return;
+    if (isBusy.value || form.value.prompt.trim() === "" || asked.length === 0) return;
+    const requests: PlayedRequest[] = [];
+    for (const model of asked) {
+      const request = chatRequest(model, form.value);
+      mistake.value = typeof request["mistake"] === "string" ? request["mistake"] : "";
+      if (mistake.value !== "") return;
+      requests.push(request as PlayedRequest);
+    }
     isBusy.value = true;
     leaving.current = new AbortController();
-    lanes.value = asked.map((model) => ({ model, answer: emptyAnswer, requestId: null, firstMs: null, tookMs: null }));
+    lanes.value = asked.map(emptyLane);
     await Promise.all(
-      asked.map((model, at) => play(clientKey, requestOf(model), leaving.current.signal, (change) => laneChanged(lanes, at, change))),
+      requests.map((request, at) => playChat(clientKey, request, leaving.current.signal, (change) => laneChanged(lanes, at, change))),
     );
     isBusy.value = false;
   };
@@ -62,11 +54,13 @@ export function ChatPlay({ clientKey, models, address }: PlayProps) {
           placeholder={models[0] ?? ""}
           hint={`Up to ${lanesMax}, separated by commas, to compare them.`}
         />
-        <details>
-          <summary>Instructions</summary>
-          <TextArea label="System message" name="system" rows={2} value={system.value} onText={(text) => (system.value = text)} />
-        </details>
-        <TextArea label="Message" name="prompt" rows={4} value={prompt.value} onText={(text) => (prompt.value = text)} />
+        <ChatExtras form={form.value} set={set} />
+        <TextArea label="Message" name="prompt" rows={4} value={form.value.prompt} onText={(prompt) => set({ prompt })} />
+        {mistake.value !== "" && (
+          <p class="bad" role="alert">
+            {mistake.value}
+          </p>
+        )}
         <div class="row">
           <button class="button main" disabled={isBusy.value}>
             Send
@@ -83,12 +77,7 @@ export function ChatPlay({ clientKey, models, address }: PlayProps) {
           <Lane key={at} lane={lane} />
         ))}
       </div>
-      {asked[0] !== undefined && (
-        <details class="card">
-          <summary>The same as code</summary>
-          <Snippet label="Shell" text={curlFor(address, "/v1/chat/completions", requestOf(asked[0]))} />
-        </details>
-      )}
+      {asked[0] !== undefined && <ChatCode address={address} request={chatRequest(asked[0], form.value)} />}
     </>
   );
 }
@@ -99,53 +88,72 @@ function laneChanged(lanes: Signal<readonly ChatLane[]>, at: number, change: Par
   lanes.value = lanes.value.map((lane, index) => (index === at ? { ...lane, ...change } : lane));
 }
 
-function Lane({ lane: { model, answer, requestId, firstMs, tookMs } }: { readonly lane: ChatLane }) {
+interface ChatExtrasProps {
+  readonly form: ChatForm;
+  readonly set: (change: Partial<ChatForm>) => void;
+}
+
+function ChatExtras({ form, set }: ChatExtrasProps) {
+  const attach = async (files: FileList | null): Promise<void> => {
+    const some = [...(files ?? [])].slice(0, imagesMax).filter(({ size }) => size <= imageBytesMax);
+    set({ images: await Promise.all(some.map(dataUrlOf)) });
+  };
   return (
-    <section class="card stack" aria-busy={tookMs === null}>
-      <header>
-        <h2>{model}</h2>
-        <span class="small muted">
-          first {duration(firstMs)}, all {duration(tookMs)}
-        </span>
-      </header>
-      {answer.reasoning !== "" && (
-        <details>
-          <summary>Reasoning</summary>
-          <p class="turn">{answer.reasoning}</p>
-        </details>
-      )}
-      {answer.text !== "" && <p class="turn">{answer.text}</p>}
-      {answer.error !== null && <p class="bad">{answer.error}</p>}
-      <div class="row small muted">
-        {answer.finish !== null && <Badge>{answer.finish}</Badge>}
-        {answer.completionTokens !== null && (
-          <span>
-            {count(answer.promptTokens)} → {count(answer.completionTokens)} tokens
+    <details>
+      <summary>Instructions, images, tools and a schema</summary>
+      <div class="stack">
+        <TextArea label="System message" name="system" rows={2} value={form.system} onText={(system) => set({ system })} />
+        <div class="row">
+          <label class="button">
+            Add images
+            <input type="file" accept="image/*" multiple class="hidden-text" onChange={(event) => void attach(event.currentTarget.files)} />
+          </label>
+          <span class="small muted" aria-live="polite">
+            {form.images.length === 0
+              ? `Up to ${imagesMax} of 2 MB each.`
+              : `${form.images.length} ${form.images.length === 1 ? "image" : "images"}`}
           </span>
-        )}
-        {requestId !== null && tookMs !== null && <a href={pathTo("request", { id: requestId })}>Why it went this way</a>}
+        </div>
+        <TextArea
+          label="Tools"
+          name="tools"
+          rows={3}
+          value={form.tools}
+          onText={(tools) => set({ tools })}
+          hint={`A JSON list, as in [{"type": "function", "function": {"name": "weather", "parameters": {}}}].`}
+        />
+        <TextArea
+          label="Schema of the answer"
+          name="schema"
+          rows={3}
+          value={form.schema}
+          onText={(schema) => set({ schema })}
+          hint="A JSON schema. Empty: the model answers as it likes."
+        />
       </div>
-    </section>
+    </details>
   );
 }
 
-async function play(key: string, request: unknown, signal: AbortSignal, changed: (change: Partial<ChatLane>) => void): Promise<void> {
-  const beganMs = performance.now();
-  let answer = emptyAnswer;
-  try {
-    const response = await send("/playground/chat", { method: "POST", body: { key, request }, signal });
-    changed({ requestId: response.headers.get("x-sluice-request") });
-    const splitter = new EventSplitter();
-    const reader = response.body?.getReader();
-    for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) {
-      const before = answer;
-      for (const data of splitter.push(part.value)) answer = withEvent(answer, data);
-      if (before.text === "" && answer.text !== "") changed({ firstMs: performance.now() - beganMs });
-      changed({ answer });
-    }
-  } catch (error) {
-    const message = error instanceof ApiError ? error.message : signal.aborted ? "Stopped." : "The connection was lost.";
-    changed({ answer: { ...answer, error: message } });
-  }
-  changed({ tookMs: performance.now() - beganMs });
+const imagesMax = 4;
+const imageBytesMax = 2 * 1024 * 1024;
+
+function dataUrlOf(file: File): Promise<string> {
+  return new Promise((done, failed) => {
+    const reader = new FileReader();
+    reader.addEventListener("load", () => done(typeof reader.result === "string" ? reader.result : ""));
+    reader.addEventListener("error", () => failed(new Error("The file cannot be read.")));
+    reader.readAsDataURL(file);
+  });
+}
+
+function ChatCode({ address, request }: { readonly address: string; readonly request: ReturnType<typeof chatRequest> }) {
+  if (typeof request["mistake"] === "string") return null;
+  const shown = shownRequest(request as PlayedRequest);
+  return (
+    <details class="card">
+      <summary>The same as code</summary>
+      <Snippet label="Shell" text={curlFor(address, "/v1/chat/completions", shown)} />
+    </details>
+  );
 }

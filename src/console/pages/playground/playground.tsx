@@ -1,6 +1,7 @@
-import { signal, useSignal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import type { ChannelAnswer } from "../../core/answers.ts";
 import { ask, mayChange, signedIn } from "../../core/api.ts";
+import { place, setQuery } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
 import { useSubmission } from "../../core/submit.ts";
 import { Choice, TextField } from "../../parts/field.tsx";
@@ -22,7 +23,7 @@ const playKey = signal("");
 
 /** Tries the gateway as a client does: with a key, its limits and its budget. */
 export function PlaygroundPage() {
-  const kind = useSignal<"chat" | "transcription" | "speech">("chat");
+  const kind = kinds.find(([name]) => name === place.value.query.get("try"))?.[0] ?? "chat";
   const channels = useLoaded<{ readonly channels: readonly ChannelAnswer[] }>("/channels");
   const health = useLoaded<{ readonly url: string }>("/health");
   const models = [...new Set(channels.data.value?.channels.flatMap((channel) => channel.models ?? []))].toSorted();
@@ -38,7 +39,7 @@ export function PlaygroundPage() {
     <Page
       title="Playground"
       about="Calls like those of a client: they are counted, limited and paid for."
-      actions={<Choice label="Operation" options={kinds} value={kind.value} onChoose={(value) => (kind.value = value)} />}
+      actions={<Choice label="Operation" options={kinds} value={kind} onChoose={(value) => setQuery({ try: value })} />}
     >
       <KeyForPlay />
       <datalist id="play-models">
@@ -46,9 +47,9 @@ export function PlaygroundPage() {
           <option key={name} value={name} />
         ))}
       </datalist>
-      {props.clientKey !== "" && kind.value === "chat" && <ChatPlay {...props} />}
-      {props.clientKey !== "" && kind.value === "transcription" && <TranscriptionPlay {...props} />}
-      {props.clientKey !== "" && kind.value === "speech" && <SpeechPlay {...props} />}
+      {props.clientKey !== "" && kind === "chat" && <ChatPlay {...props} />}
+      {props.clientKey !== "" && kind === "transcription" && <TranscriptionPlay {...props} />}
+      {props.clientKey !== "" && kind === "speech" && <SpeechPlay {...props} />}
     </Page>
   );
 }

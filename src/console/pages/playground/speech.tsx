@@ -14,7 +14,7 @@ const formats = ["mp3", "wav", "opus", "flac", "aac"].map((name) => [name, name]
 /** Speaks a text, and plays it. */
 export function SpeechPlay({ clientKey, address }: PlayProps) {
   const sound = useSignal<{ readonly url: string; readonly tookMs: number } | null>(null);
-  const request = useSignal<unknown>(null);
+  const request = useSignal<Readonly<Record<string, unknown>> | null>(null);
   useEffect(
     () => () => {
       if (sound.value !== null) URL.revokeObjectURL(sound.value.url);
@@ -22,7 +22,7 @@ export function SpeechPlay({ clientKey, address }: PlayProps) {
     [],
   );
   const { error, busy, run } = useSubmission(async ({ model, voice = "", input, response_format }: FormFields) => {
-    const body = { model, input, response_format, ...(voice === "" ? {} : { voice }) };
+    const body = { model, voice, input, response_format };
     request.value = body;
     const beganMs = performance.now();
     const response = await send("/playground/speech", { method: "POST", body: { key: clientKey, request: body } });
@@ -35,7 +35,7 @@ export function SpeechPlay({ clientKey, address }: PlayProps) {
       <form class="card stack" onSubmit={(event) => run(fieldsOf(event))}>
         <div class="columns">
           <TextField label="Model" name="model" list="play-models" required />
-          <TextField label="Voice" name="voice" hint="Empty: the model's own." />
+          <TextField label="Voice" name="voice" initial="alloy" required hint="A model without this voice uses one of its own." />
           <SelectField label="Format" name="response_format" options={formats} />
         </div>
         <TextArea label="Text" name="input" rows={4} />

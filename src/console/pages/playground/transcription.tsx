@@ -7,6 +7,8 @@ import { Snippet } from "../../parts/copy.tsx";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
 import { curlForUpload } from "./code.ts";
+import { Recording } from "./recording.tsx";
+import { subtitlesOf } from "./subtitles.ts";
 import type { PlayProps } from "./play-props.ts";
 
 const formats = ["json", "text", "srt", "vtt", "verbose_json"].map((name) => [name, name] as const);
@@ -15,10 +17,9 @@ const formats = ["json", "text", "srt", "vtt", "verbose_json"].map((name) => [na
 export function TranscriptionPlay({ clientKey, address }: PlayProps) {
   const recording = useSignal<File | null>(null);
   const isRecording = useSignal(false);
+  const seconds = useSignal(0);
   const recorder = useRef<MediaRecorder | null>(null);
-  const result = useSignal<{ readonly text: string; readonly tookMs: number; readonly fields: Readonly<Record<string, string>> } | null>(
-    null,
-  );
+  const result = useSignal<{ readonly text: string; readonly tookMs: number; readonly fields: TranscriptionFields } | null>(null);
   const microphone = useSubmission(async () => {
     if (isRecording.value) {
       recorder.current?.stop();
@@ -32,11 +33,21 @@ export function TranscriptionPlay({ clientKey, address }: PlayProps) {
     made.onstop = () => {
       for (const track of stream.getTracks()) track.stop();
       isRecording.value = false;
-      recording.value = new File(chunks, `recording.${made.mimeType.includes("mp4") ? "mp4" : "webm"}`, { type: made.mimeType });
+      chosen(new File(chunks, `recording.${made.mimeType.includes("mp4") ? "mp4" : "webm"}`, { type: made.mimeType }));
     };
     made.start();
     isRecording.value = true;
+    seconds.value = 0;
+    const timer = setInterval(() => {
+      if (made.state === "recording") seconds.value += 1;
+      else clearInterval(timer);
+    }, 1000);
   });
+  const chosen = (file: File | undefined): void => {
+    if (file === undefined) return;
+    recording.value = file;
+    result.value = null;
+  };
   const { error, busy, run } = useSubmission(async ({ model = "", language = "", response_format = "json" }: FormFields) => {
     const file = recording.value;
     if (file === null) throw new ApiError(0, "no_file", "Choose a file, or record something first.", null, null);
@@ -61,15 +72,10 @@ export function TranscriptionPlay({ clientKey, address }: PlayProps) {
         <div class="row">
           <label class="button">
             Choose a file
-            <input
-              type="file"
-              accept="audio/*,video/*"
-              class="hidden-text"
-              onChange={(event) => (recording.value = event.currentTarget.files?.[0] ?? recording.value)}
-            />
+            <input type="file" accept="audio/*,video/*" class="hidden-text" onChange={(event) => chosen(event.currentTarget.files?.[0])} />
           </label>
           <button type="button" class={`button ${isRecording.value ? "danger" : ""}`} onClick={() => microphone.run(undefined)}>
-            {isRecording.value ? "Stop recording" : "Record"}
+            {isRecording.value ? `Stop recording (${seconds.value} s)` : "Record"}
           </button>
           <span class="small muted" aria-live="polite">
             {recording.value === null ? "" : `${recording.value.name}, ${bytes(recording.value.size)}`}
@@ -82,6 +88,14 @@ export function TranscriptionPlay({ clientKey, address }: PlayProps) {
         </div>
         <ErrorNote error={error.value ?? microphone.error.value} />
       </form>
+      {recording.value !== null && (
+        <section class="card">
+          <Recording
+            file={recording.value}
+            subtitles={result.value === null ? null : subtitlesOf(result.value.fields.response_format, result.value.text)}
+          />
+        </section>
+      )}
       {result.value !== null && (
         <section class="card stack">
           <p class="small muted">Took {duration(result.value.tookMs)}.</p>
@@ -97,6 +111,10 @@ export function TranscriptionPlay({ clientKey, address }: PlayProps) {
       )}
     </>
   );
+}
+
+interface TranscriptionFields extends Readonly<Record<string, string>> {
+  readonly response_format: string;
 }
 
 const fileBytesMax = 8 * 1024 * 1024;

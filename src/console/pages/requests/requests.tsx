@@ -27,6 +27,7 @@ export function RequestsPage() {
         <form class="filters" onSubmit={open}>
           <TextField label="Find by id" name="id" type="search" placeholder="req_…" />
           <TextField label="Key" name="key" value={filters["key"]} onText={(key) => setQuery({ key })} placeholder="Name or id" />
+          <TextField label="Group" name="group" value={filters["group"]} onText={(group) => setQuery({ group })} placeholder="Name or id" />
           <TextField label="Model" name="model" value={filters["model"]} onText={(model) => setQuery({ model })} />
           <TextField label="Channel" name="channel" value={filters["channel"]} onText={(channel) => setQuery({ channel })} />
           <SelectField
@@ -84,7 +85,7 @@ interface RequestList {
   readonly next: string | null;
 }
 
-const names = ["key", "model", "channel", "state", "status", "min_cost_usd", "max_cost_usd", "min_seconds", "since"] as const;
+const names = ["key", "group", "model", "channel", "state", "status", "min_cost_usd", "max_cost_usd", "min_seconds", "since"] as const;
 const pageRows = 50;
 
 const figureFields = [

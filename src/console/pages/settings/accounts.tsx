@@ -6,6 +6,7 @@ import { Secret } from "../../parts/copy.tsx";
 import { Confirm, Dialog, FormActions } from "../../parts/dialog.tsx";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { Moment } from "../../parts/moment.tsx";
+import { GroupField } from "../../parts/limit-fields.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { DataTable } from "../../parts/table.tsx";
 import { SettingsFrame } from "./settings.tsx";
@@ -28,6 +29,7 @@ interface AdminTokenAnswer {
 const roles = [
   ["viewer", "Viewer: may read"],
   ["admin", "Admin: may read and change"],
+  ["group_admin", "Group admin: manages the keys of one group"],
 ] as const;
 
 /** People who may use the console, and programs that may use the admin API. */
@@ -128,7 +130,7 @@ function Accounts() {
 
 function AddAccount({ onClose, onAdded }: { readonly onClose: () => void; readonly onAdded: () => void }) {
   const { error, busy, run } = useSubmission(async (fields: FormFields) => {
-    await ask("/accounts", { method: "POST", body: fields });
+    await ask("/accounts", { method: "POST", body: withoutEmpty(fields) });
     onAdded();
     onClose();
   });
@@ -137,6 +139,7 @@ function AddAccount({ onClose, onAdded }: { readonly onClose: () => void; readon
       <form class="stack" onSubmit={(event) => run(fieldsOf(event))}>
         <TextField label="Name" name="name" required autoFocus autoComplete="off" error={error.value} />
         <SelectField label="Role" name="role" options={roles} />
+        <GroupField name="group" label="Group" id={null} error={error.value} hint="Of a group admin; others have none." />
         <TextField
           label="Password"
           name="password"
@@ -154,12 +157,17 @@ function AddAccount({ onClose, onAdded }: { readonly onClose: () => void; readon
   );
 }
 
+/** A field that was left empty is not given. */
+function withoutEmpty(fields: FormFields): FormFields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ""));
+}
+
 function Tokens() {
   const loaded = useLoaded<{ readonly tokens: readonly AdminTokenAnswer[] }>("/tokens");
   const adds = useSignal(false);
   const made = useSignal<string | null>(null);
   const create = useSubmission(async (fields: FormFields) => {
-    const { token } = await ask<{ readonly token: string }>("/tokens", { method: "POST", body: fields });
+    const { token } = await ask<{ readonly token: string }>("/tokens", { method: "POST", body: withoutEmpty(fields) });
     adds.value = false;
     made.value = token;
     loaded.reload();
@@ -207,6 +215,7 @@ function Tokens() {
           <form class="stack" onSubmit={(event) => create.run(fieldsOf(event))}>
             <TextField label="Name" name="name" required autoFocus error={create.error.value} placeholder="monitoring" />
             <SelectField label="Role" name="role" options={roles} />
+            <GroupField name="group" label="Group" id={null} error={create.error.value} hint="Of a group admin; others have none." />
             <ErrorNote error={create.error.value} />
             <FormActions action="Create" busy={create.busy.value} onCancel={() => (adds.value = false)} />
           </form>

@@ -2,6 +2,8 @@
 export interface UsageAnswerRow {
   readonly key?: string | null;
   readonly key_name?: string | null;
+  readonly group?: string | null;
+  readonly group_name?: string | null;
   readonly model?: string | null;
   readonly channel?: string | null;
   readonly operation?: string | null;
@@ -41,6 +43,8 @@ export function groupName(row: UsageAnswerRow, by: string): string {
   switch (by) {
     case "key":
       return row.key_name ?? row.key ?? "–";
+    case "group":
+      return row.group_name ?? row.group ?? "–";
     case "channel":
       return row.channel ?? "no channel answered";
     case "model":

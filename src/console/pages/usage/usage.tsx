@@ -17,7 +17,12 @@ export function UsagePage() {
   const { query } = place.value;
   const by = query.get("by") ?? "model";
   const since = query.get("since") ?? "30d";
-  const filters = { key: query.get("key") ?? "", model: query.get("model") ?? "", channel: query.get("channel") ?? "" };
+  const filters = {
+    key: query.get("key") ?? "",
+    group: query.get("group") ?? "",
+    model: query.get("model") ?? "",
+    channel: query.get("channel") ?? "",
+  };
   const now = useLoaded<UsageAnswer>("/usage", { by, since, ...filters });
   const earlier = spanBefore(since);
   const before = useLoaded<UsageAnswer>("/usage", { by: "", ...earlier, ...filters });
@@ -37,11 +42,18 @@ export function UsagePage() {
         <Choice label="Group by" options={groups} value={by} onChoose={(value) => setQuery({ by: value })} />
         <SelectField label="Span" name="since" value={since} options={spans} onChoose={(value) => setQuery({ since: value })} />
         <TextField label="Key" name="key" value={filters.key} onText={(key) => setQuery({ key })} placeholder="Name or id" />
+        <TextField
+          label="Keys of a group"
+          name="group"
+          value={filters.group}
+          onText={(group) => setQuery({ group })}
+          placeholder="Name or id"
+        />
         <TextField label="Model" name="model" value={filters.model} onText={(model) => setQuery({ model })} />
         <TextField label="Channel" name="channel" value={filters.channel} onText={(channel) => setQuery({ channel })} />
       </div>
       <ErrorNote error={now.error.value} onRetry={() => now.reload()} />
-      {rows !== null && <Totals rows={rows} before={before.data.value?.rows ?? []} days={spanDays(since)} />}
+      {rows !== null && by !== "group" && <Totals rows={rows} before={before.data.value?.rows ?? []} days={spanDays(since)} />}
       {rows !== null && rows.length === 0 && (
         <EmptyState title="Nothing was used in this span">
           <p>Choose a longer span, or fewer filters.</p>
@@ -62,6 +74,7 @@ export function UsagePage() {
 const groups = [
   ["model", "Model"],
   ["key", "Key"],
+  ["group", "Group"],
   ["channel", "Channel"],
   ["operation", "Operation"],
   ["day", "Day"],

@@ -1,9 +1,9 @@
-import { money, short } from "../../core/format.ts";
-import type { KeyAnswer } from "../../core/answers.ts";
+import { money, short } from "./format.ts";
+import type { KeyAnswer } from "./answers.ts";
 
-type ShownLimits = KeyAnswer["limits"];
+export type ShownLimits = KeyAnswer["limits"];
 
-/** The limits of a key in a few words. */
+/** The limits of a key or a group in a few words. */
 export function limitsText(limits: ShownLimits): string {
   const parts = [
     limits.budget_usd === undefined ? null : `${money(limits.budget_usd)} ${periods[limits.budget_period ?? "total"]}`,
@@ -27,36 +27,17 @@ export const periods: Readonly<Record<NonNullable<ShownLimits["budget_period"]>,
 
 export const periodOptions: readonly (readonly [value: string, text: string])[] = Object.entries(periods);
 
-/** What the form of a key says, as the admin API takes it. An empty field is no limit; limits that it does not show stay as they are. */
-export function keyBody(
-  fields: Readonly<Record<string, string>>,
-  before: Pick<KeyAnswer, "limits" | "expires_at"> | null,
-): Readonly<Record<string, unknown>> {
-  const text = (name: string): string => (fields[name] ?? "").trim();
+/** What the form says of limits, as the admin API takes them. An empty field is no limit; limits that it does not show stay as they are. */
+export function limitsBody(fields: Readonly<Record<string, string>>, before: ShownLimits, prefix = ""): Readonly<Record<string, unknown>> {
+  const text = (name: string): string => (fields[`${prefix}${name}`] ?? "").trim();
   const numbers = (["rpm", "tpm", "concurrency"] as const).flatMap((name) =>
     text(name) === "" ? [] : [[name, Number(text(name))] as const],
   );
-  const models = listOf(text("models"));
   return {
-    name: text("name"),
-    owner: text("owner") === "" ? null : text("owner"),
-    note: text("note") === "" ? null : text("note"),
-    models: models.length === 0 ? null : models,
-    // Where there are no groups, the form does not ask for one.
-    ...(fields["group"] === undefined ? {} : { group: text("group") === "" ? null : text("group") }),
-    limits: {
-      ...hiddenLimits(before?.limits ?? {}),
-      ...Object.fromEntries(numbers),
-      ...(text("budget_usd") === "" ? {} : { budget_usd: text("budget_usd"), budget_period: text("budget_period") || "total" }),
-    },
-    expires_at: expiryOf(text("expires_at"), before?.expires_at ?? null),
+    ...hiddenLimits(before),
+    ...Object.fromEntries(numbers),
+    ...(text("budget_usd") === "" ? {} : { budget_usd: text("budget_usd"), budget_period: text("budget_period") || "total" }),
   };
-}
-
-/** The form shows the day only: one that was not changed keeps its time. */
-function expiryOf(day: string, before: string | null): string | null {
-  if (day === "") return null;
-  return before?.slice(0, 10) === day ? before : day;
 }
 
 /** All that the form has no field for, whatever limits there will be. */
