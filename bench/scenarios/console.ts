@@ -1,6 +1,5 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { chromiumPath, openBrowser } from "../../test/support/browser.ts";
 import { ask } from "../ask.ts";
 import type { Bench, Scenario } from "../bench.ts";
 import { cpuMicroseconds } from "../cpu.ts";
@@ -63,11 +62,13 @@ async function answers(gateway: Gateway, quick: boolean): Promise<readonly Row[]
 
 /** From the address to the list that it shows. The first page has the bundling and is not counted. */
 async function pages(bench: Bench, gateway: Gateway): Promise<readonly Row[]> {
-  if (chromiumPath === null) {
-    bench.remark("console: pages in a browser are left out: there is no Chromium");
+  // The packages of the tests may not be installed.
+  const found = await import("../../test/support/browser.ts").catch(() => null);
+  if (found === null || found.chromiumPath === null) {
+    bench.remark("console: pages in a browser are left out: there is no Chromium, or no playwright-core");
     return [];
   }
-  const browser = await openBrowser(null);
+  const browser = await found.openBrowser(null);
   const context = await browser.newContext({ extraHTTPHeaders: headers });
   await context.addInitScript(() => localStorage.setItem("sluice.signed-in", "yes"));
   const page = await context.newPage();
