@@ -596,13 +596,15 @@ describe.each(engines)("the thread on $name", (engine) => {
     const options = await store();
     const journal = journalIn(join(options.dataDir, "journal"));
     const drain = draining(journal, options, { pollMs: 20 });
+    // The thread starts with the first receipt, and that is not what is counted.
+    await journal.close(sampleReceipt());
     await drain.idle();
     const database = await openDatabase(options);
     ends.push(async () => database.close());
     // It changes with every transaction of somebody else.
     const versions = new Set<number>();
     const untilMs = performance.now() + 1_000;
-    let receipts = 0;
+    let receipts = 1;
     while (performance.now() < untilMs) {
       for (let call = 0; call < 20; call += 1, receipts += 1) void journal.close(sampleReceipt());
       versions.add((await database.all<{ data_version: number }>(sql`pragma data_version`))[0]!.data_version);
