@@ -1,3 +1,4 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { AuditEntry } from "../../src/gateway/storage.ts";
 import { newGroup } from "../support/groups.ts";

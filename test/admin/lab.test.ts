@@ -1,4 +1,4 @@
-// Needs: quiet. It mostly waits for the calls of the lab.
+// Needs: quiet, servers. It mostly waits for the calls of the lab.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "bun:test";
 import type { Storage } from "../../src/gateway/storage.ts";
@@ -7,6 +8,16 @@ import { sql } from "../../src/store/sql.ts";
 import { makeStorage, newId } from "../../src/store/storage.ts";
 import type { AttemptReceipt, Figures, Receipt } from "../../src/usage/receipt.ts";
 import { eventually } from "./eventually.ts";
+
+/**
+ * Resolves when a call's receipt is in the gateway's SQLite, if that is its store. The drain is started by the first receipt, and what it
+ * opens is kept: it must not look like a leak.
+ */
+export async function drainStarted(directory: string, requestId: string | null): Promise<void> {
+  if (!existsSync(join(directory, "data", "sluice.db"))) return;
+  await using store = await Receipts.open(directory);
+  await store.of(requestId, 30_000);
+}
 
 /** What a gateway wrote down, read from its own store while it runs or after its death. */
 export class Receipts implements AsyncDisposable {

@@ -2,7 +2,7 @@ import { startChaos, type Chaos } from "./chaos.ts";
 import { chat, openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
 import { startGateway, type Gateway, type GatewayOptions, type LogLine } from "./gateway.ts";
 import { checkInvariants, takeBaseline, type Baseline, type Scene, type SceneChannel } from "./invariants.ts";
-import { price } from "./receipts.ts";
+import { drainStarted, price } from "./receipts.ts";
 import { timersOf } from "./stated-time.ts";
 
 /**
@@ -33,6 +33,7 @@ export async function setUp<Name extends string>(
   // The first call of a process opens descriptors that it keeps; they must not look like a leak.
   const first = await chat(gateway, { model: rehearsed }, { key: clientKey });
   await gateway.waitForLog((line) => line["id"] === first.requestId);
+  await drainStarted(gateway.directory, first.requestId);
   return new Rig(gateway, upstream, complete, await takeBaseline(gateway, upstreams));
 }
 

@@ -5,7 +5,7 @@ import { header } from "./chaos/request.ts";
 import { openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
 import { startGateway, type Gateway, type GatewayOptions, type LogLine } from "./gateway.ts";
 import { checkInvariants, oneAccessLinePerCall, takeBaseline, type Scene, type SceneChannel } from "./invariants.ts";
-import { price } from "./receipts.ts";
+import { drainStarted, price } from "./receipts.ts";
 import { timersOf } from "./stated-time.ts";
 
 /**
@@ -111,7 +111,11 @@ export class Stage {
     });
     // What a process opens once, at its first call, would otherwise look like a leak of the first fault.
     const row = new Row(this.#gateway, warm);
-    for (const stream of [false, true]) await row.line(await row.ask({ stream }));
+    for (const stream of [false, true]) {
+      const reply = await row.ask({ stream });
+      await row.line(reply);
+      await drainStarted(this.#gateway.directory, reply.requestId);
+    }
   }
 
   async #raise(group: Group): Promise<void> {

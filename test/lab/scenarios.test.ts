@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { eventsOf, labText, readLabRequest, wholeAnswer } from "../../../src/lab/lab-chat.ts";
-import { labScenarios } from "../../../src/lab/scenarios.ts";
-import { partsOf } from "../../support/faults.ts";
+import { eventsOf, labText, readLabRequest, wholeAnswer } from "../../src/lab/lab-chat.ts";
+import { labScenarios } from "../../src/lab/scenarios.ts";
+import { partsOf } from "../support/faults.ts";
 
 describe("the scenarios of the lab", () => {
   test("have names of their own, which fit into a command line", () => {
@@ -16,7 +16,7 @@ describe("the scenarios of the lab", () => {
   });
 
   test("are described in docs/lab.md", async () => {
-    const page = await Bun.file(new URL("../../../docs/lab.md", import.meta.url)).text();
+    const page = await Bun.file(new URL("../../docs/lab.md", import.meta.url)).text();
     const rows = labScenarios.map(({ name, fault, expected }) => `| \`${name}\` | ${fault} | ${expected} |`);
     expect(rows.filter((row) => !page.includes(row))).toEqual([]);
   });
