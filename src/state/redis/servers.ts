@@ -1,7 +1,8 @@
 import { RedisClient } from "bun";
 import { StorageError } from "../../gateway/storage.ts";
-import { serverAddresses, type ServerAddress } from "../../servers/addresses.ts";
-import { AllFailed, firstToSucceed } from "../../servers/first-to-succeed.ts";
+import { serverAddresses } from "../../servers/addresses.ts";
+import { AllFailed } from "../../servers/first-to-succeed.ts";
+import { PrimaryChoice } from "../../servers/primary-choice.ts";
 
 export interface RedisServersOptions {
   /**
@@ -16,34 +17,27 @@ export interface RedisServersOptions {
 
 /** The servers that an address names. With several of them, or with Sentinels, only a primary is used; the last one comes first. */
 export class RedisServers {
-  private readonly hosts: readonly ServerAddress[];
+  /** Whether another server may be the primary. */
+  readonly several: boolean;
+  private readonly choice: PrimaryChoice;
   private readonly sentinel: SentinelAddress | null;
-  private last: ServerAddress | null = null;
 
   constructor(private readonly options: RedisServersOptions) {
     this.sentinel = sentinelAddress(options.url);
     const hosts = serverAddresses(this.sentinel?.url ?? options.url);
     if (hosts === null) throw wrongAddress();
-    this.hosts = hosts;
-  }
-
-  /** Whether another server may be the primary. */
-  get several(): boolean {
-    return this.sentinel !== null || this.hosts.length > 1;
+    this.choice = new PrimaryChoice(hosts, staggerMs);
+    this.several = this.sentinel !== null || hosts.length > 1;
   }
 
   async open(): Promise<RedisClient> {
-    const { hosts, last, sentinel } = this;
-    const inOrder = last === null ? hosts : [last, ...hosts.filter((host) => host !== last)];
-    const connect = async (host: ServerAddress): Promise<OpenServer> => ({
-      host,
-      client: sentinel === null ? await this.connect(host.url) : await this.throughSentinel(host.url, sentinel),
-    });
-    const discard = ({ client }: OpenServer): void => client.close();
+    const { sentinel } = this;
+    const { inOrder } = this.choice;
     try {
-      const { host, client } = await firstToSucceed(inOrder, connect, { staggerMs, after, discard });
-      this.last = host;
-      return client;
+      return await this.choice.connect(
+        ({ url }) => (sentinel === null ? this.connect(url) : this.throughSentinel(url, sentinel)),
+        (late) => late.close(),
+      );
     } catch (error) {
       if (!(error instanceof AllFailed)) throw error;
       if (inOrder.length === 1) throw error.errors[0];
@@ -97,14 +91,9 @@ export class RedisServers {
 
   /** A server that stops answering is closed, which rejects what was asked. */
   private async inTime<T>(client: RedisClient, reply: Promise<T>): Promise<T> {
-    const cancel = after(this.options.connectMs ?? connectMsDefault, () => client.close());
-    return reply.finally(cancel);
+    const timer = setTimeout(() => client.close(), this.options.connectMs ?? connectMsDefault);
+    return reply.finally(() => clearTimeout(timer));
   }
-}
-
-interface OpenServer {
-  readonly host: ServerAddress;
-  readonly client: RedisClient;
 }
 
 interface SentinelAddress {
@@ -136,11 +125,6 @@ function wrongAddress(): StorageError {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-function after(ms: number, then: () => void): () => void {
-  const timer = setTimeout(then, ms);
-  return () => clearTimeout(timer);
 }
 
 const connectMsDefault = 100;

@@ -1,6 +1,7 @@
 import { StorageError } from "../../gateway/storage.ts";
 import { serverAddresses, type ServerAddress } from "../../servers/addresses.ts";
-import { AllFailed, firstToSucceed } from "../../servers/first-to-succeed.ts";
+import { AllFailed } from "../../servers/first-to-succeed.ts";
+import { PrimaryChoice } from "../../servers/primary-choice.ts";
 import { PostgresConnection } from "./postgres-connection.ts";
 import { TransientError } from "./postgres-errors.ts";
 
@@ -9,39 +10,28 @@ import { TransientError } from "./postgres-errors.ts";
  * is used, whichever it is at the moment; the one that was last comes first.
  */
 export class PostgresHosts {
-  private readonly hosts: readonly ServerAddress[];
-  private readonly isPooled: boolean;
-  private primary: ServerAddress | null = null;
+  private readonly choice: PrimaryChoice;
+  private readonly options: { readonly needsPrimary: boolean; readonly isPooled: boolean };
 
   constructor(address: string) {
     const { hosts, isPooled } = readAddress(address);
-    this.hosts = hosts;
-    this.isPooled = isPooled;
+    this.choice = new PrimaryChoice(hosts, staggerMs);
+    this.options = { needsPrimary: hosts.length > 1, isPooled };
   }
 
   async open(statementMs: number, waitMs: number): Promise<PostgresConnection> {
-    const { hosts, primary } = this;
-    const options = { statementMs, needsPrimary: hosts.length > 1, isPooled: this.isPooled };
-    const inOrder = primary === null ? hosts : [primary, ...hosts.filter((host) => host !== primary)];
+    const options = { ...this.options, statementMs };
     const deadlineMs = performance.now() + waitMs;
-    const connect = async (host: ServerAddress): Promise<OpenHost> => ({
-      host,
-      connection: await PostgresConnection.open(host.url, options, deadlineMs - performance.now()),
-    });
-    const discard = ({ connection }: OpenHost): void => connection.discard();
+    const { inOrder } = this.choice;
     try {
-      const { host, connection } = await firstToSucceed(inOrder, connect, { staggerMs, after, discard });
-      this.primary = host;
-      return connection;
+      return await this.choice.connect(
+        ({ url }) => PostgresConnection.open(url, options, deadlineMs - performance.now()),
+        (late) => late.discard(),
+      );
     } catch (error) {
       throw error instanceof AllFailed ? noneOf(inOrder, error.errors) : error;
     }
   }
-}
-
-interface OpenHost {
-  readonly host: ServerAddress;
-  readonly connection: PostgresConnection;
 }
 
 /** The servers of an address, without what libpq or we understand and the driver does not. */
@@ -78,11 +68,6 @@ function noneOf(hosts: readonly ServerAddress[], errors: readonly unknown[]): un
     "unavailable",
     `None of the store's ${hosts.length} servers is a primary that can be reached. ${reasons.join(" ")}`,
   );
-}
-
-function after(ms: number, then: () => void): () => void {
-  const timer = setTimeout(then, ms);
-  return () => clearTimeout(timer);
 }
 
 /** Longer than a healthy server takes, even in another zone, and far shorter than a statement may take. */
