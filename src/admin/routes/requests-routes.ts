@@ -10,7 +10,7 @@ import { route, type AdminRoute } from "../route.ts";
 import { previewApis, type Explained, type ExplainedRefusal, type PreviewedSending } from "../services.ts";
 import { line } from "../fields/scalars.ts";
 
-const explainAnswer = z.strictObject({
+export const explainAnswer = z.strictObject({
   outcome: z.enum(["serve", "wait", "refuse"]),
   refusals: z
     .array(z.strictObject({ status: z.int(), code: z.string(), message: z.string() }))
@@ -46,7 +46,7 @@ const explainAnswer = z.strictObject({
     .describe("What would be reserved of the key's limits."),
 });
 
-const previewAnswer = explainAnswer.extend({
+export const previewAnswer = explainAnswer.extend({
   sends: z
     .array(
       z.strictObject({

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { explainAnswer, previewAnswer } from "../../admin/routes/requests-routes.ts";
 import type { configurationAnswer } from "../../admin/routes/configuration-routes.ts";
 import type { historyAnswer } from "../../admin/routes/history-routes.ts";
 import type { channelAnswer } from "../../admin/views/channel-view.ts";
@@ -11,6 +12,8 @@ import type { receiptAnswer, receiptSummaryAnswer } from "../../admin/views/rece
 export type ChannelAnswer = z.output<typeof channelAnswer>;
 export type ConfigurationAnswer = z.output<typeof configurationAnswer>;
 export type HistoryEntry = z.output<typeof historyAnswer>;
+/** What would be sent is only known of a request that was pasted. */
+export type ExplainedAnswer = z.output<typeof explainAnswer> & Partial<z.output<typeof previewAnswer>>;
 export type GroupAnswer = z.output<typeof groupAnswer>;
 export type ListedGroup = z.output<typeof listedGroupAnswer>;
 export type KeyAnswer = z.output<typeof keyAnswer>;

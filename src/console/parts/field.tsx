@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 import type { ApiError } from "../core/api.ts";
+import { setQuery } from "../core/location.ts";
 
 interface FieldProps {
   readonly label: string;
@@ -34,6 +35,20 @@ export function TextField({ label, hint, name, error = null, type = "text", onTe
       />
       <FieldNote id={`${id}-about`} hint={hint} mistake={mistake} />
     </div>
+  );
+}
+
+/** Searches a list. The text is in the address of the page, so that a reload or a link finds the same. */
+export function SearchField({ value, placeholder }: { readonly value: string; readonly placeholder: string }) {
+  return (
+    <TextField
+      label="Search"
+      name="search"
+      type="search"
+      value={value}
+      onText={(text) => setQuery({ search: text })}
+      placeholder={placeholder}
+    />
   );
 }
 

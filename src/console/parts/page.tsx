@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { pathTo } from "../core/location.ts";
 
 /** A page: its title, which gets the focus when the page is opened, its actions and its content. */
 export function Page({ title, about, actions, children }: PageProps) {
@@ -21,6 +22,23 @@ export function Page({ title, about, actions, children }: PageProps) {
       </header>
       {children}
     </div>
+  );
+}
+
+/** From a key or a group to its requests and its usage, and back to the list. */
+export function LinksOf({ kind, id }: { readonly kind: "key" | "group"; readonly id: string }) {
+  return (
+    <>
+      <a class="button small" href={pathTo("requests", {}, { [kind]: id })}>
+        Its requests
+      </a>
+      <a class="button small" href={pathTo("usage", {}, { [kind]: id })}>
+        Its usage
+      </a>
+      <a class="button small" href={pathTo(`${kind}s`)}>
+        All {kind}s
+      </a>
+    </>
   );
 }
 

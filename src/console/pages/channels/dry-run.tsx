@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import type { ExplainedAnswer } from "../../core/answers.ts";
 import { ApiError, ask, mayChange } from "../../core/api.ts";
 import { duration, money, short } from "../../core/format.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
@@ -6,43 +7,6 @@ import { causeText, verdictText } from "../../../usage/call-story.ts";
 import { Snippet } from "../../parts/copy.tsx";
 import { SelectField, TextArea, TextField } from "../../parts/field.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
-
-interface ExplainedAnswer {
-  readonly outcome: "serve" | "wait" | "refuse";
-  readonly refusals: readonly { readonly status: number; readonly code: string; readonly message: string }[];
-  readonly mode: "normal" | "last_resort" | null;
-  readonly candidates: readonly {
-    readonly channel: string;
-    readonly model: string;
-    readonly tier: number;
-    readonly probe: boolean;
-    readonly priced: boolean;
-  }[];
-  readonly skipped: readonly {
-    readonly channel: string;
-    readonly model: string;
-    readonly because: string;
-    readonly cause: string | null;
-    readonly for_ms: number | null;
-  }[];
-  readonly retry_after_ms: number | null;
-  readonly reserve: { readonly tokens: number; readonly cost_usd: number | null } | null;
-  /** Only for a request that was pasted. */
-  readonly sends?: readonly PreviewedSend[];
-}
-
-interface PreviewedSend {
-  readonly channel: string;
-  readonly model: string;
-  readonly refusal: string | null;
-  readonly method: string;
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | null;
-  readonly translated: boolean;
-  readonly dropped: readonly string[];
-  readonly clamped_to: number | null;
-}
 
 const operations = ["chat", "transcription", "speech", "embedding"].map((name) => [name, name] as const);
 
@@ -187,7 +151,7 @@ function PlanView({ answer }: { readonly answer: ExplainedAnswer }) {
   );
 }
 
-function Sending({ send }: { readonly send: PreviewedSend }) {
+function Sending({ send }: { readonly send: NonNullable<ExplainedAnswer["sends"]>[number] }) {
   const { channel, refusal, method, url, headers, body, translated, dropped, clamped_to } = send;
   if (refusal !== null) {
     return (

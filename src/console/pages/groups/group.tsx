@@ -14,7 +14,7 @@ import { Confirm } from "../../parts/dialog.tsx";
 import { Fact } from "../../parts/fact.tsx";
 import { Ago, Moment } from "../../parts/moment.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
+import { LinksOf, Page } from "../../parts/page.tsx";
 import { Pager } from "../../parts/pager.tsx";
 import { DataTable } from "../../parts/table.tsx";
 import type { UsageAnswerRow } from "../usage/usage-rows.ts";
@@ -28,23 +28,7 @@ export function GroupPage() {
   const loaded = useLoaded<GroupAnswer>(path);
   const group = loaded.data.value;
   return (
-    <Page
-      title={group?.name ?? "Group"}
-      about={<span class="mono">{id}</span>}
-      actions={
-        <>
-          <a class="button small" href={pathTo("requests", {}, { group: id })}>
-            Its requests
-          </a>
-          <a class="button small" href={pathTo("usage", {}, { group: id })}>
-            Its usage
-          </a>
-          <a class="button small" href={pathTo("groups")}>
-            All groups
-          </a>
-        </>
-      }
-    >
+    <Page title={group?.name ?? "Group"} about={<span class="mono">{id}</span>} actions={<LinksOf kind="group" id={id} />}>
       <ErrorNote error={loaded.error.value} onRetry={() => loaded.reload()} />
       {group !== null && (
         <>

@@ -4,10 +4,10 @@ import { useMemo } from "preact/hooks";
 import type { ListedGroup } from "../../core/answers.ts";
 import { mayManageKeys, ownGroup } from "../../core/api.ts";
 import { limitsText } from "../../core/limits.ts";
-import { pathTo, place, setQuery } from "../../core/location.ts";
+import { pathTo, place } from "../../core/location.ts";
 import { makeTrail } from "../../core/pages.ts";
 import { useLoaded } from "../../core/query.ts";
-import { TextField } from "../../parts/field.tsx";
+import { SearchField } from "../../parts/field.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Pager } from "../../parts/pager.tsx";
@@ -27,14 +27,7 @@ export function GroupsPage() {
   return (
     <Page title="Groups" about="Organisations, teams and projects: what their keys may use and spend together." actions={create}>
       <search class="filters">
-        <TextField
-          label="Search"
-          name="search"
-          type="search"
-          value={search}
-          onText={(text) => setQuery({ search: text })}
-          placeholder="Name or id"
-        />
+        <SearchField value={search} placeholder="Name or id" />
       </search>
       <GroupList
         key={`${search} ${version.value}`}

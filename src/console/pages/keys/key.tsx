@@ -11,7 +11,7 @@ import { Confirm } from "../../parts/dialog.tsx";
 import { Fact } from "../../parts/fact.tsx";
 import { Ago, Moment } from "../../parts/moment.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
-import { Page } from "../../parts/page.tsx";
+import { LinksOf, Page } from "../../parts/page.tsx";
 import { EditKey, NewToken, type CreatedKey } from "./create-key.tsx";
 import { limitsText } from "../../core/limits.ts";
 
@@ -22,23 +22,7 @@ export function KeyPage() {
   const loaded = useLoaded<KeyAnswer>(path);
   const key = loaded.data.value;
   return (
-    <Page
-      title={key?.name ?? "Key"}
-      about={<span class="mono">{id}</span>}
-      actions={
-        <>
-          <a class="button small" href={pathTo("requests", {}, { key: id })}>
-            Its requests
-          </a>
-          <a class="button small" href={pathTo("usage", {}, { key: id })}>
-            Its usage
-          </a>
-          <a class="button small" href={pathTo("keys")}>
-            All keys
-          </a>
-        </>
-      }
-    >
+    <Page title={key?.name ?? "Key"} about={<span class="mono">{id}</span>} actions={<LinksOf kind="key" id={id} />}>
       <ErrorNote error={loaded.error.value} onRetry={() => loaded.reload()} />
       {key !== null && (
         <>

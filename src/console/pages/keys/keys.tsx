@@ -6,7 +6,7 @@ import { pathTo, place, setQuery } from "../../core/location.ts";
 import { makeTrail } from "../../core/pages.ts";
 import { useLoaded } from "../../core/query.ts";
 import { stateTone } from "../../core/tones.ts";
-import { SelectField, TextField } from "../../parts/field.tsx";
+import { SearchField, SelectField } from "../../parts/field.tsx";
 import { Ago } from "../../parts/moment.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -32,14 +32,7 @@ export function KeysPage() {
   return (
     <Page title="Keys" about="What clients send, and what each may use and spend." actions={create}>
       <search class="filters">
-        <TextField
-          label="Search"
-          name="search"
-          type="search"
-          value={search}
-          onText={(text) => setQuery({ search: text })}
-          placeholder="Name, owner, note or id"
-        />
+        <SearchField value={search} placeholder="Name, owner, note or id" />
         <SelectField
           label="Show"
           name="revoked"

@@ -5,7 +5,7 @@ import { place, setQuery } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
 import { Dialog, FormActions } from "../../parts/dialog.tsx";
-import { SelectField, TextField } from "../../parts/field.tsx";
+import { SearchField, SelectField, TextField } from "../../parts/field.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { DataTable } from "../../parts/table.tsx";
 import { SettingsFrame } from "./settings.tsx";
@@ -45,14 +45,7 @@ export function PricesPage() {
       }
     >
       <search class="filters">
-        <TextField
-          label="Search"
-          name="search"
-          type="search"
-          value={search}
-          onText={(text) => setQuery({ search: text })}
-          placeholder="Model or provider"
-        />
+        <SearchField value={search} placeholder="Model or provider" />
         <SelectField label="From" name="source" value={source} options={sources} onChoose={(value) => setQuery({ source: value })} />
       </search>
       <ErrorNote error={loaded.error.value ?? remove.error.value} onRetry={() => loaded.reload()} />
