@@ -16,11 +16,12 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
  * 1. Files that share the machine run first, one more than there are processors, so that none is idle while one of them waits.
  * 2. Files that need it quiet come next. They mostly wait, so four run at a time on two processors.
  * 3. Files that need it alone come last, one after the other.
+ * 4. Slow files come after all others: those that run models one after the other, the rest beside them.
  *
  * In the first two steps, one or two files more run as long as they leave a third of the processors idle.
  *
  * Given files and folders, it runs those. Otherwise it runs all of test/ except the slow files; with --slow only the slow files, and
- * with --all both, the slow ones last.
+ * with --all both.
  *
  * The output of a file is printed in one piece. Some failures are the machine's, and such a file is run again at the end, alone, and
  * named in the summary: up to three times if the host of this virtual machine took more than a tenth of the processors, in any five
@@ -70,7 +71,7 @@ const build = mkdtempSync(join(tmpdir(), "sluice-build-"));
 process.on("exit", () => {
   for (const folder of [cluster, exitCodes, build]) rmSync(folder, { recursive: true, force: true });
 });
-const environment = {
+const environment: Record<string, string | undefined> = {
   ...process.env,
   SLUICE_TEST_CLUSTER: cluster,
   ...(chosen.every(isUnit) ? {} : { SLUICE_TEST_PRODUCT: process.env["SLUICE_TEST_PRODUCT"] ?? (await buildProduct(build)) }),
@@ -102,8 +103,7 @@ let batchesRun = 0;
 const firstRuns: FileRun[] = [];
 const leftOut: string[] = [];
 await runUsual(usual);
-// Most of them run models, which keep every processor busy by themselves.
-await runInLanes(each(slow), 1, slowMinutes);
+await runSlow(slow);
 const runs: FileRun[] = [];
 for (const run of firstRuns) runs.push(mayBeTheMachine(run) ? await runAgain(run) : run);
 clearInterval(reading);
@@ -153,6 +153,20 @@ async function runUsual(files: readonly string[]): Promise<void> {
   await runInLanes(each(alone), 1);
 }
 
+/**
+ * A model leaves a quarter of the processors idle, which is enough for a compiler or a packer beside it, but not for a second model. An
+ * engine of low priority would wait for these, and the tests that time it would not know.
+ */
+async function runSlow(files: readonly string[]): Promise<void> {
+  const alone = files.filter((file) => needs(file, "alone"));
+  const beside = files.filter((file) => !alone.includes(file));
+  const models = beside.filter((file) => needs(file, "models"));
+  const others = beside.filter((file) => !models.includes(file));
+  environment["SLUICE_ENGINE_NICENESS"] ??= "0";
+  await Promise.all([models, others].map((lane) => runInLanes(each(longestFirst(lane)), 1, { withinMinutes: slowMinutes, shown: false })));
+  await runInLanes(each(alone), 1, { withinMinutes: slowMinutes });
+}
+
 /** Files that are run in one process. */
 type Batch = readonly string[];
 
@@ -160,10 +174,14 @@ function each(files: readonly string[]): readonly Batch[] {
   return files.map((file) => [file]);
 }
 
-/** By their length as texts, which goes with how long they take: a long one at the end would leave the other lanes with nothing to do. */
+/**
+ * A long one at the end would leave the other lanes with nothing to do. Which ones those are goes with their length as texts, except
+ * for those that say so.
+ */
 function longestFirst(files: readonly string[]): readonly string[] {
   const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  return files.toSorted((one, other) => sizeOf(other) - sizeOf(one));
+  const bySize = files.toSorted((one, other) => sizeOf(other) - sizeOf(one));
+  return [...bySize.filter((file) => needs(file, "long")), ...bySize.filter((file) => !needs(file, "long"))];
 }
 
 /** Neighbours, which often take equally long, come into different batches. */
@@ -172,13 +190,19 @@ function inBatches(files: readonly string[], count: number): readonly Batch[] {
   return batches.filter(({ length }) => length > 0);
 }
 
+interface LaneOptions {
+  readonly withinMinutes?: number;
+  /** Whether no other file runs meanwhile. */
+  readonly shown?: boolean;
+}
+
 /**
  * Each lane takes the next batch. A model keeps every processor busy, so only the first lane takes those, as long as there are others.
  * The spare lanes only take one while the machine has little to do.
  */
-async function runInLanes(batches: readonly Batch[], lanes: number, withinMinutes = minutes): Promise<void> {
+async function runInLanes(batches: readonly Batch[], lanes: number, options: LaneOptions = {}): Promise<void> {
   const queue = [...batches];
-  const shown = lanes === 1 || batches.length === 1;
+  const { withinMinutes = minutes, shown = lanes === 1 || batches.length === 1 } = options;
   const next = (at: number): Batch | undefined => {
     const first = at === 0 ? 0 : queue.findIndex((batch) => !batch.some((file) => needs(file, "models")));
     return queue.splice(Math.max(first, 0), 1)[0];

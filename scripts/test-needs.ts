@@ -7,13 +7,14 @@ import { readFileSync } from "node:fs";
  * - `quiet`: the file checks real times, but it mostly waits, so that other files of this kind may run beside it.
  * - `servers`: it needs a PostgreSQL or a Redis.
  * - `models`: it runs the models of packages/embedded, which keep all processors busy.
+ * - `long`: it takes more than fifteen seconds although it is a short text, so it is begun before others.
  * - `slow`: it takes long and proves little that no other file proves. `npm test` leaves it out, `npm run test:slow` runs it, and so
  *   does CI while there is time.
  *
  * A file without such a line may run beside any other.
  */
 export type Need = (typeof needs)[number];
-const needs = ["alone", "quiet", "servers", "models", "slow"] as const;
+const needs = ["alone", "quiet", "servers", "models", "long", "slow"] as const;
 
 export function needsOf(file: string, read: (file: string) => string = readText): ReadonlySet<Need> {
   const [first = ""] = read(file).split("\n", 1);

@@ -1,4 +1,4 @@
-// Needs: quiet. It mostly waits for timers of two seconds to ring.
+// Needs: quiet, long. It mostly waits for timers of two seconds to ring.
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Timers } from "../../src/clock/timers.ts";

@@ -1,4 +1,4 @@
-// Needs: quiet. It mostly waits: a soak of some seconds.
+// Needs: quiet, long. It mostly waits: a soak of some seconds.
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { platform } from "node:os";

@@ -1,4 +1,4 @@
-// Needs: quiet, servers. It mostly waits for minutes of calls that are paced.
+// Needs: quiet, servers, long. It mostly waits for minutes of calls that are paced.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Limits } from "../../src/limits/limits.ts";
 import { chat } from "../support/chat.ts";

@@ -1,4 +1,4 @@
-// Needs: quiet, servers. It mostly waits for a PostgreSQL that is lost; its calls are paced, and compared with others beside them.
+// Needs: quiet, servers, long. It mostly waits for a PostgreSQL that is lost; its calls are paced, and compared with others beside them.
 import { SQL } from "bun";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { sql } from "../../src/store/sql.ts";
