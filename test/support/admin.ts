@@ -16,7 +16,7 @@ import { makeTextSeal } from "../../src/store/secrets/text-seal.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
-import { freshDataDir } from "./databases.ts";
+import { migratedDataDir } from "./databases.ts";
 
 export const goodPassword = "three unrelated words";
 export const tester: Actor = { kind: "cli", name: "tester" };
@@ -83,7 +83,7 @@ export function openListener(options: ListenerOptions): AdminListener & Pick<Adm
 }
 
 export async function startAdmin(options: StartOptions = {}): Promise<AdminWorld> {
-  const dataDir = options.dataDir ?? freshDataDir();
+  const dataDir = options.dataDir ?? (await migratedDataDir());
   let offsetMs = 0;
   const wallMs = (): number => Date.now() + offsetMs;
   const database = await openDatabase({ store: "sqlite", dataDir });

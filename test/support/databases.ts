@@ -1,9 +1,7 @@
 import { afterAll } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase } from "../../src/store/open.ts";
+import { migratedDataDir } from "./data-dirs.ts";
 import { findPostgres, lacking } from "./servers/obtain.ts";
 import { startPostgres, type TestPostgres } from "./servers/postgres.ts";
 
@@ -51,15 +49,10 @@ export async function postgresServer(): Promise<TestPostgres> {
   return server;
 }
 
-/** A new folder for a store; it goes with the test file. */
-export function freshDataDir(): string {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-store-"));
-  leftovers.push(async () => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
+export { freshDataDir, migratedDataDir } from "./data-dirs.ts";
 
 async function openSqlite(): Promise<Database & AsyncDisposable> {
-  return disposable(await openDatabase({ store: "sqlite", dataDir: freshDataDir() }));
+  return disposable(await openDatabase({ store: "sqlite", dataDir: await migratedDataDir() }));
 }
 
 async function openPostgres(): Promise<Database & AsyncDisposable> {

@@ -1,6 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { StorageError, type Actor, type Storage } from "../../src/gateway/storage.ts";
 import type { Key } from "../../src/keys/key.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
@@ -10,6 +8,7 @@ import type { ManageError } from "../../src/manage/error.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { makeStorage } from "../../src/store/storage.ts";
+import { migratedDataDir } from "./data-dirs.ts";
 
 export const operator: Actor = { kind: "admin", name: "ada" };
 
@@ -43,7 +42,7 @@ export interface ManageWorld extends AsyncDisposable {
 export async function manageWorld(channels: Partial<RunningChannels> = {}): Promise<ManageWorld> {
   const clock = { nowMs: Date.UTC(2027, 0, 31, 12) };
   const running: ChannelStatus[] = [];
-  const dataDir = mkdtempSync(join(tmpdir(), "sluice-manage-"));
+  const dataDir = await migratedDataDir();
   const database = await openDatabase({ store: "sqlite", dataDir });
   const storage = makeStorage(database, { wallMs: () => clock.nowMs, newId: () => Bun.randomUUIDv7() });
   const random = (count: number): Uint8Array => crypto.getRandomValues(new Uint8Array(count));

@@ -3,7 +3,7 @@ import type { Database } from "../../src/store/database.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import type { DamagedRow } from "../../src/store/tables/change.ts";
-import { freshDataDir, migratedPostgresUrl, type Engine } from "./databases.ts";
+import { freshDataDir, migratedDataDir, migratedPostgresUrl, type Engine } from "./databases.ts";
 
 export const ada: Actor = { kind: "cli", name: "ada" };
 
@@ -24,8 +24,7 @@ export async function storageWorld(engine: Engine, startMs = 1_000_000, threaded
   const damaged: DamagedRow[] = [];
   const clock = { nowMs: startMs };
   const needs = { wallMs: () => clock.nowMs, newId: () => Bun.randomUUIDv7(), damaged: (row: DamagedRow) => void damaged.push(row) };
-  const dataDir = freshDataDir();
-  const store = engine.name === "sqlite" ? "sqlite" : await migratedPostgresUrl();
+  const [store, dataDir] = engine.name === "sqlite" ? ["sqlite", await migratedDataDir()] : [await migratedPostgresUrl(), freshDataDir()];
   const open = (): Promise<Database> => openDatabase({ store, dataDir, threaded });
   const opened = [await open()];
   return {
