@@ -5,9 +5,11 @@ import { operatorTokenProblem } from "./admin/login/operator-token.ts";
 import type { ExplainedSettings } from "./admin/services.ts";
 import type { App, AppOptions } from "./app/app.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
-import { parseArguments, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
+import { parseArguments, type Invocation, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
 import type { ChannelsRequest } from "./cli/channels/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
+import { CommandError } from "./cli/command-error.ts";
+import { remoteGateway } from "./cli/remote-gateway.ts";
 import type { StoreRequest } from "./cli/command-registry.ts";
 import type { DoctorRequest } from "./cli/doctor/arguments.ts";
 import { askHealth } from "./cli/health.ts";
@@ -18,7 +20,7 @@ import { openFilesMax } from "./cli/process/open-files.ts";
 import { asTyped, launchOf } from "./cli/process/own-command.ts";
 import { parentOf, type Parent } from "./cli/process/parent.ts";
 import { temporaryDirectoryProblem } from "./cli/process/temporary-directory.ts";
-import { processTerminal, type Terminal } from "./cli/terminal.ts";
+import { interruption, processTerminal, type Terminal } from "./cli/terminal.ts";
 import { wholeLines } from "./cli/whole-lines.ts";
 import { workerCountProblem, listenError, Workers } from "./cli/process/workers.ts";
 import { providerVariables, settingsFromEnvironment } from "./config/environment.ts";
@@ -71,10 +73,8 @@ switch (invocation.command) {
     break;
   }
   case "store":
-    await store(invocation.config ?? environmentFile(), invocation.request);
-    break;
   case "channels":
-    await channels(invocation.config ?? environmentFile(), invocation.request);
+    await storeOrRemote(invocation);
     break;
   case "init": {
     // Imported here because no other command needs it, as below.
@@ -193,6 +193,29 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
     nearest,
     asTyped: (text) => asTyped(text, launch),
   });
+}
+
+/** A gateway elsewhere if one is named, else the store of the configuration. */
+async function storeOrRemote(invocation: Extract<Invocation, { readonly command: "store" | "channels" }>): Promise<void> {
+  const { config, remote: given = {} } = invocation;
+  const context = { terminal: typedTerminal(), wallMs: Date.now, interruption };
+  const remote = remoteGateway(given, config, {
+    url: process.env["SLUICE_ADMIN_URL"] || null,
+    token: () => process.env["SLUICE_ADMIN_TOKEN"] || readNamedFile("SLUICE_ADMIN_TOKEN_FILE"),
+  });
+  if (remote instanceof CommandError) {
+    context.terminal.say(remote.message);
+    process.exitCode = remote.exitCode;
+    return;
+  }
+  if (remote === null) {
+    const file = config ?? environmentFile();
+    return invocation.command === "store" ? store(file, invocation.request) : channels(file, invocation.request);
+  }
+  const { runRemoteChannelTest, runRemoteCommand } = await import("./cli/store-commands.ts");
+  process.exitCode = await (invocation.command === "store"
+    ? runRemoteCommand(invocation.request, remote, context)
+    : runRemoteChannelTest(invocation.request, remote, context));
 }
 
 async function channels(file: string | null, request: ChannelsRequest): Promise<void> {

@@ -6,7 +6,7 @@ import { hashPassword } from "../admin/login/password.ts";
 import type { CommandContext, OpenStore } from "../cli/command-context.ts";
 import type { StoreMaintenance } from "../manage/backup.ts";
 import { startBrowser } from "../cli/open/start-browser.ts";
-import { processTerminal, type Terminal } from "../cli/terminal.ts";
+import { interruption, processTerminal, type Terminal } from "../cli/terminal.ts";
 import { CommandError, exitCodes } from "../cli/command-error.ts";
 import { userName } from "../cli/user-name.ts";
 import type { Settings } from "../config/settings.ts";
@@ -59,13 +59,6 @@ export function commandContext(
       return reading.ok ? { desired: reading.desired } : { problems: reading.problems.map((problem) => renderProblem(file, problem)) };
     },
   };
-}
-
-/** From here on, the first Ctrl-C lets the command tidy up. */
-function interruption(): AbortSignal {
-  const abort = new AbortController();
-  process.once("SIGINT", () => abort.abort());
-  return abort.signal;
 }
 
 function adminUrlOf({ admin, tls }: Settings): string | null {

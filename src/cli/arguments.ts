@@ -8,6 +8,7 @@ import { addChannels, type ChannelsRequest } from "./channels/arguments.ts";
 import { commandTree } from "./completion/command-tree.ts";
 import { completionScript, completionShells, type CompletionShell } from "./completion/completion-script.ts";
 import type { StoreRequest } from "./command-registry.ts";
+import type { RemoteOptions } from "./remote-gateway.ts";
 import { addDoctor, type DoctorRequest } from "./doctor/arguments.ts";
 import { addExplain } from "./explain/arguments.ts";
 import { addGroups } from "./groups/groups-arguments.ts";
@@ -28,9 +29,9 @@ export type Invocation =
   | { readonly command: "check"; readonly file: string | null; readonly json: boolean }
   | { readonly command: "health"; readonly address: string }
   | { readonly command: "models"; readonly config: string | null; readonly request: ModelsRequest }
-  | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest }
+  | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest; readonly remote?: RemoteOptions }
   | { readonly command: "import"; readonly request: ImportRequest }
-  | { readonly command: "channels"; readonly config: string | null; readonly request: ChannelsRequest }
+  | { readonly command: "channels"; readonly config: string | null; readonly request: ChannelsRequest; readonly remote?: RemoteOptions }
   | { readonly command: "init"; readonly request: InitRequest }
   | { readonly command: "doctor"; readonly config: string | null; readonly request: DoctorRequest }
   | { readonly command: "schema"; readonly name: SchemaName }
@@ -73,6 +74,8 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     .version(version, "-V, --version", "print the version")
     .helpOption("-h, --help", "print help")
     .helpCommand("help [command]", "print help on a command")
+    .option("--url <address>", "use the admin API of a gateway elsewhere, such as https://gateway:8081 (default: SLUICE_ADMIN_URL)")
+    .option("--token <token>", "its admin token (default: SLUICE_ADMIN_TOKEN, or the file that SLUICE_ADMIN_TOKEN_FILE names)")
     .addHelpText("after", programExamples)
     .exitOverride()
     .configureOutput({ writeOut: collect, writeErr: collect, outputError: (text, write) => write(text) })
@@ -182,7 +185,7 @@ export function parseArguments(args: readonly string[], version: string): Invoca
   addConfig({ program, onRequest }, (name) => {
     invocation = { command: "schema", name };
   });
-  addChannels(program, (config, request) => {
+  addChannels({ program, onRequest }, (config, request) => {
     invocation = { command: "channels", config, request };
   });
   addImport(program, (request) => {
@@ -209,7 +212,24 @@ export function parseArguments(args: readonly string[], version: string): Invoca
     const unknown = error.code === "commander.excessArguments" ? unknownCommand(program, path, args) : null;
     return usageError(unknown ?? printed.trim(), `See ${["sluice", ...path].join(" ")} --help`);
   }
-  return invocation ?? { command: "help", text: program.helpInformation() + programExamples };
+  const done: Invocation = invocation ?? { command: "help", text: program.helpInformation() + programExamples };
+  const remote = program.opts<RemoteOptions>();
+  return Object.keys(remote).length === 0 ? done : withRemote(done, remote);
+}
+
+/** A gateway elsewhere is for the commands that manage one. */
+function withRemote(invocation: Invocation, remote: RemoteOptions): Invocation {
+  if (invocation.command === "usage-error") return invocation;
+  if (invocation.command !== "store" && invocation.command !== "channels") {
+    return usageError(`error: --url and --token are not for sluice ${invocation.command}`, "See sluice --help");
+  }
+  if (invocation.config !== null && remote.url !== undefined) {
+    return usageError(
+      "error: --url and --config are both given",
+      "A command uses a gateway elsewhere, or the store of a configuration: choose one.",
+    );
+  }
+  return { ...invocation, remote };
 }
 
 /** The command that was meant, as far as it can be told: its own help is more useful than that of the program. */
@@ -240,6 +260,8 @@ Examples:
   $ sluice models list                     the models of this machine
   $ sluice keys create laptop              a key for a client
   $ sluice usage --since 24h --by key      what was used, and what it cost
+  $ sluice --url https://gateway:8081 --token sk-gwa_… keys list
+                                           through the admin API of a gateway elsewhere
 `;
 
 const startExamples = `

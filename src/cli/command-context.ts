@@ -3,18 +3,22 @@ import type { StoreMaintenance } from "../manage/backup.ts";
 import type { DesiredResources, ResourceContext } from "../manage/resource-file/desired-resources.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What the store commands need besides the store. */
-export interface CommandContext {
+/** What every command needs, wherever the gateway is. */
+export interface CommandSurroundings {
   readonly terminal: Terminal;
+  readonly wallMs: () => number;
+  /** A signal for a command that goes on until the user ends it. */
+  readonly interruption: () => AbortSignal;
+}
+
+/** What the store commands need besides the store. */
+export interface CommandContext extends CommandSurroundings {
   /** Who gives the command, for the audit log. */
   readonly actor: Actor;
-  readonly wallMs: () => number;
   /** Null if the configuration comes from the environment. */
   readonly configFile: string | null;
   /** Where a gateway with this configuration has its admin API, without a path; null if it is off. */
   readonly adminUrl: string | null;
-  /** A signal for a command that goes on until the user ends it. */
-  readonly interruption: () => AbortSignal;
   /** Returns whether there is a browser to start. */
   readonly startBrowser: (url: string) => boolean;
   readonly maintenance: StoreMaintenance;

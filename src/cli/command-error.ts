@@ -1,7 +1,7 @@
 import { ManageError } from "../manage/error.ts";
 
 /** Exit codes of sysexits.h, by which scripts can tell what went wrong. */
-export const exitCodes = { failure: 1, usage: 64, unavailable: 69, config: 78, interrupt: 130 } as const;
+export const exitCodes = { failure: 1, usage: 64, unavailable: 69, permission: 77, config: 78, interrupt: 130 } as const;
 
 /** Ends a command. The message says what is wrong and how to fix it. */
 export class CommandError extends Error {

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { AccountsRequest } from "./accounts/arguments.ts";
+import type { ChannelListRequest } from "./channels/arguments.ts";
 import type { AuditRequest, UndoRequest } from "./audit/arguments.ts";
 import type { BackupRequest } from "./backup/arguments.ts";
 import type { ConfigRequest } from "./config/arguments.ts";
@@ -30,7 +31,8 @@ export type StoreRequest =
   | ExplainCallRequest
   | OpenRequest
   | TailRequest
-  | LabRequest;
+  | LabRequest
+  | ChannelListRequest;
 
 /** Where each group of commands adds its own. */
 export interface CommandRegistry {

@@ -1,4 +1,4 @@
-import { dollarsOf } from "../usage/dollars.ts";
+import { dollarsOf, nanosOf } from "../usage/dollars.ts";
 
 /**
  * Escapes text from the store or the command line for a terminal: characters that would move the cursor, change colours, be
@@ -29,6 +29,12 @@ export function localMinute(ms: number): string {
   return `${day}T${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
+/** The same of a moment as the admin API writes it. One that a damaged row holds is shown as it is. */
+export function isoMinute(moment: string): string {
+  const ms = Date.parse(moment);
+  return Number.isNaN(ms) ? moment : localMinute(ms);
+}
+
 /** Dollars with at most six decimals. A smaller amount is not shown as zero. */
 export function money(nanos: number): string {
   if (nanos !== 0 && Math.abs(nanos) < microNanos / 2) return "<0.000001";
@@ -36,6 +42,11 @@ export function money(nanos: number): string {
 }
 
 const microNanos = 1_000;
+
+/** The same of an amount as the admin API writes it. */
+export function dollars(amount: number): string {
+  return money(nanosOf(amount) ?? 0);
+}
 
 export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;

@@ -11,27 +11,102 @@ import { runGroups } from "./groups/groups-command.ts";
 import { runIssuers } from "./issuers/command.ts";
 import { runKeys } from "./keys/keys-command.ts";
 import { runLab } from "./lab/command.ts";
+import { apiManagement } from "./management/api-management.ts";
+import type { Management } from "./management/management.ts";
+import { storeManagement } from "./management/store-management.ts";
 import { runOpen } from "./open/command.ts";
 import { runPrices } from "./prices/command.ts";
 import { runRequests } from "./requests/command.ts";
 import { shown } from "./shown-text.ts";
-import type { OpenStore, CommandContext } from "./command-context.ts";
+import { remoteAdminApi, withAdminApi, type RemoteGateway } from "./admin-api.ts";
+import type { ChannelsRequest } from "./channels/arguments.ts";
+import { listChannels, testChannelOf } from "./channels/list-command.ts";
+import type { CommandSurroundings, OpenStore, CommandContext } from "./command-context.ts";
 import { CommandError, exitCodes } from "./command-error.ts";
 import { runTail } from "./tail/command.ts";
 import { runUsage } from "./usage/command.ts";
 
 /** Carries out a command on the store and returns the exit code. Results go to standard output, everything else to standard error. */
-export async function runStoreCommand(request: StoreRequest, context: CommandContext): Promise<number> {
-  try {
+export function runStoreCommand(request: StoreRequest, context: CommandContext): Promise<number> {
+  return reported(context, async () => {
     if (request.on === "backup") await runBackup(request, context);
     // A store that does not exist yet has nothing to explain, and must not be created for that.
     else if (request.on === "config" && request.act === "explain" && !context.hasStore()) await explain(request, null, context);
-    else return await withStore(context, (store) => runOn(store, request, context));
+    else return withStore(context, (store) => runOn(store, request, context));
     return 0;
+  });
+}
+
+/** The same through the admin API of a gateway elsewhere. */
+export function runRemoteCommand(request: StoreRequest, remote: RemoteGateway, context: CommandSurroundings): Promise<number> {
+  return reported(context, async () => {
+    const api = remoteAdminApi(remote);
+    switch (request.on) {
+      case "keys":
+      case "groups":
+      case "usage":
+      case "requests":
+      case "audit":
+      case "undo":
+      case "explain":
+        await runManagement(request, apiManagement(api), context);
+        return 0;
+      case "channels":
+        await listChannels(request, api, context);
+        return 0;
+      case "tail":
+        await runTail(request, api, context);
+        return 0;
+      case "lab":
+        return runLab(request, api, context);
+      case "issuers":
+      case "prices":
+      case "accounts":
+      case "backup":
+      case "config":
+      case "open":
+        throw new CommandError(
+          `sluice ${request.on} works on the store itself, and not through the admin API of a gateway elsewhere. Run it where the store can ` +
+            "be reached: with --config, and without --url and SLUICE_ADMIN_URL.",
+          exitCodes.usage,
+        );
+    }
+  });
+}
+
+export function runRemoteChannelTest(request: ChannelsRequest, remote: RemoteGateway, context: CommandSurroundings): Promise<number> {
+  return reported(context, () => testChannelOf(request, remoteAdminApi(remote), context));
+}
+
+/** Says what went wrong. */
+async function reported({ terminal }: Pick<CommandSurroundings, "terminal">, work: () => Promise<number>): Promise<number> {
+  try {
+    return await work();
   } catch (error) {
     const words = error instanceof Error ? error.message : String(error);
-    context.terminal.say(words.split("\n").map(shown).join("\n"));
+    terminal.say(words.split("\n").map(shown).join("\n"));
     return exitCodeOf(error);
+  }
+}
+
+type ManagementRequest = Extract<StoreRequest, { readonly on: "keys" | "groups" | "usage" | "requests" | "audit" | "undo" | "explain" }>;
+
+function runManagement(request: ManagementRequest, management: Management, context: CommandSurroundings): Promise<void> {
+  switch (request.on) {
+    case "keys":
+      return runKeys(request, management, context);
+    case "groups":
+      return runGroups(request, management, context);
+    case "usage":
+      return runUsage(request, management, context);
+    case "requests":
+      return runRequests(request, management, context);
+    case "audit":
+      return runAudit(request, management, context);
+    case "undo":
+      return runUndo(request, management, context);
+    case "explain":
+      return runExplain(request, management, context);
   }
 }
 
@@ -41,7 +116,7 @@ async function runOn(
   context: CommandContext,
 ): Promise<number> {
   if (request.on === "config" && request.act !== "explain") return runConfig(request, store, context);
-  if (request.on === "lab") return runLab(request, store, context);
+  if (request.on === "lab") return withAdminApi({ command: "lab", role: "admin" }, store, context, (api) => runLab(request, api, context));
   await runPlain(store, request, context);
   return 0;
 }
@@ -56,27 +131,23 @@ async function runPlain(store: OpenStore, request: PlainRequest, context: Comman
     case "config":
       return explain(request, store, context);
     case "keys":
-      return runKeys(request, store, context);
     case "groups":
-      return runGroups(request, store, context);
+    case "usage":
+    case "requests":
+    case "audit":
+    case "undo":
+    case "explain":
+      return runManagement(request, storeManagement(store, context.actor), context);
+    case "channels":
+      return withAdminApi({ command: "channels", role: "viewer" }, store, context, (api) => listChannels(request, api, context));
     case "issuers":
       return runIssuers(request, store, context);
-    case "usage":
-      return runUsage(request, store, context);
-    case "requests":
-      return runRequests(request, store, context);
-    case "audit":
-      return runAudit(request, store, context);
-    case "undo":
-      return runUndo(request, store, context);
     case "prices":
       return runPrices(request, store, context);
     case "accounts":
       return runAccounts(request, store, context);
-    case "explain":
-      return runExplain(request, store, context);
     case "tail":
-      return runTail(request, store, context);
+      return withAdminApi({ command: "tail", role: "viewer" }, store, context, (api) => runTail(request, api, context));
     case "open":
       return runOpen(request, store, context);
   }

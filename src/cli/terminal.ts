@@ -46,6 +46,13 @@ export function processTerminal(): Terminal {
   };
 }
 
+/** From here on, the first Ctrl-C lets the command tidy up. */
+export function interruption(): AbortSignal {
+  const abort = new AbortController();
+  process.once("SIGINT", () => abort.abort());
+  return abort.signal;
+}
+
 /** Longer than any password or key. */
 const secretBytesMax = 64 * 1024;
 

@@ -1,7 +1,7 @@
-import { limitFields, type RateLimitFields, type SelectedBudgetFields } from "../limits/limit-fields.ts";
+import { limitFields, limitsOf, type RateLimitFields, type SelectedBudgetFields } from "../limits/limit-fields.ts";
 import type { BudgetPeriod, Limits } from "../limits/limits.ts";
 import type { Operation } from "../operations/operation.ts";
-import { dollarsNumber } from "../usage/dollars.ts";
+import { dollarsNumber, nanosOf } from "../usage/dollars.ts";
 import { isoMoment, isoOrNull } from "../usage/time-text.ts";
 import { keyState, type KnownKey } from "./key-search.ts";
 
@@ -81,6 +81,19 @@ export function limitsView(limits: Limits): LimitsView {
     ...(budgets === undefined ? {} : { budgets: budgets.map(selectedBudgetView) }),
     ...(per_model === undefined ? {} : { per_model: per_model.map(inDollars) }),
   };
+}
+
+/** The limits that such a view shows. */
+export function limitsOfView({ budgets, per_model, ...own }: LimitsView): Limits {
+  return limitsOf({
+    ...inNanos(own),
+    budgets: budgets?.map((budget) => ({ ...budget, budget_usd: nanosOf(budget.budget_usd) ?? 0 })),
+    per_model: per_model?.map(inNanos),
+  });
+}
+
+function inNanos<Fields extends RateLimitFields>(fields: Fields): Fields {
+  return fields.budget_usd === undefined ? fields : { ...fields, budget_usd: nanosOf(fields.budget_usd) ?? 0 };
 }
 
 function selectedBudgetView({ name, models, operations, channels, budget_usd, budget_period }: SelectedBudgetFields): SelectedBudgetView {

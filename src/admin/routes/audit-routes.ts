@@ -68,7 +68,7 @@ export const auditRoutes: readonly AdminRoute[] = [
       let last: AuditEntry | undefined;
       let isWhole = true;
       for await (const page of auditPages(services.reports, filter)) {
-        const text = auditExport(page, format, parts.length === 0);
+        const text = auditExport(page.map(auditEntryView), format, parts.length === 0);
         parts.push(text);
         characters += text.length;
         entries += page.length;

@@ -4,7 +4,7 @@ import { historyEntryView, subjectNames } from "../../manage/history/history-vie
 import { undoChange } from "../../manage/history/undo.ts";
 import { readSpan } from "../fields/moment-field.ts";
 import { moment, nextOf, pageLimit } from "../fields/scalars.ts";
-import { AdminError, adminErrorOf } from "../admin-error.ts";
+import { AdminError, adminErrorOf, notFound } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
 import { auditFilters } from "./audit-routes.ts";
 
@@ -51,6 +51,18 @@ export const historyRoutes: readonly AdminRoute[] = [
         entries: entries.map((entry) => historyEntryView(entry, names.get(entry.subject) ?? null)),
         next: nextOf(entries, limit, ({ id }) => id),
       };
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/admin/api/history/{id}",
+    access: "viewer",
+    summary: "Shows one change, by the id of its entry in the audit log, and whether it can be undone.",
+    answer: historyAnswer,
+    handle: async ({ params: { id }, services }) => {
+      const entry = await services.reports.audit.get(id);
+      if (entry === null) return notFound("entry in the audit log");
+      return historyEntryView(entry, (await subjectNames(services, [entry])).get(entry.subject) ?? null);
     },
   }),
   route({

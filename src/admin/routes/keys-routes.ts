@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ManageError } from "../../manage/error.ts";
 import { groupByIdOrName, groupTree, idsWithin } from "../../manage/group-search.ts";
-import { keyById, keyPage } from "../../manage/key-search.ts";
+import { keyById, keyByIdOrName, keyPage } from "../../manage/key-search.ts";
 import { budgetSpending } from "../../manage/key-spending.ts";
 import { keyView, type KeyView } from "../../manage/key-view.ts";
 import { createKey, editKey, fileKeyPrefix, revokeKey, rotateKey, type KeyEdit, type KeyWithToken } from "../../manage/keys.ts";
@@ -64,10 +64,10 @@ export const keysRoutes: readonly AdminRoute[] = [
     path: "/admin/api/keys/{id}",
     access: "viewer",
     scoped: true,
-    summary: "Shows one key.",
+    summary: "Shows one key, by id or name.",
     answer: keyAnswer,
     handle: async ({ params: { id }, services }) => {
-      const known = await keyById(services, id);
+      const known = await keyByIdOrName(services, id);
       return known === null ? notFound("key") : keyView(known, services.wallMs());
     },
   }),

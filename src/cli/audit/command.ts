@@ -1,19 +1,16 @@
-import type { AuditEntry } from "../../gateway/storage.ts";
-import { auditEntryView, auditExport, auditPages } from "../../manage/audit-export.ts";
-import { parsePastMoment } from "../../usage/time-text.ts";
+import { auditExport, type AuditEntryView } from "../../manage/audit-export.ts";
 import type { AuditRequest } from "./arguments.ts";
-import { keyByIdOrName } from "../../manage/key-search.ts";
-import { json, localMinute, safeJson } from "../shown-text.ts";
-import type { OpenStore, CommandContext } from "../command-context.ts";
+import { isoMinute, json, safeJson } from "../shown-text.ts";
+import type { CommandSurroundings } from "../command-context.ts";
+import type { Management } from "../management/management.ts";
 import { table } from "../table.ts";
 
-export async function runAudit(request: AuditRequest, store: OpenStore, context: CommandContext): Promise<void> {
+export async function runAudit(request: AuditRequest, management: Management, context: CommandSurroundings): Promise<void> {
   const { action, actor, since, format } = request;
-  const sinceMs = since === null ? null : parsePastMoment(since, context.wallMs());
   // The audit log has the ids of keys, and people use their names.
-  const subject = request.subject === null ? null : ((await keyByIdOrName(store, request.subject))?.key.id ?? request.subject);
+  const subject = request.subject === null ? null : ((await management.key(request.subject))?.id ?? request.subject);
   const limit = request.limit ?? (format === null ? shownMax : Number.MAX_SAFE_INTEGER);
-  const pages = auditPages(store.storage, { action, subject, actor, sinceMs, before: null, limit });
+  const pages = management.audit({ action, subject, actor, since, limit });
   if (format !== null) {
     // Printed page by page: an audit log is kept forever, and may not fit into memory.
     let isFirst = true;
@@ -24,20 +21,20 @@ export async function runAudit(request: AuditRequest, store: OpenStore, context:
     }
     return;
   }
-  const entries: AuditEntry[] = [];
+  const entries: AuditEntryView[] = [];
   for await (const page of pages) entries.push(...page);
-  if (request.json) context.terminal.print(json(entries.map(auditEntryView)));
+  if (request.json) context.terminal.print(json(entries));
   else if (entries.length === 0) context.terminal.say("No changes are recorded.");
   else context.terminal.print(auditTable(entries));
 }
 
 const shownMax = 100;
 
-function auditTable(entries: readonly AuditEntry[]): string {
-  return table<AuditEntry>(
+function auditTable(entries: readonly AuditEntryView[]): string {
+  return table<AuditEntryView>(
     [
-      { title: "AT", cell: ({ atMs }) => localMinute(atMs) },
-      { title: "BY", cell: ({ actor: { kind, name, address } }) => `${kind} ${name}${address === undefined ? "" : ` (${address})`}` },
+      { title: "AT", cell: ({ done_at }) => isoMinute(done_at) },
+      { title: "BY", cell: ({ actor: { kind, name, address } }) => `${kind} ${name}${address === null ? "" : ` (${address})`}` },
       { title: "ACTION", cell: ({ action }) => action },
       { title: "SUBJECT", cell: ({ subject }) => subject },
       { title: "ID", cell: ({ id }) => id },

@@ -1,6 +1,6 @@
-import { Option, type Command } from "commander";
+import { Option } from "commander";
 import { type Operation, operationSpecs } from "../../operations/operation.ts";
-import { configOption, jsonOption } from "../command-registry.ts";
+import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
 
 /** A command on the channels of the configuration. */
 export interface ChannelsRequest {
@@ -13,8 +13,27 @@ export interface ChannelsRequest {
   readonly json: boolean;
 }
 
-export function addChannels(program: Command, onRequest: (config: string | null, request: ChannelsRequest) => void): void {
-  const channels = program.command("channels").description("try the channels of the configuration").addHelpText("after", channelsExamples);
+/** Lists the channels of a running gateway. */
+export interface ChannelListRequest {
+  readonly on: "channels";
+  readonly json: boolean;
+}
+
+export function addChannels(
+  { program, onRequest: onList }: CommandRegistry,
+  onRequest: (config: string | null, request: ChannelsRequest) => void,
+): void {
+  const channels = program
+    .command("channels")
+    .description("list the channels of a running gateway, and try those of the configuration")
+    .addHelpText("after", channelsExamples);
+  channels
+    .command("list")
+    .description("list the channels of a running gateway, with their state")
+    .option(...jsonOption)
+    .option(...configOption)
+    .addHelpText("after", channelsExamples)
+    .action(({ config, json = false }: CommonOptions) => onList(config, { on: "channels", json }));
   channels
     .command("test")
     .description("make one small real call for each operation of a channel, and report how it went")
@@ -36,10 +55,12 @@ export function addChannels(program: Command, onRequest: (config: string | null,
 
 const channelsExamples = `
 Examples:
+  sluice channels list                                    as the running gateway sees them
   sluice channels test main                               every operation of the channel
   sluice channels test main --model fast --operations chat
   sluice channels test main --operations image            images are tried only if they are named
 
 The calls are real and cost a little. They are made by this command itself: the gateway does not have to run, and neither
-limits nor receipts of a running one are touched. Channels of the store are tested through the admin API.
+limits nor receipts of a running one are touched. Channels of the store are tested through the admin API: with --url, the
+gateway there makes one small call itself.
 `;

@@ -1,20 +1,19 @@
 import { causeText, storyOf, verdictText } from "../../usage/call-story.ts";
-import type { AttemptReceipt, PlannedStep, Receipt } from "../../usage/receipt.ts";
-import { isoMoment } from "../../usage/time-text.ts";
-import { money, shown } from "../shown-text.ts";
+import type { CallView } from "../management/management.ts";
+import { dollars, shown } from "../shown-text.ts";
 import { facts, table } from "../table.ts";
 
 /** What happened to a call, for people: one sentence, what is known of it, its attempts, and why each candidate was asked or not. */
-export function explainedCall(receipt: Receipt, keyName: string | null): string {
+export function explainedCall(receipt: CallView): string {
   const { attempts, plan } = receipt;
   return [
     shown(storyOf(receipt)),
     facts([
-      ["id", `${receipt.requestId} (receipt ${receipt.id})`],
-      ["started", isoMoment(receipt.startedMs)],
-      ["key", keyName ?? receipt.keyId],
+      ["id", `${receipt.request_id} (receipt ${receipt.id})`],
+      ["started", receipt.started_at],
+      ["key", receipt.key_name ?? receipt.key],
       ["asked for", `${receipt.operation}${receipt.stream ? ", streamed" : ""}, model ${receipt.model}`],
-      ["answered by", receipt.channel === null ? "nobody" : `${receipt.channel} (${receipt.upstreamModel ?? receipt.model})`],
+      ["answered by", receipt.channel === null ? "nobody" : `${receipt.channel} (${receipt.upstream_model ?? receipt.model})`],
       ["status", `${receipt.status} ${receipt.state}${receipt.error === null ? "" : `, ${receipt.error}`}`],
       ["took", timesOf(receipt)],
       ["used", usedText(receipt)],
@@ -26,36 +25,36 @@ export function explainedCall(receipt: Receipt, keyName: string | null): string 
   ].join("\n\n");
 }
 
-function timesOf({ tookMs, firstContentMs }: Receipt): string {
-  return `${milliseconds(tookMs)}${firstContentMs === null ? "" : `, first content after ${milliseconds(firstContentMs)}`}`;
+function timesOf({ took_ms, first_content_ms }: CallView): string {
+  return `${milliseconds(took_ms)}${first_content_ms === null ? "" : `, first content after ${milliseconds(first_content_ms)}`}`;
 }
 
-function usedText({ delivered, estimated }: Receipt): string | null {
-  const { promptTokens, cachedTokens, completionTokens, reasoningTokens, audioSeconds, characters } = delivered;
+function usedText({ delivered, estimated }: CallView): string | null {
+  const { prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, audio_seconds, characters } = delivered;
   const parts = [
-    promptTokens === null
+    prompt_tokens === null
       ? null
-      : `${promptTokens} tokens in${cachedTokens === null || cachedTokens === 0 ? "" : ` (${cachedTokens} from the cache)`}`,
-    completionTokens === null
+      : `${prompt_tokens} tokens in${cached_tokens === null || cached_tokens === 0 ? "" : ` (${cached_tokens} from the cache)`}`,
+    completion_tokens === null
       ? null
-      : `${completionTokens} tokens out${reasoningTokens === null || reasoningTokens === 0 ? "" : ` (${reasoningTokens} for reasoning)`}`,
-    audioSeconds === null ? null : `${audioSeconds} s of audio`,
+      : `${completion_tokens} tokens out${reasoning_tokens === null || reasoning_tokens === 0 ? "" : ` (${reasoning_tokens} for reasoning)`}`,
+    audio_seconds === null ? null : `${audio_seconds} s of audio`,
     characters === null ? null : `${characters} characters`,
   ].filter((part) => part !== null);
   return parts.length === 0 ? null : `${parts.join(", ")}${estimated ? ", estimated" : ""}`;
 }
 
-function costText({ billedNanos, costUncertain, hedgeWasteNanos }: Receipt): string {
-  if (billedNanos === null) return "not known: a price is missing";
-  const waste = hedgeWasteNanos === 0 ? "" : `, of which ${money(hedgeWasteNanos)} for hedges that lost`;
-  return `${money(billedNanos)} dollars${costUncertain ? " or more" : ""}${waste}`;
+function costText({ billed_usd, cost_uncertain, hedge_waste_usd }: CallView): string {
+  if (billed_usd === null) return "not known: a price is missing";
+  const waste = hedge_waste_usd === 0 ? "" : `, of which ${dollars(hedge_waste_usd)} for hedges that lost`;
+  return `${dollars(billed_usd)} dollars${cost_uncertain ? " or more" : ""}${waste}`;
 }
 
-function attemptsTable(attempts: readonly AttemptReceipt[]): string {
+function attemptsTable(attempts: CallView["attempts"]): string {
   return table(
     [
-      { title: "AFTER", cell: ({ afterMs }) => milliseconds(afterMs), right: true },
-      { title: "FOR", cell: ({ tookMs }) => milliseconds(tookMs), right: true },
+      { title: "AFTER", cell: ({ after_ms }) => milliseconds(after_ms), right: true },
+      { title: "FOR", cell: ({ took_ms }) => milliseconds(took_ms), right: true },
       { title: "CHANNEL", cell: ({ channel, hedge }) => (hedge ? `${channel} (hedge)` : channel) },
       { title: "MODEL", cell: ({ model }) => model },
       { title: "OUTCOME", cell: outcomeText },
@@ -64,13 +63,13 @@ function attemptsTable(attempts: readonly AttemptReceipt[]): string {
   );
 }
 
-function outcomeText({ outcome, status, error }: AttemptReceipt): string {
+function outcomeText({ outcome, status, error }: CallView["attempts"][number]): string {
   if (outcome === "answered") return "answered";
   if (outcome === "abandoned") return "was not needed any more";
   return `${causeText(error)}${status === null ? "" : ` [${status}]`}`;
 }
 
-function stepLine({ channel, model, tier, verdict, cause, forMs }: PlannedStep): string {
+function stepLine({ channel, model, tier, verdict, cause, for_ms: forMs }: NonNullable<CallView["plan"]>[number]): string {
   const why = cause === null ? "" : `: ${causeText(cause)}`;
   const until = forMs === null ? "" : `, for another ${milliseconds(forMs)}`;
   return shown(`  ${channel}${tier === null ? "" : ` (tier ${tier})`} ${verdictText(verdict)}${why}${until}  ${model}`);

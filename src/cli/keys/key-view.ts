@@ -1,53 +1,53 @@
 import type { Budget, Limits, RateLimits, SelectedBudget } from "../../limits/limits.ts";
-import { keyState, type KnownKey } from "../../manage/key-search.ts";
-import { localMinute, money, plural } from "../shown-text.ts";
+import { limitsOfView, type KeyView } from "../../manage/key-view.ts";
+import { isoMinute, money, plural } from "../shown-text.ts";
 import { facts, table } from "../table.ts";
 
-export function keyTable(keys: readonly KnownKey[], nowMs: number): string {
-  return table<KnownKey>(
+export function keyTable(keys: readonly KeyView[]): string {
+  return table<KeyView>(
     [
-      { title: "ID", cell: ({ key }) => key.id },
-      { title: "NAME", cell: ({ key }) => key.name },
-      { title: "OWNER", cell: (known) => (known.source === "store" ? (known.key.owner ?? "-") : "-") },
-      { title: "STATE", cell: (known) => keyState(known, nowMs) },
-      { title: "EXPIRES", cell: ({ key }) => whenOr(key.expiresMs, "never") },
-      { title: "LAST USED", cell: (known) => whenOr(known.source === "store" ? known.key.lastUsedMs : null, "-") },
-      { title: "ENDS IN", cell: (known) => (known.source === "store" ? (known.key.tokens[0]?.last4 ?? "-") : "-") },
+      { title: "ID", cell: ({ id }) => id },
+      { title: "NAME", cell: ({ name }) => name },
+      { title: "OWNER", cell: ({ owner }) => owner ?? "-" },
+      { title: "STATE", cell: ({ state }) => state },
+      { title: "EXPIRES", cell: ({ expires_at }) => whenOr(expires_at, "never") },
+      { title: "LAST USED", cell: ({ last_used_at }) => whenOr(last_used_at, "-") },
+      { title: "ENDS IN", cell: ({ tokens }) => tokens[0]?.last4 ?? "-" },
       { title: "SOURCE", cell: ({ source }) => source },
     ],
     keys,
   );
 }
 
-export function keyFacts(known: KnownKey, nowMs: number, spent: string | null): string {
-  const { key, source } = known;
-  const stored = known.source === "store" ? known.key : null;
+export function keyFacts(key: KeyView, spent: string | null): string {
+  const limits = limitsOfView(key.limits);
+  const isStored = key.source === "store";
   return facts([
     ["id", key.id],
     ["name", key.name],
-    ["state", keyState(known, nowMs)],
-    ["source", source],
-    ["owner", stored?.owner ?? null],
-    ["note", stored?.note ?? null],
+    ["state", key.state],
+    ["source", key.source],
+    ["owner", key.owner],
+    ["note", key.note],
     ["models", key.models?.join(", ") ?? "all"],
     ["operations", key.operations?.join(", ") ?? "all"],
     ["channels", key.channels?.join(", ") ?? "all"],
     ["group", key.group],
-    ["limits", limitsLine(key.limits)],
-    ...key.limits.models.map(({ pattern, budget, ...rates }) => [`  ${pattern}`, ratesLine(rates, budget)] as const),
-    ...key.limits.budgets.map((budget) => [`  budget ${budget.name}`, selectedText(budget)] as const),
+    ["limits", limitsLine(limits)],
+    ...limits.models.map(({ pattern, budget, ...rates }) => [`  ${pattern}`, ratesLine(rates, budget)] as const),
+    ...limits.budgets.map((budget) => [`  budget ${budget.name}`, selectedText(budget)] as const),
     ["spent", spent],
-    ["long audio", key.splits.audio ? "split" : null],
-    ["long input", key.splits.input ? "split" : null],
-    ["expires", whenOr(key.expiresMs, "never")],
-    ["created", stored === null ? null : localMinute(stored.createdMs)],
-    ["revoked", stored === null || stored.revokedMs === null ? null : localMinute(stored.revokedMs)],
-    ["last used", stored === null ? null : whenOr(stored.lastUsedMs, "never, or not recorded yet")],
-    ...(stored?.tokens ?? []).map(
-      ({ last4, createdMs, expiresMs }) =>
+    ["long audio", key.long_audio === "split" ? "split" : null],
+    ["long input", key.long_input === "split" ? "split" : null],
+    ["expires", whenOr(key.expires_at, "never")],
+    ["created", key.created_at === null ? null : isoMinute(key.created_at)],
+    ["revoked", key.revoked_at === null ? null : isoMinute(key.revoked_at)],
+    ["last used", isStored ? whenOr(key.last_used_at, "never, or not recorded yet") : null],
+    ...key.tokens.map(
+      ({ last4, created_at, expires_at }) =>
         [
           "token",
-          `…${last4}, created ${localMinute(createdMs)}${expiresMs === null ? "" : `, valid until ${localMinute(expiresMs)}`}`,
+          `…${last4}, created ${isoMinute(created_at)}${expires_at === null ? "" : `, valid until ${isoMinute(expires_at)}`}`,
         ] as const,
     ),
   ]);
@@ -95,6 +95,6 @@ export function budgetText({ nanos, period }: Budget): string {
   return `${money(nanos)} dollars ${period === "total" ? "in total" : `a ${period}`}`;
 }
 
-function whenOr(ms: number | null, otherwise: string): string {
-  return ms === null ? otherwise : localMinute(ms);
+function whenOr(moment: string | null, otherwise: string): string {
+  return moment === null ? otherwise : isoMinute(moment);
 }

@@ -1,5 +1,5 @@
-import type { CommandContext, OpenStore } from "../command-context.ts";
-import { withAdminApi, type RunningAdminApi } from "../admin-api.ts";
+import type { CommandSurroundings } from "../command-context.ts";
+import type { RunningAdminApi } from "../admin-api.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
 import { json } from "../shown-text.ts";
 import { table } from "../table.ts";
@@ -7,13 +7,11 @@ import type { LabRequest } from "./arguments.ts";
 import { channelLine, progressLine, resultLine, verdictText, type ShownLabRun, type ShownLabScenario } from "./lab-lines.ts";
 
 /** Returns the exit code: 0 if the outcome is as promised. */
-export async function runLab(request: LabRequest, store: OpenStore, context: CommandContext): Promise<number> {
-  return withAdminApi({ command: "lab", role: "admin" }, store, context, (api) =>
-    request.act === "list" ? list(request.json, api, context) : run(request, api, context),
-  );
+export function runLab(request: LabRequest, api: RunningAdminApi, context: CommandSurroundings): Promise<number> {
+  return request.act === "list" ? list(request.json, api, context) : run(request, api, context);
 }
 
-async function list(asJson: boolean, api: RunningAdminApi, { terminal }: CommandContext): Promise<number> {
+async function list(asJson: boolean, api: RunningAdminApi, { terminal }: CommandSurroundings): Promise<number> {
   const { scenarios } = (await (await api.request("GET", "/lab/scenarios")).json()) as { readonly scenarios: readonly ShownLabScenario[] };
   if (asJson) terminal.print(json(scenarios));
   else {
@@ -27,7 +25,7 @@ async function list(asJson: boolean, api: RunningAdminApi, { terminal }: Command
   return 0;
 }
 
-async function run(request: LabRequest & { readonly act: "run" }, api: RunningAdminApi, context: CommandContext): Promise<number> {
+async function run(request: LabRequest & { readonly act: "run" }, api: RunningAdminApi, context: CommandSurroundings): Promise<number> {
   const { terminal } = context;
   const { scenario, calls, rate, mode } = request;
   const interrupted = context.interruption();

@@ -1,47 +1,39 @@
-import { groupByIdOrName } from "../../manage/group-search.ts";
-import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
-import { receiptPage } from "../../manage/receipts/receipt-search.ts";
-import { shownSummary } from "../../manage/receipts/receipt-view.ts";
-import type { Receipt } from "../../usage/receipt.ts";
-import { parsePastMoment } from "../../usage/time-text.ts";
-import type { CommandContext, OpenStore } from "../command-context.ts";
-import { json, localMinute, money } from "../shown-text.ts";
+import type { CommandSurroundings } from "../command-context.ts";
+import type { CallSummaryView, Management } from "../management/management.ts";
+import { dollars, isoMinute, json } from "../shown-text.ts";
 import { table } from "../table.ts";
 import type { RequestsRequest } from "./arguments.ts";
 
-export async function runRequests(request: RequestsRequest, store: OpenStore, { terminal, wallMs }: CommandContext): Promise<void> {
-  await store.catchUp();
-  const receipts = await found(request, store, wallMs());
-  const names = await keyNames(
-    store,
-    receipts.map(({ keyId }) => keyId),
-    namesMax,
-  );
-  if (request.json) terminal.print(json(receipts.map((receipt) => shownSummary(receipt, names.get(receipt.keyId) ?? null))));
+export async function runRequests(request: RequestsRequest, management: Management, { terminal }: CommandSurroundings): Promise<void> {
+  await management.catchUp();
+  const receipts = await found(request, management);
+  if (request.json) terminal.print(json(receipts));
   else if (receipts.length === 0) terminal.say("No call matches.");
-  else terminal.print(receiptsTable(receipts, names));
+  else terminal.print(receiptsTable(receipts));
 }
 
-const namesMax = 5_000;
-
 /** Page by page: a search for something rare gets pages that are empty. */
-async function found(request: RequestsRequest, store: OpenStore, nowMs: number): Promise<readonly Receipt[]> {
+async function found(request: RequestsRequest, management: Management): Promise<readonly CallSummaryView[]> {
   const { key, group, since, until, model, channel, state, figures, limit } = request;
   const query = {
     // The receipts of a removed key or group stay, under its id.
-    keyId: key === null ? null : ((await keyByIdOrName(store, key))?.key.id ?? key),
-    groupId: group === null ? null : ((await groupByIdOrName(store, group))?.group.id ?? group),
-    sinceMs: since === null ? null : parsePastMoment(since, nowMs),
-    untilMs: until === null ? null : parsePastMoment(until, nowMs),
+    key: key === null ? null : ((await management.key(key))?.id ?? key),
+    group: group === null ? null : ((await management.group(group))?.id ?? group),
+    since,
+    until,
     model,
     channel,
     state,
     figures,
   };
-  const receipts: Receipt[] = [];
+  const receipts: CallSummaryView[] = [];
   let before: string | null = null;
   do {
-    const page = await receiptPage(store.storage.receipts, { ...query, before, limit: Math.min(pageMax, limit - receipts.length) });
+    const page: Awaited<ReturnType<Management["receiptPage"]>> = await management.receiptPage({
+      ...query,
+      before,
+      limit: Math.min(pageMax, limit - receipts.length),
+    });
     receipts.push(...page.receipts);
     before = page.next;
   } while (before !== null && receipts.length < limit);
@@ -50,17 +42,17 @@ async function found(request: RequestsRequest, store: OpenStore, nowMs: number):
 
 const pageMax = 200;
 
-function receiptsTable(receipts: readonly Receipt[], names: ReadonlyMap<string, string>): string {
-  return table<Receipt>(
+function receiptsTable(receipts: readonly CallSummaryView[]): string {
+  return table<CallSummaryView>(
     [
-      { title: "STARTED", cell: ({ startedMs }) => localMinute(startedMs) },
-      { title: "REQUEST", cell: ({ requestId }) => requestId },
-      { title: "KEY", cell: ({ keyId }) => names.get(keyId) ?? keyId },
+      { title: "STARTED", cell: ({ started_at }) => isoMinute(started_at) },
+      { title: "REQUEST", cell: ({ request_id }) => request_id },
+      { title: "KEY", cell: ({ key, key_name }) => key_name ?? key },
       { title: "MODEL", cell: ({ model }) => model },
       { title: "CHANNEL", cell: ({ channel }) => channel ?? "-" },
       { title: "STATE", cell: ({ state, status }) => `${state} ${status}` },
-      { title: "MS", right: true, cell: ({ tookMs }) => String(Math.round(tookMs)) },
-      { title: "COST USD", right: true, cell: ({ billedNanos }) => (billedNanos === null ? "unknown" : money(billedNanos)) },
+      { title: "MS", right: true, cell: ({ took_ms }) => String(Math.round(took_ms)) },
+      { title: "COST USD", right: true, cell: ({ cost_usd }) => (cost_usd === null ? "unknown" : dollars(cost_usd)) },
     ],
     receipts,
   );

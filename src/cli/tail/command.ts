@@ -1,26 +1,24 @@
 import { SseReader } from "../../dialects/readers/sse.ts";
-import { withAdminApi } from "../admin-api.ts";
-import type { CommandContext, OpenStore } from "../command-context.ts";
+import type { RunningAdminApi } from "../admin-api.ts";
+import type { CommandSurroundings } from "../command-context.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
 import { safeJson } from "../shown-text.ts";
 import type { TailRequest } from "./arguments.ts";
 import { isWanted, tailLine, type TailedCall } from "./tail-line.ts";
 
 /** Follows the live calls. */
-export async function runTail(request: TailRequest, store: OpenStore, context: CommandContext): Promise<void> {
+export async function runTail(request: TailRequest, api: RunningAdminApi, context: CommandSurroundings): Promise<void> {
   const { terminal } = context;
   const interrupted = context.interruption();
-  await withAdminApi({ command: "tail", role: "viewer" }, store, context, async (api) => {
-    const response = await api.request("GET", "/live", { signal: interrupted });
-    terminal.say("Following the calls. Ctrl-C ends.");
-    for await (const data of eventsOf(response, interrupted)) {
-      for (const call of callsIn(data)) {
-        const line = tailLine(call);
-        if (isWanted(call, line, request)) terminal.print(request.json ? safeJson(JSON.stringify(call)) : line);
-      }
+  const response = await api.request("GET", "/live", { signal: interrupted });
+  terminal.say("Following the calls. Ctrl-C ends.");
+  for await (const data of eventsOf(response, interrupted)) {
+    for (const call of callsIn(data)) {
+      const line = tailLine(call);
+      if (isWanted(call, line, request)) terminal.print(request.json ? safeJson(JSON.stringify(call)) : line);
     }
-    if (!interrupted.aborted) throw new CommandError("The gateway has closed the connection.", exitCodes.unavailable);
-  });
+  }
+  if (!interrupted.aborted) throw new CommandError("The gateway has closed the connection.", exitCodes.unavailable);
 }
 
 async function* eventsOf(response: Response, signal: AbortSignal): AsyncGenerator<string> {

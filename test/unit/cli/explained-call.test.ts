@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { explainedCall } from "../../../src/cli/explain/explained-call.ts";
+import { shownReceipt } from "../../../src/manage/receipts/receipt-view.ts";
 import { sampleReceipt } from "../../support/journal-receipts.ts";
 
 const [answered] = sampleReceipt().attempts;
@@ -7,7 +8,7 @@ const receipt = sampleReceipt({ id: "id-1", requestId: "req_1" });
 
 describe("a call, explained", () => {
   test("tells what happened, how long it took and what it cost", () => {
-    expect(explainedCall(receipt, "laptop")).toBe(`channel-1 answered at once.
+    expect(explainedCall(shownReceipt(receipt, "laptop"))).toBe(`channel-1 answered at once.
 
 id           req_1 (receipt id-1)
 started      2026-01-31T14:05:00.000Z
@@ -27,12 +28,14 @@ AFTER      FOR  CHANNEL    MODEL             OUTCOME
   test("tells why it went elsewhere, and what can be done about it", () => {
     const refused = { ...answered!, channel: "main", outcome: "failed", status: 401, error: "unauthorized" } as const;
     const text = explainedCall(
-      {
-        ...receipt,
-        attempts: [refused, answered!],
-        plan: [{ channel: "spare", model: "m", tier: 2, verdict: "cooling", cause: "rate_limited", forMs: 12_000 }],
-      },
-      null,
+      shownReceipt(
+        {
+          ...receipt,
+          attempts: [refused, answered!],
+          plan: [{ channel: "spare", model: "m", tier: 2, verdict: "cooling", cause: "rate_limited", forMs: 12_000 }],
+        },
+        null,
+      ),
     );
     expect(text).toContain("channel-1 answered after 1 failed attempt.");
     expect(text).toContain("it refused its credential: check the key of the channel [401]");
@@ -40,6 +43,7 @@ AFTER      FOR  CHANNEL    MODEL             OUTCOME
   });
 
   test("does not let names of clients move the cursor", () => {
-    expect(explainedCall({ ...receipt, model: "\u001B[2Jgone", channel: "a\rb" }, "\u001B]0;x\u0007")).not.toMatch(/[\u001B\r\u0007]/);
+    const named = shownReceipt({ ...receipt, model: "\u001B[2Jgone", channel: "a\rb" }, "\u001B]0;x\u0007");
+    expect(explainedCall(named)).not.toMatch(/[\u001B\r\u0007]/);
   });
 });

@@ -1,0 +1,182 @@
+import type { FigureBounds } from "../../gateway/storage.ts";
+import type { AuditEntryView } from "../../manage/audit-export.ts";
+import type { GroupEdit } from "../../manage/groups.ts";
+import type { GroupView } from "../../manage/group-view.ts";
+import type { KeyEdit } from "../../manage/keys.ts";
+import { limitsView, type KeyView, type LimitsView } from "../../manage/key-view.ts";
+import type { Limits } from "../../limits/limits.ts";
+import { dollarsOf, nanosOf } from "../../usage/dollars.ts";
+import { isoOrNull } from "../../usage/time-text.ts";
+import type { UsageView } from "../../usage/usage-view.ts";
+import { AdminApiError, type RunningAdminApi } from "../admin-api.ts";
+import type { CallFilters } from "../call-filters.ts";
+import { exitCodes } from "../command-error.ts";
+import type { CallSummaryView, CallView, ChangeView, KeyAndToken, GroupBudgetView, Management } from "./management.ts";
+
+/** Management through the admin API of a gateway, which decides what the token may see and change. */
+export function apiManagement(api: RunningAdminApi): Management {
+  const get = <Answer>(path: string, query: Query = {}): Promise<Answer> => api.json("GET", `${path}${queryText(query)}`);
+  /** Null for what does not exist, or is not for this token. */
+  const find = async <Answer>(list: ListName, idOrName: string): Promise<Answer | null> => {
+    try {
+      return await get<Answer>(placeOf(list, idOrName));
+    } catch (error) {
+      if (error instanceof AdminApiError && error.code === "not_found") return null;
+      throw error;
+    }
+  };
+  const withToken = ({ token, ...key }: KeyView & { readonly token: string | null }): KeyAndToken => ({ key, token: token ?? "" });
+  const budgetsOf = async (list: ListName, id: string): Promise<readonly GroupBudgetView[]> =>
+    (await get<{ readonly budgets: readonly GroupBudgetView[] }>(`${placeOf(list, id)}/standing`)).budgets;
+  return {
+    catchUp: () => Promise.resolve(0),
+
+    key: (idOrName) => find("keys", idOrName),
+    keyPage: ({ search, revoked, after, limit }) => get("/keys", { search, revoked: String(revoked), after, limit: String(limit) }),
+    keySpentNanos: async ({ id }) => {
+      const own = (await budgetsOf("keys", id)).find(({ name, models }) => name === null && models === null);
+      if (own !== undefined) return nanosOf(own.spent_usd) ?? 0;
+      const { rows } = await get<{ readonly rows: readonly UsageView[] }>("/usage", { key: id });
+      return nanosOf(rows[0]?.["cost_usd"] ?? 0) ?? 0;
+    },
+    createKey: async (edit, readImport) => {
+      const imported = readImport === null ? {} : { import: await readImport() };
+      return withToken(await api.json("POST", "/keys", { ...keyBody(edit), ...imported }));
+    },
+    editKey: (id, edit) => api.json("PATCH", placeOf("keys", id), keyBody(edit)),
+    rotateKey: async (id, overlapMs) =>
+      withToken(await api.json("POST", `${placeOf("keys", id)}/rotate`, { overlap_seconds: Math.floor(overlapMs / 1000) })),
+    revokeKey: (id) => api.json("POST", `${placeOf("keys", id)}/revoke`, {}),
+
+    groups: async () => {
+      const groups: GroupView[] = [];
+      let after: string | null = null;
+      do {
+        const page: GroupPageAnswer = await get("/groups", { after, limit: String(pageRows) });
+        groups.push(...page.groups.map(withoutChildren));
+        after = page.next;
+      } while (after !== null);
+      return groups;
+    },
+    group: (idOrName) => find("groups", idOrName),
+    groupBudgets: async (id) =>
+      (await budgetsOf("groups", id)).map(({ name, models, period, limit_usd, spent_usd }) => ({
+        name,
+        models,
+        period,
+        limit_usd,
+        spent_usd,
+      })),
+    createGroup: (edit) => api.json("POST", "/groups", groupBody(edit)),
+    editGroup: (idOrName, edit) => api.json("PATCH", placeOf("groups", idOrName), groupBody(edit)),
+    removeGroup: (id) => api.json("DELETE", placeOf("groups", id)),
+
+    usage: async ({ by, ...filters }) =>
+      (await get<{ readonly rows: readonly UsageView[] }>("/usage", { ...filtersQuery(filters), by: by.join(",") || null })).rows,
+    receiptPage: ({ state, figures, before, limit, ...filters }) =>
+      get<{ readonly receipts: readonly CallSummaryView[]; readonly next: string | null }>("/receipts", {
+        ...filtersQuery(filters),
+        state,
+        ...figuresQuery(figures),
+        before,
+        limit: String(Math.min(limit, pageRows)),
+      }),
+    receipt: async (id) => {
+      const found = await find<CallView & { readonly namesakes: unknown }>("requests", id);
+      if (found === null) return null;
+      const { namesakes: _, ...view } = found;
+      return view;
+    },
+
+    async *audit({ action, subject, actor, since, limit }) {
+      let before: string | null = null;
+      for (let left = limit; left > 0;) {
+        const query = { action, subject, actor, since, before, limit: String(Math.min(pageRows, left)) };
+        const page: AuditPageAnswer = await get("/audit", query);
+        if (page.entries.length > 0) yield page.entries;
+        left -= page.entries.length;
+        before = page.next;
+        if (before === null) return;
+      }
+    },
+    change: (id) => find<ChangeView>("history", id),
+    undo: async (id, secrets) => {
+      await api.json("POST", `${placeOf("audit", id)}/undo`, secrets === null ? {} : { secrets });
+    },
+  };
+}
+
+function placeOf(list: "keys" | "groups" | "requests" | "history" | "audit", idOrName: string): string {
+  // These would lead to another path.
+  if (/^\.{0,2}$/.test(idOrName)) throw new AdminApiError("There is no such name.", exitCodes.failure, "not_found");
+  return `/${list}/${encodeURIComponent(idOrName)}`;
+}
+
+type ListName = Parameters<typeof placeOf>[0];
+
+/** The most rows of a page of the admin API. */
+const pageRows = 200;
+
+interface GroupPageAnswer {
+  readonly groups: readonly (GroupView & { readonly children: number })[];
+  readonly next: string | null;
+}
+
+interface AuditPageAnswer {
+  readonly entries: readonly AuditEntryView[];
+  readonly next: string | null;
+}
+
+/** How many are below it is not part of a group. */
+function withoutChildren(listed: GroupPageAnswer["groups"][number]): GroupView {
+  const { children: _, ...group } = listed;
+  return group;
+}
+
+type Query = Readonly<Record<string, string | null>>;
+
+function queryText(query: Query): string {
+  const given = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== null);
+  return given.length === 0 ? "" : `?${new URLSearchParams(given).toString()}`;
+}
+
+function filtersQuery({ since, until, key, group, model, channel }: CallFilters): Query {
+  return { since, until, key, group, model, channel };
+}
+
+function figuresQuery({ statusMin, statusMax, nanosMin, nanosMax, tookMsMin }: FigureBounds): Query {
+  return {
+    status: statusMin === undefined ? null : statusMin === statusMax ? String(statusMin) : `${Math.floor(statusMin / 100)}xx`,
+    min_cost_usd: nanosMin === undefined ? null : dollarsOf(nanosMin),
+    max_cost_usd: nanosMax === undefined ? null : dollarsOf(nanosMax),
+    min_took_ms: tookMsMin === undefined ? null : String(tookMsMin),
+  };
+}
+
+/** A field that is not given stays out of the body. */
+function keyBody({ limits, expiresMs, splits, ...fields }: KeyEdit): object {
+  return {
+    ...fields,
+    limits: limitsBody(limits),
+    expires_at: expiresMs === undefined ? undefined : isoOrNull(expiresMs),
+    long_audio: splitBody(splits?.audio),
+    long_input: splitBody(splits?.input),
+  };
+}
+
+function groupBody({ limits, defaults, ...fields }: GroupEdit): object {
+  return {
+    ...fields,
+    limits: limitsBody(limits),
+    default_key_limits: limitsBody(defaults?.keys),
+    default_group_limits: limitsBody(defaults?.groups),
+  };
+}
+
+function limitsBody(limits: Limits | undefined): LimitsView | undefined {
+  return limits === undefined ? undefined : limitsView(limits);
+}
+
+function splitBody(splits: boolean | undefined): "split" | "off" | undefined {
+  return splits === undefined ? undefined : splits ? "split" : "off";
+}

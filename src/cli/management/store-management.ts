@@ -1,0 +1,117 @@
+import type { Actor } from "../../gateway/storage.ts";
+import { auditEntryView, auditPages } from "../../manage/audit-export.ts";
+import { allGroups, groupByIdOrName, groupNames, keysWithin } from "../../manage/group-search.ts";
+import { groupView } from "../../manage/group-view.ts";
+import { createGroup, editGroup, removeGroup } from "../../manage/groups.ts";
+import { historyEntryView } from "../../manage/history/history-view.ts";
+import { undoChange } from "../../manage/history/undo.ts";
+import { keyById, keyByIdOrName, keyNames, keyPage } from "../../manage/key-search.ts";
+import { budgetSpending, groupSpending, totalSpentNanos } from "../../manage/key-spending.ts";
+import { keyView, type KeyView } from "../../manage/key-view.ts";
+import { createKey, editKey, revokeKey, rotateKey, type KeyWithToken } from "../../manage/keys.ts";
+import { receiptPage } from "../../manage/receipts/receipt-search.ts";
+import { shownReceipt, shownSummary } from "../../manage/receipts/receipt-view.ts";
+import type { StoredKey } from "../../keys/stored-key.ts";
+import { dollarsNumber } from "../../usage/dollars.ts";
+import { parsePastMoment } from "../../usage/time-text.ts";
+import { usageView } from "../../usage/usage-view.ts";
+import type { OpenStore } from "../command-context.ts";
+import { orThrow } from "../command-error.ts";
+import type { KeyAndToken, Management } from "./management.ts";
+
+/** Management of the store itself: whoever can open it may do everything. */
+export function storeManagement(store: OpenStore, actor: Actor): Management {
+  const { storage } = store;
+  const shownKey = (key: StoredKey): KeyView => keyView({ source: "store", key }, store.wallMs());
+  const withToken = ({ key, token }: KeyWithToken): KeyAndToken => ({ key: shownKey(key), token });
+  const momentMs = (text: string | null): number | null => (text === null ? null : parsePastMoment(text, store.wallMs()));
+  return {
+    catchUp: () => store.catchUp(),
+
+    key: async (idOrName) => {
+      const known = await keyByIdOrName(store, idOrName);
+      return known === null ? null : keyView(known, store.wallMs());
+    },
+    keyPage: async (query) => {
+      const { keys, next } = await keyPage(store, query);
+      return { keys: keys.map((known) => keyView(known, store.wallMs())), next };
+    },
+    keySpentNanos: async ({ id }) => {
+      const known = await keyById(store, id);
+      if (known === null) return 0;
+      const own = (await budgetSpending(store, known.key)).find(({ name, models }) => name === null && models === null);
+      return own?.spentNanos ?? totalSpentNanos(store, known.key);
+    },
+    createKey: async (edit, readImport) => withToken(orThrow(await createKey(store, edit, readImport, actor))),
+    editKey: async (id, edit) => shownKey(orThrow(await editKey(store, id, edit, actor))),
+    rotateKey: async (id, overlapMs) => withToken(orThrow(await rotateKey(store, id, overlapMs, actor))),
+    revokeKey: async (id) => shownKey(orThrow(await revokeKey(store, id, actor))),
+
+    groups: async () => (await allGroups(store)).map(groupView),
+    group: async (idOrName) => {
+      const known = await groupByIdOrName(store, idOrName);
+      return known === null ? null : groupView(known);
+    },
+    groupBudgets: async (id) => {
+      const known = await groupByIdOrName(store, id);
+      const spending = known === null ? [] : await groupSpending(store, known.group);
+      return spending.map(({ name, models, budget, spentNanos }) => ({
+        name,
+        models,
+        period: budget.period,
+        limit_usd: dollarsNumber(budget.nanos),
+        spent_usd: dollarsNumber(spentNanos),
+      }));
+    },
+    createGroup: async (edit) => groupView({ source: "store", group: orThrow(await createGroup(store, edit, actor)) }),
+    editGroup: async (idOrName, edit) => groupView({ source: "store", group: orThrow(await editGroup(store, idOrName, edit, actor)) }),
+    removeGroup: async (id) => groupView({ source: "store", group: orThrow(await removeGroup(store, id, actor)) }),
+
+    usage: async ({ by, since, until, key, group, model, channel }) => {
+      const rows = await storage.receipts.usage({
+        by,
+        sinceMs: momentMs(since),
+        untilMs: momentMs(until),
+        keyId: key,
+        ...(group !== null && by.includes("key") ? { keysOf: await keysWithin(store, group) } : { groupId: group }),
+        model,
+        channel,
+      });
+      const keys = rows.flatMap((row) => row.group.key ?? []);
+      const groups = rows.flatMap((row) => row.group.group ?? []);
+      const names = new Map([...(await keyNames(store, keys, namesMax)), ...(groups.length === 0 ? [] : await groupNames(store, groups))]);
+      return rows.map((row) => usageView(row, (id) => names.get(id) ?? null));
+    },
+    receiptPage: async ({ since, until, key, group, ...query }) => {
+      const page = await receiptPage(storage.receipts, {
+        ...query,
+        keyId: key,
+        groupId: group,
+        sinceMs: momentMs(since),
+        untilMs: momentMs(until),
+      });
+      const ids = page.receipts.map(({ keyId }) => keyId);
+      const names = await keyNames(store, ids, namesMax);
+      return { receipts: page.receipts.map((receipt) => shownSummary(receipt, names.get(receipt.keyId) ?? null)), next: page.next };
+    },
+    receipt: async (id) => {
+      const receipt = await storage.receipts.find(id);
+      if (receipt === null) return null;
+      return shownReceipt(receipt, (await keyNames(store, [receipt.keyId], 1)).get(receipt.keyId) ?? null);
+    },
+
+    async *audit({ since, ...query }) {
+      for await (const page of auditPages(storage, { ...query, sinceMs: momentMs(since), before: null })) yield page.map(auditEntryView);
+    },
+    change: async (id) => {
+      const entry = await storage.audit.get(id);
+      return entry === null ? null : historyEntryView(entry, null);
+    },
+    undo: async (id, secrets) => {
+      orThrow(await undoChange(store, id, secrets, actor));
+    },
+  };
+}
+
+/** The names of at most this many keys are looked up; the others are shown by their ids. */
+const namesMax = 5_000;
