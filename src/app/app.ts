@@ -271,16 +271,20 @@ export class App {
       },
       nowMs,
       after,
-      onChange: (tree) => this.cancelFrozen(tree),
+      onChange: (tree) => {
+        this.tokenIssuers.groupsChanged();
+        this.cancelFrozen(tree);
+      },
     });
-    this.groups.setFile(settings.groups);
     this.tokenIssuers = new TokenIssuers({
       fetchText: makeFetchText({ nowMs }),
       nowMs,
       wallMs: durable.clock.wallMs,
+      storedGroupId: (idOrName) => this.groups.storedGroupId(idOrName),
       onRefused: (issuer, reason) => log.warn("token_refused", { issuer, detail: reason }),
     });
     this.tokenIssuers.configure(settings.tokenIssuers, settings.allowPrivate);
+    this.groups.setFile(settings.groups);
     this.follower = new Follower({
       storage: durable.storage,
       after,

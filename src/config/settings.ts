@@ -96,7 +96,14 @@ export interface TokenIssuerSetting {
   readonly audience: string;
   readonly jwksUri: string | null;
   readonly lifetimeMs: number;
-  readonly rules: readonly { readonly claims: ReadonlyMap<string, string>; readonly key: Key }[];
+  readonly rules: readonly TokenRuleSetting[];
+}
+
+export interface TokenRuleSetting {
+  readonly claims: ReadonlyMap<string, string>;
+  readonly key: Key;
+  /** The id or the name of a group of the store that tokens belong to, in place of the key's own; null for none. */
+  readonly storedGroup: string | null;
 }
 
 /** The paths are absolute. */

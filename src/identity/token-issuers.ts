@@ -16,7 +16,14 @@ export interface TrustedIssuer {
   readonly jwksUri: string | null;
   readonly lifetimeMs: number;
   /** What a token may do: the first rule whose claims all match applies. No rule: nothing. */
-  readonly rules: readonly { readonly claims: ReadonlyMap<string, string>; readonly key: Key }[];
+  readonly rules: readonly TokenRule[];
+}
+
+export interface TokenRule {
+  readonly claims: ReadonlyMap<string, string>;
+  readonly key: Key;
+  /** The id or the name of a group of the store that tokens belong to, in place of the key's own; null for none. */
+  readonly storedGroup: string | null;
 }
 
 /** A subject whose tokens are refused; null stands for all subjects of the issuer. */
@@ -30,6 +37,8 @@ export interface TokenIssuerPorts {
   /** Monotonic. */
   readonly nowMs: () => number;
   readonly wallMs: () => number;
+  /** The id of a group of the store, by its id or its name; null if there is none. */
+  readonly storedGroupId: (idOrName: string) => Promise<string | null | "unavailable">;
   /** A token was refused, and why. Called once a second at most. */
   readonly onRefused: (issuer: string, reason: string) => void;
 }
@@ -74,6 +83,12 @@ export class TokenIssuers {
     this.blockedIssuers = new Set(blocked.flatMap(({ issuer, subject }) => (subject === null ? [issuer] : [])));
     this.forget();
     return true;
+  }
+
+  /** Groups of the store have changed: the name of a rule may mean another one now, or none. */
+  groupsChanged(): void {
+    const isConcerned = [...this.issuers.values()].some(({ trusted }) => trusted.rules.some(({ storedGroup }) => storedGroup !== null));
+    if (isConcerned) this.forget();
   }
 
   /** Whether calls of a key must end, because its issuer or its subject is not accepted any more. Keys of other kinds are not concerned. */
@@ -126,8 +141,13 @@ export class TokenIssuers {
     if (this.isBlocked(name, id)) return this.refuse(name, "its subject or its issuer is blocked", null, digest);
     const rule = trusted.rules.find(({ claims }) => matches(claims, verdict.claims));
     if (rule === undefined) return this.refuse(name, "no rule of the issuer matches its claims", null, digest);
+    const group = rule.storedGroup === null ? rule.key.group : await this.ports.storedGroupId(rule.storedGroup);
+    if (group === "unavailable") return this.refuse(name, "the store cannot be asked for the group of its rule", group);
+    if (group === null && rule.storedGroup !== null) {
+      return this.refuse(name, `the group '${rule.storedGroup}' of its rule does not exist: create it, or change the rule`, null, digest);
+    }
     const expiresMs = Math.min(verdict.expiresMs, rule.key.expiresMs ?? Number.POSITIVE_INFINITY);
-    const key: Key = { ...rule.key, id, name: id.slice(idPrefix.length), expiresMs };
+    const key: Key = { ...rule.key, group, id, name: id.slice(idPrefix.length), expiresMs };
     // While it was verified, the rules may have changed: it is used this once, and verified again the next time.
     if (changes === this.changes) this.known.set(digest, { key, expiresMs });
     return key;

@@ -1,6 +1,8 @@
 // Needs: quiet. It waits for changes of the store to be noticed, which may take seconds.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { clientSecret, IdentityProvider, PlainBrowser } from "../support/identity-provider.ts";
+import { defaultGroup } from "../../src/keys/stored-group.ts";
+import { limitsOf } from "../../src/limits/limit-fields.ts";
 import { openKeys, type Keys } from "../support/keys.ts";
 import { signed, signingKey, type SigningKey } from "../support/issuer.ts";
 import { eventually } from "../support/eventually.ts";
@@ -42,6 +44,7 @@ beforeAll(async () => {
       lifetime: "1h",
       rules: [
         { group: "robots", claims: { tier: "group" } },
+        { group: "nightly", claims: { tier: "stored" } },
         { key: "limited", claims: { tier: "small" } },
         { key: "jobs", claims: { repository: "acme/*" } },
       ],
@@ -123,6 +126,26 @@ describe("a token of an issuer, sent in place of a key,", () => {
       owners: expect.arrayContaining(["file-group:robots"]) as string[],
     });
     expect([await statusOf(await of("c3")), await statusOf(await of("r2")), await statusOf(await of("bb"))]).toEqual([200, 200, 429]);
+  });
+
+  test("of a group of the store is refused until it exists, has its limits then, and is refused while it is frozen", async () => {
+    const seconds = Math.floor(Date.now() / 1000);
+    const of = (sub: string, more: Record<string, unknown> = {}, by = signing): Promise<string> =>
+      token({ sub, tier: "stored", ...more }, by);
+    const key = await of("n1");
+    expect(await statusOf(key)).toBe(401);
+    await rig.gateway.waitForLog(({ event, detail }) => event === "token_refused" && String(detail).includes("'nightly'"));
+    const { groups } = keys.store.storage;
+    const by = { kind: "cli", name: "ada" } as const;
+    const limits = limitsOf({ rpm: 2 });
+    const { id } = await groups.create("grp_nightly00001", { ...defaultGroup, name: "nightly", limits }, [], by);
+    await eventually("that it is accepted", async () => (await statusOf(key, "large")) === 200, slowed(10_000));
+    expect([await statusOf(await of("n2")), await statusOf(await of("n3"))]).toEqual([200, 429]);
+    // The group of its rule does not help a token that is forged or expired.
+    expect(await statusOf(await of("n1", {}, stranger))).toBe(401);
+    expect(await statusOf(await of("n1", { iat: seconds - 900, exp: seconds - 300 }))).toBe(401);
+    await groups.change(id, { frozen: true, limits: limitsOf({}) }, [], by);
+    await eventually("that it is frozen", async () => (await statusOf(key)) === 403, slowed(10_000));
   });
 
   test("that is forged, expired, for others, or matches no rule gets the answer of a wrong key, which tells nothing", async () => {

@@ -59,7 +59,11 @@ export const tokenIssuerShape = {
         "The key of this file whose permissions and limits the token has. Each subject has these limits for itself, and receipts of its own.",
         "everything is allowed, within the limits of the group",
       ),
-      group: optional(name(), "The group of this file that the token belongs to: its limits count as well.", "that of the key"),
+      group: optional(
+        name(),
+        "The [group](groups.md) that the token belongs to: its limits count as well. A group of this file by its name, or one of the store by its name or id; while that does not exist, the tokens are refused.",
+        "that of the key",
+      ),
       claims: optional(
         mapOf(text(), text(), "map of claims"),
         "What the token must claim. A `*` stands for any run of characters; of a list, one value must match; dots lead into nested claims.",

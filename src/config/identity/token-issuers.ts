@@ -1,7 +1,8 @@
 import { defaultKey } from "../../keys/stored-key.ts";
 import type { Key } from "../../keys/key.ts";
 import { fileGroupId } from "../keys/group.ts";
-import { problem, type Finding } from "../findings/problem.ts";
+import { nearest } from "../findings/nearest.ts";
+import { problem, warning, type Finding } from "../findings/problem.ts";
 import type { ConfigFile } from "../schema.ts";
 import type { TokenIssuerSetting } from "../settings.ts";
 
@@ -12,7 +13,10 @@ export interface TokenIssuersReading {
 
 type RuleEntry = ConfigFile["token_issuers"][number]["rules"][number];
 
-/** `keys` and `groups` are those of the same file: a rule has the permissions of one, and the limits of both. */
+/**
+ * `keys` and `groups` are those of the same file: a rule has the permissions of one, and the limits of both. A group that is not in the
+ * file may be in the store, which is not known here: while it does not exist, tokens of the rule are refused.
+ */
 export function readTokenIssuers(
   { token_issuers: entries }: Pick<ConfigFile, "token_issuers">,
   keys: readonly Key[],
@@ -26,14 +30,27 @@ export function readTokenIssuers(
 
   function ruleFindings({ key, group }: RuleEntry, path: readonly (string | number)[]): readonly Finding[] {
     if (key === undefined && group === undefined) {
-      return [problem(path, "tokens would have no limits", "name a key or a group of this file: { key: NAME }, { group: NAME }")];
+      return [problem(path, "tokens would have no limits", "name a key of this file or a group: { key: NAME }, { group: NAME }")];
     }
     const wrong: Finding[] = [];
     if (key !== undefined && !byName.has(key)) {
-      wrong.push(problem([...path, "key"], `there is no key '${key}' in this file`, "add it under keys:, or name another"));
+      wrong.push(
+        problem(
+          [...path, "key"],
+          `there is no key '${key}' in this file`,
+          "add it under keys:, name another, or name a group of the store: { group: NAME }",
+        ),
+      );
     }
-    if (group !== undefined && !groups.has(group)) {
-      wrong.push(problem([...path, "group"], `there is no group '${group}' in this file`, "add it under groups:, or name another"));
+    const similar = group === undefined || groups.has(group) ? null : nearest(group, [...groups]);
+    if (similar !== null) {
+      wrong.push(
+        warning(
+          [...path, "group"],
+          `there is no group '${group}' in this file, so that a group of the store is meant`,
+          `write '${similar}' if you mean the one in this file`,
+        ),
+      );
     }
     return wrong;
   }
@@ -46,7 +63,11 @@ export function readTokenIssuers(
     lifetimeMs: lifetime,
     rules: rules.map(({ key, group, claims }) => ({
       claims: claims ?? new Map<string, string>(),
-      key: withGroup((key === undefined ? undefined : byName.get(key)) ?? unlimitedKey, group),
+      key: withGroup(
+        (key === undefined ? undefined : byName.get(key)) ?? unlimitedKey,
+        group !== undefined && groups.has(group) ? group : undefined,
+      ),
+      storedGroup: group === undefined || groups.has(group) ? null : group,
     })),
   }));
   return { settings, findings };

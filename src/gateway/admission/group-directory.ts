@@ -56,6 +56,22 @@ export class GroupDirectory {
     return this.current.attached(key);
   }
 
+  /** The id of a group of the store by its id or its name; null if there is none, also after another look into the store. */
+  async storedGroupId(idOrName: string): Promise<string | null | "unavailable"> {
+    const known = this.storedId(idOrName);
+    if (known !== null) return known;
+    try {
+      await this.readSoon();
+    } catch {
+      return "unavailable";
+    }
+    return this.storedId(idOrName);
+  }
+
+  private storedId(idOrName: string): string | null {
+    return this.inStore.find(({ id, name }) => id === idOrName || name === idOrName)?.id ?? null;
+  }
+
   async read(): Promise<void> {
     const { revision, groups } = await this.ports.read();
     // It may have taken long, and must not undo what was reported meanwhile, such as that a group is frozen.

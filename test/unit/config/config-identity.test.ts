@@ -108,12 +108,21 @@ describe("token_issuers", () => {
     ]);
   });
 
+  test("have rules that name groups of the store, and a warning says so where one of the file may be meant", async () => {
+    const groups = "groups: [{ name: robots }]\n";
+    const text = `${keys}${groups}token_issuers: [{ ${issuer}, rules: [{ key: jobs, group: web }, { group: robot }] }]`;
+    const loaded = await load(text);
+    if (!loaded.ok) throw new Error("it cannot be used");
+    expect(loaded.settings.tokenIssuers[0]?.rules.map(({ key, storedGroup }) => [key.group, storedGroup])).toEqual([
+      [null, "web"],
+      [null, "robot"],
+    ]);
+    expect(loaded.warnings.map(({ reason, fix }) => `${reason}: ${fix}`)).toEqual([
+      "there is no group 'robot' in this file, so that a group of the store is meant: write 'robots' if you mean the one in this file",
+    ]);
+  });
+
   const wrong: readonly (readonly [what: string, entry: string, problem: string])[] = [
-    [
-      "an unknown group",
-      `{ ${issuer}, rules: [{ group: other }] }`,
-      "token_issuers[0].rules[0].group: there is no group 'other' in this file",
-    ],
     ["neither key nor group", `{ ${issuer}, rules: [{ claims: { a: b } }] }`, "token_issuers[0].rules[0]: tokens would have no limits"],
     ["no rule", `{ ${issuer} }`, "token_issuers[0]: every token would be refused"],
     ["an unknown key", `{ ${issuer}, rules: [{ key: other }] }`, "token_issuers[0].rules[0].key: there is no key 'other' in this file"],

@@ -22,6 +22,8 @@ let issuer: PaperIssuer;
 let clock: { wallMs: number; nowMs: number };
 let told: string[];
 let issuers: TokenIssuers;
+/** The groups of the store by name; null while it is down. */
+let stored: Map<string, string> | null;
 
 const trusted = (rules: TrustedIssuer["rules"]): TrustedIssuer => ({
   name: "ci",
@@ -31,9 +33,10 @@ const trusted = (rules: TrustedIssuer["rules"]): TrustedIssuer => ({
   lifetimeMs: 3_600_000,
   rules,
 });
-const rule = (key: Key, claims: Record<string, string> = {}): TrustedIssuer["rules"][number] => ({
+const rule = (key: Key, claims: Record<string, string> = {}, storedGroup: string | null = null): TrustedIssuer["rules"][number] => ({
   key,
   claims: new Map(Object.entries(claims)),
+  storedGroup,
 });
 
 beforeAll(async () => {
@@ -45,10 +48,12 @@ beforeEach(() => {
   issuer.keys = [signing.publicJwk];
   clock = { wallMs: nowMs, nowMs: 5_000 };
   told = [];
+  stored = new Map();
   issuers = new TokenIssuers({
     fetchText: issuer.fetchText,
     nowMs: () => clock.nowMs,
     wallMs: () => clock.wallMs,
+    storedGroupId: (name) => Promise.resolve(stored === null ? "unavailable" : (stored.get(name) ?? null)),
     onRefused: (name, reason) => told.push(`${name}: ${reason}`),
   });
   issuers.configure([trusted([rule(template)])], false);
@@ -91,6 +96,30 @@ describe("a token of an issuer", () => {
     expect(await of({ repository: "evil/acme/app", build: { protected: true } })).toBeNull();
     expect(await of({ repository: { toString: "acme/app" }, groups: null })).toBeNull();
     expect(told).toEqual(["ci: no rule of the issuer matches its claims"]);
+  });
+
+  test("belongs to the group of the store that its rule names, as long as there is one", async () => {
+    issuers.configure([trusted([rule(template, {}, "web")])], false);
+    const token = await signed(signing);
+    expect(await opened(token)).toBeNull();
+    expect(told).toEqual(["ci: the group 'web' of its rule does not exist: create it, or change the rule"]);
+    stored?.set("web", "grp_1");
+    issuers.groupsChanged();
+    expect(await opened(token)).toMatchObject({ id: "jwt:ci:job-1", group: "grp_1", models: ["small-*"] });
+    // Another group has the name now.
+    stored?.set("web", "grp_2");
+    issuers.groupsChanged();
+    expect(await opened(token)).toMatchObject({ group: "grp_2" });
+    stored = null;
+    issuers.groupsChanged();
+    expect(await opened(token)).toBe("unavailable");
+  });
+
+  test("is remembered across changes of groups if no rule names one of the store", async () => {
+    const token = await signed(signing);
+    await opened(token);
+    issuers.groupsChanged();
+    expect(issuers.find(`digest of ${token}`, token)).not.toBeInstanceOf(Promise);
   });
 
   test("that is forged opens nothing, the reason is told to the operator, and it is not verified again at once", async () => {
