@@ -181,7 +181,7 @@ export function withRoutes(text: string): string {
 
 /** Everything that the listener serves, in the order of its paths. */
 export function adminRoutes(): readonly AdminRoute[] {
-  const door = { cookie: makeSessionCookie(false), guard: new LoginGuard(() => 0), onBootstrapped: () => Promise.resolve() };
+  const door = { cookie: makeSessionCookie(false), secure: false, guard: new LoginGuard(() => 0), onBootstrapped: () => Promise.resolve() };
   const routes = [...loginRoutes(door), ...resourceRoutes, openApiRoute(() => [])];
   return routes.toSorted((one, other) => (one.path < other.path ? -1 : one.path > other.path ? 1 : 0));
 }

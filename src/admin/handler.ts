@@ -61,6 +61,7 @@ export function makeAdminHandler(options: AdminHandlerOptions): AdminHandler {
     ...signInRoutes({ cookie, secure, guard: new LoginGuard(nowMs, signInsPerMinute) }),
     ...loginRoutes({
       cookie,
+      secure,
       guard: new LoginGuard(nowMs),
       onBootstrapped: () => (options.bootstrapFile == null ? Promise.resolve() : removeBootstrap(options.bootstrapFile)),
     }),

@@ -15,7 +15,7 @@ export interface SignInPorts {
 export async function signInServices({ signIn, allowPrivate }: Settings, { seal, wallMs, nowMs }: SignInPorts): Promise<SignInServices> {
   const { oidc, ...rules } = signIn;
   if (oidc === null) return { ...rules, oidc: null };
-  const { publicUrl, adminGroups, groupAdmins, viewerGroups, issuer, clientId, clientSecret, scopes, groupsClaim } = oidc;
+  const { publicUrl, adminGroups, groupAdmins, viewerGroups, issuer, clientId, clientSecret, scopes, groupsClaim, logoutRedirect } = oidc;
   // Not loaded by gateways that do not need it.
   const { OidcProvider } = await import("../identity/oidc-provider.ts");
   const { callbackPath } = await import("../admin/routes/sign-in-routes.ts");
@@ -24,6 +24,7 @@ export async function signInServices({ signIn, allowPrivate }: Settings, { seal,
     clientId,
     clientSecret,
     redirectUrl: publicUrl + callbackPath,
+    logoutRedirect,
     scopes,
     groupsClaim,
     wallMs,

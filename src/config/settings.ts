@@ -80,6 +80,8 @@ export interface OidcSettings {
   readonly clientSecret: string | null;
   /** The origin of the admin listener, as browsers see it. */
   readonly publicUrl: string;
+  /** Where the provider sends the browser after a sign-out; null: to a page of its own. */
+  readonly logoutRedirect: string | null;
   readonly scopes: readonly string[];
   readonly groupsClaim: string;
   readonly adminGroups: readonly string[];

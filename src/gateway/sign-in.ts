@@ -6,8 +6,11 @@ export interface SignInProvider {
   begin(): Promise<BegunSignIn | SignInTrouble>;
   /** The person, after the browser has returned with these parameters. */
   finish(parameters: URLSearchParams, pending: PendingSignIn): Promise<SignedInPerson | SignInTrouble>;
-  /** Where the browser can end its session at the provider; null if the provider has no such place, or is not known at the moment. */
-  endSessionUrl(): string | null;
+  /**
+   * Where the browser can end its session at the provider; null if the provider has no such place, or is not known at the moment.
+   * `idToken` tells the provider which session is meant, so that it need not ask; null if it is not known any more.
+   */
+  endSessionUrl(idToken: string | null): Promise<string | null>;
 }
 
 export interface BegunSignIn {
@@ -29,6 +32,8 @@ export interface SignedInPerson {
   /** For people to read. Others may have the same. */
   readonly name: string;
   readonly groups: readonly string[];
+  /** As the provider signed it. It opens nothing, and names the session when the person signs out. */
+  readonly idToken: string;
 }
 
 /** Why nobody is signed in. */

@@ -12,6 +12,8 @@ export interface OidcOptions {
   readonly clientSecret: string | null;
   /** Where the provider sends the browser back to. */
   readonly redirectUrl: string;
+  /** Where it sends the browser after a sign-out; null: it shows a page of its own. */
+  readonly logoutRedirect: string | null;
   readonly scopes: readonly string[];
   readonly groupsClaim: string;
   /** Monotonic. */
@@ -64,17 +66,23 @@ export class OidcProvider implements SignInProvider {
       const { claims, subject } = verdict;
       const named = claimAt(claims, this.options.groupsClaim) !== undefined;
       const more = named ? {} : await this.userInfo(config, tokens.access_token, subject);
-      return personOf({ ...more, ...claims }, subject, this.options.groupsClaim);
+      return { ...personOf({ ...more, ...claims }, subject, this.options.groupsClaim), idToken: tokens.id_token ?? "" };
     } catch (error) {
       return troubleOf(error);
     }
   }
 
-  endSessionUrl(): string | null {
-    const { config } = this;
+  /** RP-initiated logout: https://openid.net/specs/openid-connect-rpinitiated-1_0.html */
+  async endSessionUrl(idToken: string | null): Promise<string | null> {
+    const { logoutRedirect } = this.options;
+    // Somebody who leaves does not wait for news of a provider that is known.
+    const config = this.config ?? (await this.discovered());
     const place = config?.serverMetadata().end_session_endpoint;
     if (config === null || place === undefined || !this.isWeb(place)) return null;
-    return oidc.buildEndSessionUrl(config).href;
+    return oidc.buildEndSessionUrl(config, {
+      ...(idToken === null ? {} : { id_token_hint: idToken }),
+      ...(logoutRedirect === null ? {} : { post_logout_redirect_uri: logoutRedirect }),
+    }).href;
   }
 
   /** The token came from the provider itself, but over a connection that may end at a proxy: its signature is verified all the same. */
@@ -159,7 +167,7 @@ function secretAuth(secret: string): oidc.ClientAuth {
   };
 }
 
-function personOf(claims: Readonly<Record<string, unknown>>, subject: string, groupsClaim: string): SignedInPerson {
+function personOf(claims: Readonly<Record<string, unknown>>, subject: string, groupsClaim: string): Omit<SignedInPerson, "idToken"> {
   const [name = subject] = ["preferred_username", "email", "name"]
     .flatMap((claim) => claimTexts(claims[claim]))
     .filter((text) => text !== "");

@@ -45,6 +45,7 @@ function oidcServices(): OidcServices {
       clientId: "sluice",
       clientSecret,
       redirectUrl: world.url + callbackPath,
+      logoutRedirect: `${world.url}/console`,
       scopes: ["openid", "email", "groups"],
       groupsClaim: "groups",
       nowMs,
@@ -215,9 +216,48 @@ describe("a session of a provider", () => {
       "x-csrf-token": ((await me(browser)).json as { csrf_token: string }).csrf_token,
     };
     const left = await world.call("POST", "/admin/api/logout", { headers });
-    expect(left.json).toEqual({ done: true, end_session_url: expect.stringMatching(/\/session\/end\?client_id=sluice/) as string });
+    expect(left.json).toEqual({ done: true, end_session_url: expect.stringMatching(/\/session\/end\?.*client_id=sluice/) as string });
     expect((await world.call("GET", "/admin/api/me", { headers: { cookie } })).status).toBe(401);
     expect((await audited("logout"))[0]).toMatchObject({ subject: "oidc:ada@example.com" });
+  });
+
+  test("can be ended at the provider too, which knows by the ID token which one is meant", async () => {
+    const { browser } = await signedIn("ada");
+    const leave = async (cookie: string): Promise<URL> => {
+      const token = ((await me(browser)).json as { csrf_token: string }).csrf_token;
+      const headers = { cookie, origin: world.url, "content-type": "application/json", "x-csrf-token": token };
+      const { json } = await world.call("POST", "/admin/api/logout", { headers });
+      return new URL((json as { end_session_url: string }).end_session_url);
+    };
+    const asksAgain = async (): Promise<boolean> => {
+      const from = browser.seen.length;
+      await browser.go(`${world.url}/admin/api/sign-in`);
+      return browser.seen.slice(from).some((place) => place.includes("/interaction/"));
+    };
+    const kept = browser.cookies(world.url);
+    expect(await asksAgain()).toBe(false);
+    // The ID token of another session is not given away, and none is needed: then the provider asks the person.
+    const other = /sluice_id_token=[^;]+/.exec(kept)?.[0] ?? "";
+    const mixed = browser.cookies(world.url).replace(/sluice_id_token=[^;]+/, other);
+    expect((await leave(mixed)).searchParams.has("id_token_hint")).toBe(false);
+    expect(await asksAgain()).toBe(false);
+
+    const place = await leave(browser.cookies(world.url));
+    const hint = place.searchParams.get("id_token_hint") ?? "";
+    expect(JSON.parse(Buffer.from(hint.split(".")[1] ?? "", "base64url").toString())).toMatchObject({ iss: provider.issuer, sub: "ada" });
+    const forged = new URL(place);
+    forged.searchParams.set("id_token_hint", `${hint.slice(0, -8)}AAAAAAAA`);
+    expect((await browser.go(forged.href)).status).toBe(400);
+    const form = await (await browser.go(place.href)).text();
+    const xsrf = /name="xsrf" value="([^"]+)"/.exec(form)?.[1] ?? "";
+    const confirmed = await fetch(`${provider.issuer}/session/end/confirm`, {
+      method: "POST",
+      body: new URLSearchParams({ xsrf, logout: "yes" }),
+      headers: { cookie: browser.cookies(provider.issuer) },
+      redirect: "manual",
+    });
+    expect([confirmed.status, confirmed.headers.get("location")]).toEqual([303, `${world.url}/console`]);
+    expect(await asksAgain()).toBe(true);
   });
 
   test("has no password, and ends when its provider is not the one of the configuration any more", async () => {

@@ -273,8 +273,8 @@ const wordlessProvider: OidcServices = {
   provider: {
     issuer: "https://login.example.com",
     begin: async () => ({ url: "https://login.example.com/auth", pending: { state: "a-state", nonce: "a-nonce", verifier: "a-verifier" } }),
-    finish: async () => ({ subject: "u-1", name: "ada", groups: ["platform"] }),
-    endSessionUrl: () => null,
+    finish: async () => ({ subject: "u-1", name: "ada", groups: ["platform"], idToken: "a.b.c" }),
+    endSessionUrl: () => Promise.resolve(null),
   },
   publicUrl: "http://127.0.0.1:4401",
   groupAdmins: new Map(),

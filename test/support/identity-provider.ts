@@ -43,7 +43,15 @@ export class IdentityProvider implements AsyncDisposable {
   async serve(redirectUri: string): Promise<void> {
     const { people } = this;
     const real = new Provider(this.issuer, {
-      clients: [{ client_id: "sluice", client_secret: clientSecret, redirect_uris: [redirectUri], response_types: ["code"] }],
+      clients: [
+        {
+          client_id: "sluice",
+          client_secret: clientSecret,
+          redirect_uris: [redirectUri],
+          post_logout_redirect_uris: [new URL("/console", redirectUri).href],
+          response_types: ["code"],
+        },
+      ],
       claims: { openid: ["sub"], email: ["email"], groups: ["groups"] },
       scopes: ["openid", "email", "groups"],
       cookies: { keys: ["a key for cookies"] },

@@ -46,6 +46,47 @@ export class SignInCookie {
   }
 }
 
+/**
+ * The cookie that keeps the ID token of a session, for the sign-out at the provider. It is encrypted for that session, and sent with
+ * the log-out alone. A token that is too long for a cookie is not kept: then the provider asks the person.
+ */
+export class IdTokenCookie {
+  private readonly name: string;
+  private readonly attributes: string;
+
+  constructor(
+    secure: boolean,
+    private readonly seal: TextSeal,
+  ) {
+    this.name = secure ? "__Secure-sluice_id_token" : "sluice_id_token";
+    this.attributes = `Path=${logoutPath}; HttpOnly; SameSite=Strict${secure ? "; Secure" : ""}`;
+  }
+
+  /** Null if it cannot be kept. */
+  set(idToken: string, sessionDigest: string, lifeMs: number): string | null {
+    const sealed = this.seal.seal(idToken, idTokenContext(sessionDigest));
+    const cookie = `${this.name}=${encodeURIComponent(sealed ?? "")}; Max-Age=${Math.floor(lifeMs / 1000)}; ${this.attributes}`;
+    return sealed === null || cookie.length > cookieCharactersMax ? null : cookie;
+  }
+
+  clear(): string {
+    return `${this.name}=; Max-Age=0; ${this.attributes}`;
+  }
+
+  /** Null for everything that was not sealed for this session. */
+  read(header: string | null, sessionDigest: string): string | null {
+    const value = cookieValue(header, this.name);
+    if (value === null || value.length > cookieCharactersMax) return null;
+    return this.seal.open(decoded(value), idTokenContext(sessionDigest));
+  }
+}
+
+export const logoutPath = "/admin/api/logout";
+
+function idTokenContext(sessionDigest: string): readonly string[] {
+  return ["id-token", sessionDigest];
+}
+
 /** How long a person may take at the provider. */
 export const signInMs = 10 * 60_000;
 

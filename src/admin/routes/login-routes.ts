@@ -6,6 +6,7 @@ import type { SessionCookie } from "../login/cookie.ts";
 import { guarded } from "../login/guarded.ts";
 import type { LoginGuard } from "../login/login-guard.ts";
 import { hashPassword, verifyPassword } from "../login/password.ts";
+import { IdTokenCookie, logoutPath } from "../login/pending-sign-in.ts";
 import { editAccount, passwordProblem } from "../../manage/accounts.ts";
 import { ManageError } from "../../manage/error.ts";
 import { invalid, AdminError, adminErrorOf } from "../admin-error.ts";
@@ -19,6 +20,7 @@ import { sessionAnswer } from "./sign-in-routes.ts";
 export interface LoginParts {
   readonly guard: LoginGuard;
   readonly cookie: SessionCookie;
+  readonly secure: boolean;
   /** Called when the first account was created: the file with the token is no longer needed. */
   readonly onBootstrapped: () => Promise<void>;
 }
@@ -104,17 +106,23 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
     }),
     route({
       method: "POST",
-      path: "/admin/api/logout",
+      path: logoutPath,
       access: "viewer",
       own: true,
       summary: "Ends the caller's session. `end_session_url`, if there is one, is where the browser can end that at the provider too.",
       answer: done.extend({ end_session_url: z.string().nullable() }),
-      handle: async ({ caller, services, actor }) => {
+      handle: async ({ caller, services, actor, headers }) => {
         if (caller.kind !== "session") return onlySessions;
         await services.storage.accounts.endSession(caller.digest);
         await services.storage.audit.note("logout", caller.name, {}, actor);
-        const endSessionUrl = caller.issuer === null ? null : (services.signIn.oidc?.provider.endSessionUrl() ?? null);
-        return new ResultWithHeaders({ done: true, end_session_url: endSessionUrl } as const, { "set-cookie": login.cookie.clear() });
+        const { oidc } = services.signIn;
+        if (caller.issuer === null || oidc === null) {
+          return new ResultWithHeaders({ done: true, end_session_url: null } as const, { "set-cookie": login.cookie.clear() });
+        }
+        const kept = new IdTokenCookie(login.secure, oidc.seal);
+        const endSessionUrl = await oidc.provider.endSessionUrl(kept.read(headers.get("cookie"), caller.digest));
+        const cookies = [login.cookie.clear(), kept.clear()];
+        return new ResultWithHeaders({ done: true, end_session_url: endSessionUrl } as const, { "set-cookie": cookies });
       },
     }),
     route({

@@ -12,7 +12,7 @@ import { sameText } from "../login/csrf.ts";
 import { groupRole, type GrantedRole } from "../login/group-role.ts";
 import { guarded } from "../login/guarded.ts";
 import type { LoginGuard } from "../login/login-guard.ts";
-import { ownAddress, SignInCookie, signInMs, type BrowserSignIn } from "../login/pending-sign-in.ts";
+import { IdTokenCookie, ownAddress, SignInCookie, signInMs, type BrowserSignIn } from "../login/pending-sign-in.ts";
 import { areLocalAccountsOn, openSession } from "../login/sessions.ts";
 import { ResultWithHeaders, route, TextResult, type AdminRoute } from "../route.ts";
 import type { OidcServices, Services } from "../services.ts";
@@ -143,7 +143,12 @@ async function opened(
   const scope = group === null ? {} : { group };
   await services.storage.audit.note("login", name, { issuer, subject, role: granted, ...scope }, { ...actor, name });
   const { sessionLifeMs } = services.signIn;
-  const cookies = [parts.cookie.set(secret, sessionLifeMs), new SignInCookie(parts.secure, oidc.seal).clear()];
+  const kept = new IdTokenCookie(parts.secure, oidc.seal).set(person.idToken, session.digest, sessionLifeMs);
+  const cookies = [
+    parts.cookie.set(secret, sessionLifeMs),
+    new SignInCookie(parts.secure, oidc.seal).clear(),
+    ...(kept === null ? [] : [kept]),
+  ];
   if (html) return new TextResult("text/html; charset=utf-8", pageTo(returnTo), null, { "set-cookie": cookies });
   const value = { name, role: granted, csrf_token: session.csrf, expires_at: isoMoment(session.createdMs + sessionLifeMs) };
   return new ResultWithHeaders(value, { "set-cookie": cookies });

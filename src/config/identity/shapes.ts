@@ -24,6 +24,11 @@ export const signInShape = {
         address(),
         "The address at which browsers reach the admin listener, such as `https://sluice.example.com`. Register `/admin/api/sign-in/callback` under it as redirect address at the provider.",
       ),
+      logout_redirect: optional(
+        address(),
+        "Where the provider sends the browser after a sign-out, such as `https://sluice.example.com/console`. Register it at the provider as post-logout redirect address.",
+        "the provider's own page",
+      ),
       scopes: optional(list(text(), 20), "What is asked for. `openid` is always among it.", "`openid`, `profile`, `email`"),
       groups_claim: defaulted(
         text(),

@@ -39,6 +39,7 @@ function oidcOf(entry: OidcEntry): OidcSettings {
     clientId: entry.client_id,
     clientSecret: entry.client_secret ?? null,
     publicUrl: new URL(entry.public_url).origin,
+    logoutRedirect: entry.logout_redirect ?? null,
     scopes: [...new Set(["openid", ...(entry.scopes ?? ["profile", "email"])])],
     groupsClaim: entry.groups_claim,
     adminGroups: entry.admin_groups ?? [],

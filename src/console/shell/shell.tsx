@@ -105,9 +105,11 @@ function skip(event: MouseEvent): void {
 }
 
 async function signOut(): Promise<void> {
-  await ask("/logout", { method: "POST" }).catch(() => undefined);
+  const left = await ask<{ readonly end_session_url: string | null }>("/logout", { method: "POST" }).catch(() => null);
   hintSession(false);
   signedIn.value = null;
+  // Else the next sign-in with the provider would ask for nothing.
+  if (left?.end_session_url != null) location.assign(left.end_session_url);
 }
 
 const themeNames: Readonly<Record<Theme, string>> = { auto: "Auto", light: "Light", dark: "Dark" };

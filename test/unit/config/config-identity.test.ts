@@ -40,6 +40,7 @@ describe("sign_in", () => {
         clientId: "sluice",
         clientSecret: "hush-hush",
         publicUrl: "https://sluice.example.com",
+        logoutRedirect: null,
         scopes: ["openid", "groups"],
         groupsClaim: "groups",
         adminGroups: [],

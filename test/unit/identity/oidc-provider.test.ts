@@ -78,6 +78,7 @@ function provider(): OidcProvider {
     clientId: "sluice",
     clientSecret: "hush hush",
     redirectUrl: "https://gateway.example/admin/api/sign-in/callback",
+    logoutRedirect: "https://gateway.example/console",
     scopes: ["openid", "email"],
     groupsClaim: "groups",
     nowMs: () => world.nowMs,
@@ -115,7 +116,12 @@ describe("a sign-in", () => {
   });
 
   test("that the provider confirms tells who it is, and the groups that only its user info has", async () => {
-    expect(await signIn()).toEqual({ subject: "u-1", name: "ada@example.com", groups: ["platform"] });
+    expect(await signIn()).toEqual({
+      subject: "u-1",
+      name: "ada@example.com",
+      groups: ["platform"],
+      idToken: expect.stringMatching(/^eyJ/) as string,
+    });
     const exchange = world.asked.find(({ url }) => url.endsWith("/token"));
     expect(Object.fromEntries(new URLSearchParams(exchange?.body ?? ""))).toMatchObject({
       grant_type: "authorization_code",
@@ -126,7 +132,7 @@ describe("a sign-in", () => {
 
   test("does without user info where the ID token names groups", async () => {
     world.claims = { groups: "solo", preferred_username: "ada" };
-    expect(await signIn()).toEqual({ subject: "u-1", name: "ada", groups: ["solo"] });
+    expect(await signIn()).toMatchObject({ subject: "u-1", name: "ada", groups: ["solo"] });
     expect(world.asked.some(({ url }) => url.endsWith("/userinfo"))).toBe(false);
   });
 
@@ -201,13 +207,16 @@ describe("a provider", () => {
 
   test("tells where to sign out, if it has such a place", async () => {
     const used = provider();
-    expect(used.endSessionUrl()).toBeNull();
-    await used.begin();
-    expect(used.endSessionUrl()).toStartWith(`${issuerUrl}/end?client_id=sluice`);
+    const place = new URL((await used.endSessionUrl("a.b.c")) ?? "");
+    expect(place.href).toStartWith(`${issuerUrl}/end?`);
+    expect(Object.fromEntries(place.searchParams)).toEqual({
+      client_id: "sluice",
+      id_token_hint: "a.b.c",
+      post_logout_redirect_uri: "https://gateway.example/console",
+    });
+    expect(await used.endSessionUrl(null)).not.toContain("id_token_hint");
     world.metadata = { end_session_endpoint: undefined };
-    const without = provider();
-    await without.begin();
-    expect(without.endSessionUrl()).toBeNull();
+    expect(await provider().endSessionUrl("a.b.c")).toBeNull();
   });
 
   test("whose documents lead to another origin is followed to the public internet only", async () => {
