@@ -1,6 +1,7 @@
 import type { Database } from "./database.ts";
 import { backupBeforeMigration } from "./backup/before-migration.ts";
 import { migrate, pending } from "./migrate.ts";
+import { refuseUnnamedPooler } from "./postgres/pooler-probe.ts";
 import { PostgresDatabase } from "./postgres/postgres.ts";
 import { SqliteDatabase, storeFile } from "./sqlite/sqlite.ts";
 import { ThreadDatabase } from "./sqlite/thread-database.ts";
@@ -30,6 +31,7 @@ export { storeFile } from "./sqlite/sqlite.ts";
 export async function openDatabase(options: OpenOptions): Promise<Database> {
   const database = connectDatabase(options);
   try {
+    if (database.engine === "postgres") await refuseUnnamedPooler(options.store);
     if ((await pending(database)).length > 0) await runMigrations(database, options);
     return database;
   } catch (error) {

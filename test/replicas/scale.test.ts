@@ -10,6 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { masterKey } from "../support/replicas.ts";
 import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
+import { openDatabase } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPgBouncer } from "../support/servers/pgbouncer.ts";
@@ -168,6 +169,35 @@ describe.skipIf(remark(bouncer) !== "")(`PgBouncer in transaction mode, with two
     });
     const { rows } = (await (await admin("/usage?by=key")).json()) as { readonly rows: readonly { calls: number; cost_usd: number }[] };
     expect(rows.map(({ calls, cost_usd }) => [calls, cost_usd])).toEqual(keys.map(() => [2, 0.002]));
+  });
+
+  test.each([
+    ["uses the last connection first", {}],
+    ["uses its connections in turn", { server_round_robin: 1 }],
+    ["has a single connection", { default_pool_size: 1 }],
+  ])("is refused at the start if it %s and the store's address does not say so", async (_, settings) => {
+    const { primary } = present(pair);
+    const database = new URL(await primary.freshDatabase()).pathname.slice(1);
+    await using pooler = present(await startPgBouncer(primary, 2, settings));
+    const store = pooler.urlOf(database);
+    for (let round = 0; round < 5; round += 1) {
+      // As many connections as it has are open, or none yet.
+      await expect(openDatabase({ store, dataDir: "" })).rejects.toThrow("pooling=transaction");
+      const named = await openDatabase({ store: `${store}?pooling=transaction`, dataDir: "", connectionsMax: 3 });
+      await Promise.all(Array.from({ length: 3 }, async () => named.all(sql`select pg_sleep(0.01)`)));
+      await named.close();
+    }
+  });
+
+  test("is no obstacle if it pools sessions, and is not taken for one that pools transactions", async () => {
+    const { primary } = present(pair);
+    const database = new URL(await primary.freshDatabase()).pathname.slice(1);
+    await using pooler = present(await startPgBouncer(primary, 10, { pool_mode: "session" }));
+    for (let round = 0; round < 3; round += 1) {
+      const opened = await openDatabase({ store: pooler.urlOf(database), dataDir: "" });
+      expect(await opened.all(sql`select 1 as one`)).toEqual([{ one: 1 }]);
+      await opened.close();
+    }
   });
 
   test("is named, where the store's address does not say so", async () => {

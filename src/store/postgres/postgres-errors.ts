@@ -26,6 +26,14 @@ export class ReadOnlyError extends StorageError {
   }
 }
 
+/** A pooler that the address does not mention. */
+export function unnamedPooler(how: string): StorageError {
+  return new StorageError(
+    "unavailable",
+    `A pooler such as PgBouncer gives each transaction another connection to PostgreSQL (${how}). Add pooling=transaction to the store's address, as in postgres://host:6432/database?pooling=transaction.`,
+  );
+}
+
 const conflictStates = new Set(["40001", "40P01", "0A000", "26000"]);
 const crowdedStates = new Set(["53300", "57P03"]);
 
@@ -47,10 +55,7 @@ export function postgresError(error: unknown): StorageError {
     return new StorageError("conflict", `A row with the same unique value already exists (${constraint ?? state}).`);
   }
   if (state === "42P05") {
-    return new StorageError(
-      "unavailable",
-      `A pooler such as PgBouncer gives each transaction another connection to PostgreSQL (${state}). Add pooling=transaction to the store's address, as in postgres://host:6432/database?pooling=transaction.`,
-    );
+    return unnamedPooler(state);
   }
   switch (state.slice(0, 2)) {
     case "42":

@@ -11,16 +11,19 @@ import { TransientError } from "./postgres-errors.ts";
  */
 export class PostgresHosts {
   private readonly choice: PrimaryChoice;
-  private readonly options: { readonly needsPrimary: boolean; readonly isPooled: boolean };
+  private readonly needsPrimary: boolean;
+  /** The address says that a pooler gives each transaction another connection. */
+  readonly isPooled: boolean;
 
   constructor(address: string) {
     const { hosts, isPooled } = readAddress(address);
     this.choice = new PrimaryChoice(hosts, staggerMs);
-    this.options = { needsPrimary: hosts.length > 1, isPooled };
+    this.needsPrimary = hosts.length > 1;
+    this.isPooled = isPooled;
   }
 
-  async open(statementMs: number, waitMs: number): Promise<PostgresConnection> {
-    const options = { ...this.options, statementMs };
+  async open(statementMs: number, waitMs: number, isPooled = this.isPooled): Promise<PostgresConnection> {
+    const options = { needsPrimary: this.needsPrimary, isPooled, statementMs };
     const deadlineMs = performance.now() + waitMs;
     const { inOrder } = this.choice;
     try {

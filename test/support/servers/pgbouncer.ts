@@ -6,18 +6,21 @@ import { findPgBouncer, type Binaries, type Skipped } from "./obtain.ts";
 import type { TestPostgres } from "./postgres.ts";
 
 /** Starts a real PgBouncer in front of a server, which gives each transaction one of a few connections; or tells why there is none. */
-export async function startPgBouncer(to: TestPostgres, poolSize: number): Promise<TestPgBouncer | Skipped> {
+export async function startPgBouncer(to: TestPostgres, poolSize: number, more: PgBouncerSettings = {}): Promise<TestPgBouncer | Skipped> {
   const binaries = findPgBouncer();
   // Unlike the servers, it may be missing where those are required: it comes from one system only.
   if ("skipped" in binaries) return binaries;
   const guarded = new GuardedServer("pgbouncer");
   try {
-    return await startOnFreePort(() => new TestPgBouncer(binaries, guarded, to, poolSize));
+    return await startOnFreePort(() => new TestPgBouncer(binaries, guarded, to, poolSize, more));
   } catch (error) {
     await guarded.stop();
     throw error;
   }
 }
+
+/** Lines of its file that differ from the usual ones. */
+export type PgBouncerSettings = Readonly<Record<string, string | number>>;
 
 export class TestPgBouncer implements AsyncDisposable {
   readonly port = freePort();
@@ -25,12 +28,14 @@ export class TestPgBouncer implements AsyncDisposable {
   readonly #guarded: GuardedServer;
   readonly #to: TestPostgres;
   readonly #poolSize: number;
+  readonly #more: PgBouncerSettings;
 
-  constructor(binaries: Binaries, guarded: GuardedServer, to: TestPostgres, poolSize: number) {
+  constructor(binaries: Binaries, guarded: GuardedServer, to: TestPostgres, poolSize: number, more: PgBouncerSettings) {
     this.#binaries = binaries;
     this.#guarded = guarded;
     this.#to = to;
     this.#poolSize = poolSize;
+    this.#more = more;
   }
 
   urlOf(database: string): string {
@@ -50,6 +55,7 @@ export class TestPgBouncer implements AsyncDisposable {
       default_pool_size: this.#poolSize,
       max_client_conn: 200,
       logfile: "",
+      ...this.#more,
     };
     const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}`);
     writeFileSync(file, `[databases]\n* = host=${host} port=${port} user=${user}\n[pgbouncer]\n${lines.join("\n")}\n`);
