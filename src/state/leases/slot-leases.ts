@@ -7,8 +7,8 @@ import type { StoreGuard } from "../store-guard.ts";
  * dead process end soon, and the store learns of slots that were taken while it was lost.
  */
 export class SlotLeases {
-  /** By limit and name, in use or not. */
-  private readonly held = new Map<string, SlotLease>();
+  /** By limit and name, in use or not. Those that were granted or renewed longest ago come first. */
+  private readonly held = new Map<string, HeldSlot>();
   /** Slots that no call uses, by limit, and since when. The last one is used again first. */
   private readonly idle = new Map<string, IdleSlot[]>();
   /** Slots that were taken without the store. They are not used again after their call. */
@@ -16,7 +16,8 @@ export class SlotLeases {
   /** Slots that could not be released in the store. Their leases end there by themselves. */
   private readonly unreleased = new Map<string, { readonly lease: SlotLease; readonly untilMs: number }>();
   private renewing: Promise<void> | null = null;
-  private renewedMs = 0;
+  /** The store does not know all of them. */
+  private renewsAll = false;
   private serial = 0;
 
   constructor(
@@ -55,6 +56,7 @@ export class SlotLeases {
     const lease: SlotLease = { id, limit, call: this.name(), ttlMs: this.ttlMs };
     this.add(lease);
     this.unreported.add(nameOf(lease));
+    this.renewsAll = true;
     return lease;
   }
 
@@ -120,21 +122,24 @@ export class SlotLeases {
       if (nowMs < untilMs) void this.release(lease.id, [lease], untilMs);
     }
     for (const [id, idleSlots] of this.idle) this.freeIdle(id, idleSlots, nowMs);
-    if (this.held.size === 0 || nowMs - this.renewedMs < this.ttlMs / 3 || !this.guard.open || this.renewing !== null) return;
-    const before = this.renewedMs;
-    this.renewedMs = nowMs;
-    this.renewing = this.guard.run(() => this.counts.renew([...this.held.values()])).catch(() => void (this.renewedMs = before));
+    if (!this.guard.open || this.renewing !== null) return;
+    const leases = this.dueRenewals(nowMs);
+    if (leases.length === 0) return;
+    this.renewing = this.renew(leases, nowMs);
     await this.renewing;
     this.renewing = null;
   }
 
   /** The store has lost the leases, so they are renewed at once. */
   renewSoon(): void {
-    this.renewedMs = Number.NEGATIVE_INFINITY;
+    this.renewsAll = true;
   }
 
   async releaseAll(): Promise<void> {
-    const leases = [...this.held.values(), ...this.unreleased.values().map(({ lease }) => lease)].slice(0, unreleasedMax);
+    const leases = [...this.held.values().map(({ lease }) => lease), ...this.unreleased.values().map(({ lease }) => lease)].slice(
+      0,
+      unreleasedMax,
+    );
     this.held.clear();
     this.idle.clear();
     this.unreleased.clear();
@@ -142,13 +147,43 @@ export class SlotLeases {
     await Promise.all([...byId].map(([id, some]) => this.release(id, some, 0)));
   }
 
+  /**
+   * None before the oldest needs it: a call that ends before costs no renewal. Then also those that would need it soon, in the same
+   * command.
+   */
+  private dueRenewals(nowMs: number): readonly SlotLease[] {
+    const oldest = this.held.values().next().value;
+    if (oldest === undefined || !(this.renewsAll || nowMs - oldest.renewedMs >= this.ttlMs / 3)) return [];
+    const leases: SlotLease[] = [];
+    for (const { lease, renewedMs } of this.held.values()) {
+      if (!this.renewsAll && nowMs - renewedMs < this.ttlMs / 12) break;
+      leases.push(lease);
+    }
+    return leases;
+  }
+
+  /** If it fails, it is tried again soon. */
+  private async renew(leases: readonly SlotLease[], nowMs: number): Promise<void> {
+    const { renewsAll } = this;
+    this.renewsAll = false;
+    try {
+      await this.guard.run(() => this.counts.renew(leases));
+    } catch {
+      this.renewsAll ||= renewsAll;
+      return;
+    }
+    for (const lease of leases) {
+      const name = nameOf(lease);
+      if (this.held.delete(name)) this.held.set(name, { lease, renewedMs: nowMs });
+    }
+  }
+
   private name(): string {
     return slotName(this.process, (this.serial += 1));
   }
 
   private add(lease: SlotLease): void {
-    if (this.held.size === 0) this.renewedMs = Math.max(this.renewedMs, this.nowMs());
-    this.held.set(nameOf(lease), lease);
+    this.held.set(nameOf(lease), { lease, renewedMs: this.nowMs() });
   }
 
   private makeIdle(lease: SlotLease): void {
@@ -192,6 +227,12 @@ export class SlotLeases {
   private releaseLater(leases: readonly SlotLease[], untilMs: number): void {
     for (const lease of leases) if (this.unreleased.size < unreleasedMax) this.unreleased.set(nameOf(lease), { lease, untilMs });
   }
+}
+
+interface HeldSlot {
+  readonly lease: SlotLease;
+  /** When it was granted or renewed. */
+  readonly renewedMs: number;
 }
 
 interface IdleSlot {

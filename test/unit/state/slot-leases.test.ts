@@ -1,0 +1,93 @@
+import { beforeEach, describe, expect, test } from "bun:test";
+import type { SlotLease } from "../../../src/limits/distributed-counts.ts";
+import { SlotLeases } from "../../../src/state/leases/slot-leases.ts";
+
+const ttlMs = 30_000;
+const idleMs = 100;
+
+let nowMs: number;
+/** The calls of each renewal. */
+let renewed: string[][];
+let released: string[][];
+let isDown: boolean;
+let leases: SlotLeases;
+
+beforeEach(() => {
+  nowMs = 1_000;
+  renewed = [];
+  released = [];
+  isDown = false;
+  const counts = {
+    renew: async (some: readonly SlotLease[]): Promise<void> => {
+      renewed.push(some.map(({ id }) => id));
+      if (isDown) throw new Error("it is down");
+    },
+    release: async (id: string): Promise<void> => void released.push([id]),
+  };
+  const guard = { open: true, run: async <T>(work: () => Promise<T>): Promise<T> => work() };
+  leases = new SlotLeases(counts, guard, () => nowMs, ttlMs, idleMs, "process");
+});
+
+const taken = (id: string): SlotLease => leases.granted(leases.request(id, 5, 0), 1);
+
+/** As the timer does it, ten times a second. */
+async function pass(ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += idleMs) {
+    nowMs += idleMs;
+    await leases.maintain();
+  }
+}
+
+describe("slots", () => {
+  test("of calls that end within ten seconds cost no renewal, however many there are", async () => {
+    for (let call = 0; call < 40; call += 1) {
+      const lease = taken(`key-${call}`);
+      await pass(2_000);
+      leases.callEnded(lease);
+      await pass(1_000);
+    }
+    expect(renewed).toEqual([]);
+    expect(released).toHaveLength(40);
+  });
+
+  test("of long calls are renewed in time, with those that would need it soon", async () => {
+    taken("long");
+    await pass(4_000);
+    taken("later");
+    await pass(5_000);
+    taken("young");
+    await pass(1_000);
+    expect(renewed).toEqual([["long", "later"]]);
+    await pass(8_900);
+    expect(renewed).toHaveLength(1);
+    await pass(200);
+    expect(renewed[1]).toEqual(["young", "long", "later"]);
+    // Twelve in two minutes, where the leases would be lost with fewer than four.
+    await pass(120_000);
+    expect(renewed.length).toBeWithin(10, 16);
+  });
+
+  test("are renewed again soon after that has failed", async () => {
+    taken("long");
+    isDown = true;
+    await pass(10_200);
+    expect(renewed.length).toBeGreaterThan(1);
+    isDown = false;
+    await pass(idleMs);
+    const tries = renewed.length;
+    await pass(9_000);
+    expect(renewed).toHaveLength(tries);
+  });
+
+  test("are all told to the store at once after it has lost them, or after some were taken without it", async () => {
+    taken("known");
+    leases.renewSoon();
+    await pass(idleMs);
+    expect(renewed).toEqual([["known"]]);
+    leases.unreportedSlot("unknown", 5);
+    await pass(idleMs);
+    expect(renewed[1]?.toSorted()).toEqual(["known", "unknown"]);
+    await pass(1_000);
+    expect(renewed).toHaveLength(2);
+  });
+});
