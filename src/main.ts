@@ -344,8 +344,8 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
         : {
             number: given.worker,
             count: workers,
-            reports: () => parent.otherReports(),
-            onReportWanted: (make) => parent.onReportWanted(make),
+            reports: (about) => parent.otherReports(about),
+            onReportWanted: (about, make) => parent.onReportWanted(about, make),
             onEnded: (free) => parent.onWorkerEnded(free),
           },
   });

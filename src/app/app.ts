@@ -226,7 +226,16 @@ export class App {
       more: () => this.exporter?.families() ?? [],
     });
     this.traffic = new Traffic(() => this.metrics.counted(), durable.clock.wallMs);
-    this.liveFeed = new LiveFeed({ running: () => this.gateway.calls.admitted(), nowMs, after });
+    const { others } = options;
+    this.liveFeed = new LiveFeed({
+      running: () => this.gateway.calls.admitted(),
+      nowMs,
+      wallMs: durable.clock.wallMs,
+      after,
+      processes: others?.count ?? 1,
+      otherReports: others === null ? null : async () => (await others.reports("live")).map(({ report }) => report),
+    });
+    others?.onReportWanted("live", () => this.liveFeed.report());
     this.exporter = this.makeExporter(settings, timers, nowMs);
     const ledger = new Ledger({
       limiter: durable.limiter,

@@ -1,4 +1,4 @@
-import type { NumberedReport } from "../cli/process/worker-messages.ts";
+import type { NumberedReport, ReportTopic } from "../cli/process/worker-messages.ts";
 import type { MetricsSettings } from "../config/settings.ts";
 import type { Candidate } from "../channels/channel.ts";
 import type { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
@@ -20,8 +20,8 @@ export interface OtherWorkers {
   /** The number of this worker, from 1. */
   readonly number: number;
   readonly count: number;
-  reports(): Promise<readonly NumberedReport[]>;
-  onReportWanted(make: () => string): void;
+  reports(about: ReportTopic): Promise<readonly NumberedReport[]>;
+  onReportWanted(about: ReportTopic, make: () => string): void;
   /** Frees what another worker held, which has ended. */
   onEnded(free: (member: string) => void): void;
 }
@@ -41,7 +41,7 @@ export class Metrics {
 
   constructor(private readonly options: MetricsOptions) {
     this.calls = new CallMetrics(new MetricRegistry(), options.settings.keyLabels);
-    options.others?.onReportWanted(() => JSON.stringify(this.own()));
+    options.others?.onReportWanted("metrics", () => JSON.stringify(this.own()));
   }
 
   async text(): Promise<string> {
@@ -63,7 +63,7 @@ export class Metrics {
     const { others, budgets } = this.options;
     const shared = budgetFamilies(budgets());
     if (others === null) return [...this.own(), ...shared];
-    const reports = await others.reports();
+    const reports = await others.reports("metrics");
     const lists = reports.map(({ worker, report }) => ofWorker(JSON.parse(report) as MetricFamily[], worker));
     return [
       ...joinedFamilies([ofWorker(this.own(), others.number), ...lists]),

@@ -5,6 +5,8 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Workers } from "../../src/cli/process/workers.ts";
 import { wholeLines } from "../../src/cli/whole-lines.ts";
+import type { LiveFrameAnswer } from "../../src/console/pages/live/live-rows.ts";
+import { SseReader } from "../../src/dialects/readers/sse.ts";
 import { openStore, type Store } from "../../src/app/durable.ts";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat, openChat } from "../support/chat.ts";
@@ -51,7 +53,9 @@ describe("several processes behind one port", () => {
   let gateway: Gateway;
   let store: Store;
   const directory = mkdtempSync(join(tmpdir(), "sluice-workers-"));
+  const adminToken = "5f1c07d2a94be863c1d7f02b9a6e4835d0c2";
   const config = () => ({
+    admin: "127.0.0.1:0",
     prices: [{ model: "*", call: 0.01 }],
     channels: [{ name: "a", base_url: upstream.url, models: "*" }],
     server: { linger: "0ms" },
@@ -59,7 +63,14 @@ describe("several processes behind one port", () => {
 
   beforeAll(async () => {
     upstream = await startChaos();
-    gateway = await startGateway({ directory, config: config(), args: ["--workers", String(workers)] });
+    const file = join(directory, "admin-token");
+    writeFileSync(file, adminToken, { mode: 0o600 });
+    gateway = await startGateway({
+      directory,
+      config: config(),
+      args: ["--workers", String(workers)],
+      env: { ADMIN_TOKEN_FILE: file },
+    });
     await eventually("all of them listen", () => times(gateway, "listening") === workers, 10_000);
     store = await openStore({ store: "sqlite", dataDir: join(directory, "data") }, null, false);
   });
@@ -113,6 +124,43 @@ describe("several processes behind one port", () => {
     const spent = await offer([gateway], poor, { clients: 20, forMs: 20_000, enough: (so) => count(so, 429) > 200 });
     expect(count(spent, 200)).toBe(30);
     await eventually("every call is in the sums", async () => (await calls(poor)) === count(spent, 200));
+  });
+
+  test("show the calls of all of them to whoever watches one, from their beginning to their end", async () => {
+    const key = await makeKey(store);
+    const leaving = new AbortController();
+    const states = new Map<string, string[]>();
+    let running = 0;
+    const response = await fetch(`${gateway.adminUrl}/admin/api/live`, {
+      headers: { authorization: `Bearer ${adminToken}` },
+      signal: leaving.signal,
+    });
+    const beganMs = Date.now();
+    const watching = (async () => {
+      const reader = new SseReader();
+      for await (const chunk of response.body ?? []) {
+        for (const { data } of reader.push(chunk) as readonly { readonly data: string }[]) {
+          const frame = JSON.parse(data) as LiveFrameAnswer;
+          running = frame.running;
+          for (const call of frame.calls) {
+            expect(Math.abs(call.started_ms - beganMs)).toBeLessThan(60_000);
+            const seen = states.get(call.request_id) ?? [];
+            if (seen.at(-1) !== call.state) states.set(call.request_id, [...seen, call.state]);
+          }
+        }
+      }
+    })().catch(() => undefined);
+    upstream.behaviour = "fault:held-after@1";
+    const replies = Promise.all(Array.from({ length: 12 }, async () => (await opened(gateway, key, {})).reply));
+    await eventually("all of them run", () => running === 12 && states.size === 12, 20_000).finally(() => {
+      upstream.release();
+      upstream.behaviour = null;
+    });
+    const ids = (await replies).map(({ requestId }) => requestId ?? "");
+    await eventually("all of them have ended", () => ids.every((id) => states.get(id)?.at(-1) === "complete") && running === 0);
+    expect(ids.map((id) => states.get(id))).toEqual(ids.map(() => ["running", "complete"]));
+    leaving.abort();
+    await watching;
   });
 
   test("all learn of a revoked key, and its streams end", async () => {

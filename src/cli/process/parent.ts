@@ -6,6 +6,7 @@ import {
   isWorkerReports,
   type NumberedReport,
   type ReportsWanted,
+  type ReportTopic,
   type WorkerAlive,
   type WorkerOrder,
   type WorkerReady,
@@ -19,9 +20,9 @@ export interface Parent {
   /** Receives the orders so far, and later ones. If the parent is gone, the worker shuts down. */
   onOrder(handle: (order: WorkerOrder) => void): void;
   /** What the other workers report, as far as they answer in time. */
-  otherReports(): Promise<readonly NumberedReport[]>;
+  otherReports(about: ReportTopic): Promise<readonly NumberedReport[]>;
   /** Makes the report of this worker when another one asks for it. */
-  onReportWanted(make: () => string): void;
+  onReportWanted(about: ReportTopic, make: () => string): void;
   /** Frees what another worker held, which has ended. */
   onWorkerEnded(free: (member: string) => void): void;
 }
@@ -38,13 +39,15 @@ export function parentOf(own: NodeJS.Process): Parent | null {
   };
   const questions = new Map<number, (reports: readonly NumberedReport[]) => void>();
   let lastQuestion = 0;
-  let makeReport: (() => string) | null = null;
+  const makers = new Map<ReportTopic, () => string>();
   let free: ((member: string) => void) | null = null;
   own.on("message", (message) => {
     if (isWorkerOrder(message)) handle(message);
     else if (isWorkerEnded(message)) free?.(message.workerEnded);
-    else if (isReportWanted(message) && makeReport !== null) tell({ reportOf: message.reportWanted, report: makeReport() });
-    else if (isWorkerReports(message)) questions.get(message.reportsFor)?.(message.reports);
+    else if (isReportWanted(message)) {
+      const make = makers.get(message.about);
+      if (make !== undefined) tell({ reportOf: message.reportWanted, report: make() });
+    } else if (isWorkerReports(message)) questions.get(message.reportsFor)?.(message.reports);
   });
   own.on("disconnect", () => handle("hurry"));
   return {
@@ -56,7 +59,7 @@ export function parentOf(own: NodeJS.Process): Parent | null {
       handle = then;
       for (const order of early.splice(0)) then(order);
     },
-    otherReports: () =>
+    otherReports: (about) =>
       new Promise((resolve) => {
         const question = ++lastQuestion;
         const answered = (reports: readonly NumberedReport[]): void => {
@@ -66,10 +69,10 @@ export function parentOf(own: NodeJS.Process): Parent | null {
         };
         const timer = setTimeout(() => answered([]), answerMs);
         questions.set(question, answered);
-        tell({ reportsWanted: question });
+        tell({ reportsWanted: question, about });
       }),
-    onReportWanted: (make) => {
-      makeReport = make;
+    onReportWanted: (about, make) => {
+      makers.set(about, make);
     },
     onWorkerEnded: (then) => {
       free = then;

@@ -31,14 +31,19 @@ export function isWorkerReady(message: unknown): message is WorkerReady {
   return typeof message === "object" && message !== null && Number.isInteger((message as Partial<WorkerReady>).port);
 }
 
+/** What workers report of themselves: all that they have counted, or the calls since the last such report. */
+export type ReportTopic = "metrics" | "live";
+
 /** A worker asks its parent what the others report of themselves. The number tells its questions apart. */
 export interface ReportsWanted {
   readonly reportsWanted: number;
+  readonly about: ReportTopic;
 }
 
 /** The parent asks a worker for its report. */
 export interface ReportWanted {
   readonly reportWanted: number;
+  readonly about: ReportTopic;
 }
 
 export interface WorkerReport {

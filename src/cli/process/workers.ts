@@ -5,6 +5,7 @@ import {
   isWorkerAlive,
   isWorkerReady,
   isWorkerReport,
+  type ReportsWanted,
   type ReportWanted,
   type WorkerEnded,
   type WorkerOrder,
@@ -137,7 +138,7 @@ export class Workers {
       ipc: (message) => {
         if (isWorkerReady(message)) this.isReady(slot, message);
         else if (isWorkerAlive(message)) slot.missedChecks = 0;
-        else if (isReportsWanted(message)) this.collectReports(slot, message.reportsWanted);
+        else if (isReportsWanted(message)) this.collectReports(slot, message);
         else if (isWorkerReport(message)) this.rounds.reported(message.reportOf, slot.number, message.report);
       },
     });
@@ -188,10 +189,10 @@ export class Workers {
     this.end(this.failed ? 1 : 0);
   }
 
-  private collectReports(asker: WorkerSlot, question: number): void {
+  private collectReports(asker: WorkerSlot, { reportsWanted: question, about }: ReportsWanted): void {
     const others = this.slots.filter((slot) => slot !== asker && slot.ready);
     this.rounds.begin(
-      others.map((slot) => ({ number: slot.number, ask: (round) => this.tell(slot, { reportWanted: round }) })),
+      others.map((slot) => ({ number: slot.number, ask: (round) => this.tell(slot, { reportWanted: round, about }) })),
       (reports) => this.tell(asker, { reportsFor: question, reports }),
     );
   }

@@ -15,13 +15,18 @@ export interface LiveFrame {
 export interface LiveFeedOptions {
   readonly running: () => Iterable<RunningCall>;
   readonly nowMs: () => number;
+  readonly wallMs: () => number;
   /** Calls back once after `ms`. The returned function cancels that. */
   readonly after: (ms: number, then: () => void) => () => void;
+  /** How many workers share what a page can show, and the reports of the others; null if this process is alone. */
+  readonly processes: number;
+  readonly otherReports: (() => Promise<readonly string[]>) | null;
 }
 
 /**
- * Shows the calls of this process as they happen. It looks at the running calls a few times a second, instead of being told of each
- * step: while nobody watches it costs nothing, and while somebody does its cost does not grow with the speed of the streams.
+ * Shows the calls of all workers as they happen. It looks at the running calls a few times a second, instead of being told of each
+ * step: while nobody watches it costs nothing, and while somebody does its cost does not grow with the speed of the streams. The process
+ * that is watched asks the others for what they saw since it asked before, and those that are not asked any more forget it.
  */
 export class LiveFeed {
   private readonly watchers = new Set<(frame: LiveFrame) => void>();
@@ -30,13 +35,25 @@ export class LiveFeed {
   /** What was sent of each running call, so that one that stands still is not sent again. */
   private sent = new Map<string, { readonly mark: string; readonly atMs: number }>();
   private cancelTimer: (() => void) | null = null;
+  /** Set while another worker asks for reports: when to forget that it did. */
+  private cancelReporting: (() => void) | null = null;
+  /** What other workers have reported since the frame before. */
+  private reported: LiveCall[] = [];
+  private reportedOmitted = 0;
+  private runningElsewhere = 0;
+  private isAsking = false;
+  private readonly runningMax: number;
+  private readonly endedMax: number;
 
-  constructor(private readonly options: LiveFeedOptions) {}
+  constructor(private readonly options: LiveFeedOptions) {
+    this.runningMax = Math.ceil(runningMax / options.processes);
+    this.endedMax = Math.ceil(endedMax / options.processes);
+  }
 
   /** Called for each call when it is settled. */
   readonly observe = (record: CallRecord, receipt: Receipt | null): void => {
-    if (this.watchers.size === 0) return;
-    if (this.ended.length >= endedMax) this.omitted += 1;
+    if (this.watchers.size === 0 && this.cancelReporting === null) return;
+    if (this.ended.length >= this.endedMax) this.omitted += 1;
     else this.ended.push(endedCall(record, receipt));
   };
 
@@ -52,16 +69,66 @@ export class LiveFeed {
       if (this.watchers.size > 0) return;
       this.cancelTimer?.();
       this.cancelTimer = null;
-      this.ended = [];
-      this.sent.clear();
+      this.forget();
     };
+  }
+
+  /** What this worker saw since the last time, for the one that is watched. */
+  report(): string {
+    this.cancelReporting?.();
+    this.cancelReporting = this.options.after(forgetMs, () => {
+      this.cancelReporting = null;
+      if (this.watchers.size === 0) this.forget();
+    });
+    const report: LiveReport = { ...this.frame(), clockOffsetMs: this.clockOffsetMs() };
+    return JSON.stringify(report);
   }
 
   private readonly look = (): void => {
     this.cancelTimer = this.watchers.size === 0 ? null : this.options.after(everyMs, this.look);
-    const frame = this.frame();
+    const { calls, running, omitted } = this.frame();
+    const frame = {
+      calls: [...calls, ...this.reported],
+      running: running + this.runningElsewhere,
+      omitted: omitted + this.reportedOmitted,
+    };
+    this.reported = [];
+    this.reportedOmitted = 0;
+    // Awaited by nobody: a worker that hangs must not hold up the calls of the others.
+    void this.askOthers();
     for (const watcher of this.watchers) watcher(frame);
   };
+
+  /** The answer is part of the next frame. */
+  private async askOthers(): Promise<void> {
+    const { otherReports } = this.options;
+    if (otherReports === null || this.isAsking) return;
+    this.isAsking = true;
+    const texts = await otherReports();
+    this.isAsking = false;
+    if (this.watchers.size === 0) return;
+    const reports = texts.map((text) => JSON.parse(text) as LiveReport);
+    const offsetMs = this.clockOffsetMs();
+    this.runningElsewhere = reports.reduce((sum, { running }) => sum + running, 0);
+    this.reportedOmitted = reports.reduce((sum, { omitted }) => sum + omitted, 0);
+    this.reported = reports.flatMap(({ calls, clockOffsetMs }) =>
+      calls.map((call) => ({ ...call, startedMs: call.startedMs + clockOffsetMs - offsetMs })),
+    );
+  }
+
+  /** Each process has a monotonic clock of its own. */
+  private clockOffsetMs(): number {
+    return this.options.wallMs() - this.options.nowMs();
+  }
+
+  private forget(): void {
+    this.ended = [];
+    this.omitted = 0;
+    this.reported = [];
+    this.reportedOmitted = 0;
+    this.runningElsewhere = 0;
+    this.sent.clear();
+  }
 
   private frame(): LiveFrame {
     const nowMs = this.options.nowMs();
@@ -74,7 +141,7 @@ export class LiveFeed {
     let running = 0;
     for (const one of this.options.running()) {
       running += 1;
-      if (sent.size >= runningMax) {
+      if (sent.size >= this.runningMax) {
         omitted += 1;
         continue;
       }
@@ -93,6 +160,12 @@ export class LiveFeed {
   }
 }
 
+/** A frame of another worker. */
+interface LiveReport extends LiveFrame {
+  /** From its monotonic clock to the wall clock. */
+  readonly clockOffsetMs: number;
+}
+
 /** Changes when an attempt begins, ends or has its first content. */
 function markOf({ attempts }: RunningCall): string {
   return attempts.map(({ progress: { outcome, firstContentMs } }) => outcome + (firstContentMs === null ? "" : "!")).join();
@@ -102,7 +175,9 @@ const firstMs = 20;
 const everyMs = 250;
 /** How often the figures of a call are sent that has otherwise not changed. */
 const refreshMs = 1000;
+/** A worker that is not asked for so long need not remember calls any more. */
+const forgetMs = 3000;
 const watchersMax = 32;
-/** More rows than this cannot be read, and would only make the page slow. */
+/** More rows than this, of all workers, cannot be read, and would only make the page slow. */
 const runningMax = 300;
 const endedMax = 300;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { RunningCall } from "../../../src/gateway/admission/live-calls.ts";
 import type { AttemptProgress } from "../../../src/gateway/attempt/attempt-progress.ts";
-import { LiveFeed, type LiveFrame } from "../../../src/telemetry/live/live-feed.ts";
+import { LiveFeed, type LiveFeedOptions, type LiveFrame } from "../../../src/telemetry/live/live-feed.ts";
 
 const progress: AttemptProgress = {
   channel: "main",
@@ -30,23 +30,29 @@ function running(id: string, attempts: readonly AttemptProgress[] = []): Running
 }
 
 /** A feed with a clock and a timer that the test moves. */
-function world(calls: () => readonly RunningCall[]) {
+function world(calls: () => readonly RunningCall[], others: Partial<LiveFeedOptions> = {}) {
   let nowMs = 1000;
   let due: (() => void) | null = null;
   const frames: LiveFrame[] = [];
   const feed = new LiveFeed({
     running: calls,
     nowMs: () => nowMs,
+    wallMs: () => nowMs + 1_000_000,
     after: (_, then) => {
       due = then;
       return () => {
         due = null;
       };
     },
+    processes: 1,
+    otherReports: null,
+    ...others,
   });
   const tick = (ms: number): void => {
     nowMs += ms;
-    due?.();
+    const then = due;
+    due = null;
+    then?.();
   };
   return { feed, frames, tick, isWaiting: () => due !== null, watch: () => feed.watch((frame) => frames.push(frame)) };
 }
@@ -108,5 +114,52 @@ describe("the live feed", () => {
     let watchers = 1;
     while (watch() !== null) watchers += 1;
     expect(watchers).toBe(32);
+  });
+
+  test("joins what other workers report, on its own clock, and asks one that hangs no second time", async () => {
+    const other = world(() => [running("b")], { wallMs: () => 5_000_000 });
+    const asked: PromiseWithResolvers<readonly string[]>[] = [];
+    const { watch, tick, frames } = world(() => [running("a")], {
+      processes: 2,
+      otherReports: () => {
+        asked.push(Promise.withResolvers());
+        return asked.at(-1)!.promise;
+      },
+    });
+    const stop = watch();
+    tick(20);
+    tick(250);
+    tick(250);
+    expect(asked).toHaveLength(1);
+    asked[0]!.resolve([other.feed.report()]);
+    await asked[0]!.promise;
+    await Promise.resolve();
+    tick(250);
+    expect(frames.map(({ running }) => running)).toEqual([1, 1, 1, 2]);
+    // It began 900 ms before the report, when the wall clock of both was at 5,000,000 ms: here the monotonic one is 1,000,000 ms behind.
+    expect(frames.at(-1)?.calls).toEqual([expect.objectContaining({ id: "b", state: "running", startedMs: 4_999_100 - 1_000_000 })]);
+    expect(asked).toHaveLength(2);
+    stop?.();
+  });
+
+  test("remembers calls for another worker while that one asks, and forgets them when it asks no more", () => {
+    const record = { attempts: [], failure: null, startedMs: 0, endedMs: 1 } as never;
+    const { feed, tick, isWaiting } = world(() => []);
+    const reported = (): number => (JSON.parse(feed.report()) as LiveFrame).calls.length;
+    feed.observe(record, null);
+    expect(reported()).toBe(0);
+    feed.observe(record, null);
+    expect([reported(), reported()]).toEqual([1, 0]);
+    feed.observe(record, null);
+    tick(3000);
+    expect(isWaiting()).toBe(false);
+    feed.observe(record, null);
+    expect(reported()).toBe(0);
+  });
+
+  test("sends no more of all workers together than of one", () => {
+    const many = Array.from({ length: 1000 }, (_, at) => running(String(at)));
+    const { feed } = world(() => many, { processes: 4 });
+    expect((JSON.parse(feed.report()) as LiveFrame).calls).toHaveLength(75);
   });
 });

@@ -57,7 +57,7 @@ export function LivePage() {
       </search>
       {rows.length === 0 ? (
         <EmptyState title="Waiting for requests">
-          <p>Each request appears here when it begins. This page shows the calls of the process that serves it.</p>
+          <p>Each request appears here when it begins. Calls of other replicas are on their own consoles.</p>
         </EmptyState>
       ) : (
         <div class="table-box" tabIndex={0} role="region" aria-label="Live requests">
