@@ -2,6 +2,8 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { CommandLine } from "../support/command-line.ts";
+import { refusedPort, refusedUrl } from "../support/refused-port.ts";
+import { makeCertificates } from "../support/tls.ts";
 
 setDefaultTimeout(60_000);
 
@@ -28,6 +30,46 @@ test("sluice init writes a file that works, creates the account, overwrites noth
   const of = (name: string): string | undefined => checks.find(({ check }) => check === name)?.status;
   expect([of("configuration"), of("store"), of("data_dir"), of("port")]).toEqual(["ok", "ok", "ok", "ok"]);
   expect(looked.code).toBe(checks.some(({ status }) => status === "fail") ? 1 : 0);
+});
+
+test("sluice doctor asks each upstream without its key, and tells what is wrong with those that cannot be reached", async () => {
+  const certificates = await makeCertificates();
+  const heard: string[] = [];
+  const answer = (request: Request): Response => {
+    heard.push(JSON.stringify([request.url, ...request.headers]));
+    return new Response("", { status: 404 });
+  };
+  const upstream = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer });
+  const secure =
+    certificates === null ? null : Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: answer, tls: { ...certificates.selfSigned } });
+  const channel = (name: string, base_url: string, more: object = {}) => ({ name, base_url, api_key: "sk-canary", models: ["m"], ...more });
+  const cli = new CommandLine({
+    allow_private: true,
+    state: `redis://:password-canary@127.0.0.1:${refusedPort()}`,
+    channels: [
+      channel("sound", `http://127.0.0.1:${upstream.port}/v1`),
+      channel("sound-too", `http://127.0.0.1:${upstream.port}/v2`),
+      channel("closed", refusedUrl()),
+      channel("unknown", "https://upstream.invalid/v1"),
+      channel("proxied", "https://upstream.invalid/v1", { proxy: refusedUrl().replace("/v1", "") }),
+      ...(secure === null ? [] : [channel("unsigned", `https://127.0.0.1:${secure.port}/v1`)]),
+    ],
+  });
+  const { code, out } = await cli.run(["doctor", "--json"]);
+  await Promise.all([upstream.stop(true), secure?.stop(true)]);
+  const { checks } = JSON.parse(out) as { readonly checks: readonly { check: string; status: string; message: string; fix: string }[] };
+  // A copy, because the matcher of the test runner writes into what it compares.
+  const of = (name: string) => ({ ...checks.find(({ check, message }) => check === "channel" && message.startsWith(`${name}:`)) });
+  expect(code).toBe(1);
+  expect(of("sound, sound-too")).toMatchObject({ status: "ok" });
+  expect(of("closed")).toMatchObject({ status: "fail", message: expect.stringContaining("no connection") });
+  expect(of("unknown")).toMatchObject({ status: "fail", message: expect.stringContaining("upstream.invalid cannot be resolved") });
+  expect(of("proxied")).toMatchObject({ status: "fail", fix: expect.stringContaining("Check that the proxy runs") });
+  if (secure !== null) expect(of("unsigned")).toMatchObject({ status: "fail", fix: expect.stringContaining("NODE_EXTRA_CA_CERTS") });
+  expect(checks.find(({ check }) => check === "state")).toMatchObject({ status: "fail", fix: expect.stringContaining("under state") });
+  expect(checks.find(({ check }) => check === "clock")).toMatchObject({ status: "ok" });
+  expect(heard).toHaveLength(1);
+  expect(heard.join() + out).not.toContain("canary");
 });
 
 test("sluice init asks a person, and stores a typed key where only its owner can read it", async () => {

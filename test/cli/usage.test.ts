@@ -75,6 +75,17 @@ describe("receipts in the journal", () => {
     expect((await cli.run(["requests", "--status", "600"])).code).toBe(64);
   });
 
+  test("of a key or a group that does not exist are looked for under its id, and that is said", async () => {
+    const cli = new CommandLine();
+    await left(cli, [{ requestId: "old", keyId: "removed" }]);
+    for (const command of ["requests", "usage"]) {
+      const removed = await cli.here([command, "--key", "removed", "--json"]);
+      expect([removed.code, (JSON.parse(removed.out) as unknown[]).length]).toEqual([0, 1]);
+      expect(removed.err).toContain('note: there is no key "removed" (see sluice keys list)');
+      expect((await cli.here([command, "--group", "gone"])).err).toContain('note: there is no group "gone" (see sluice groups list)');
+    }
+  });
+
   test("that was under way when its gateway died is counted with what was reserved for it", async () => {
     const cli = new CommandLine();
     const journal = journalOf(cli);

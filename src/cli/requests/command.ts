@@ -1,3 +1,4 @@
+import { whoseCalls } from "../call-filters.ts";
 import type { CommandSurroundings } from "../command-context.ts";
 import type { CallSummaryView, Management } from "../management/management.ts";
 import { dollars, isoMinute, json } from "../shown-text.ts";
@@ -6,19 +7,21 @@ import type { RequestsRequest } from "./arguments.ts";
 
 export async function runRequests(request: RequestsRequest, management: Management, { terminal }: CommandSurroundings): Promise<void> {
   await management.catchUp();
-  const receipts = await found(request, management);
+  const receipts = await found(request, await whoseCalls(request, management, terminal), management);
   if (request.json) terminal.print(json(receipts));
   else if (receipts.length === 0) terminal.say("No call matches.");
   else terminal.print(receiptsTable(receipts));
 }
 
 /** Page by page: a search for something rare gets pages that are empty. */
-async function found(request: RequestsRequest, management: Management): Promise<readonly CallSummaryView[]> {
-  const { key, group, since, until, model, channel, state, figures, limit } = request;
+async function found(
+  request: RequestsRequest,
+  whose: Pick<RequestsRequest, "key" | "group">,
+  management: Management,
+): Promise<readonly CallSummaryView[]> {
+  const { since, until, model, channel, state, figures, limit } = request;
   const query = {
-    // The receipts of a removed key or group stay, under its id.
-    key: key === null ? null : ((await management.key(key))?.id ?? key),
-    group: group === null ? null : ((await management.group(group))?.id ?? group),
+    ...whose,
     since,
     until,
     model,

@@ -2,6 +2,7 @@ import { csvOf } from "../../usage/csv.ts";
 import type { UsageColumn } from "../../usage/usage-row.ts";
 import { usageFigures, usageHeadings, type UsageView } from "../../usage/usage-view.ts";
 import { dollars, json, plural, shown } from "../shown-text.ts";
+import { whoseCalls } from "../call-filters.ts";
 import type { CommandSurroundings } from "../command-context.ts";
 import type { Management } from "../management/management.ts";
 import { table, type Column } from "../table.ts";
@@ -14,8 +15,7 @@ export async function runUsage(request: UsageRequest, management: Management, co
     terminal.say(`note: ${plural(waitingBytes, "byte")} of receipts are not in the store yet, nor in these figures: try again later.`);
   }
   const { by, since, until, model, channel } = request;
-  const group = request.group === null ? null : await idOf("group", request.group, management, context);
-  const key = request.key === null ? null : await idOf("key", request.key, management, context);
+  const { key, group } = await whoseCalls(request, management, terminal);
   const rows = await management.usage({ by, since, until, key, group, model, channel });
   switch (request.as) {
     case "json":
@@ -30,16 +30,6 @@ export async function runUsage(request: UsageRequest, management: Management, co
 
 function safeCells(view: UsageView): UsageView {
   return Object.fromEntries(Object.entries(view).map(([name, cell]) => [name, typeof cell === "string" ? shown(cell) : cell]));
-}
-
-/** Receipts stay when a key or a group is removed, so that an unknown one may still have usage. */
-async function idOf(what: "key" | "group", idOrName: string, management: Management, { terminal }: CommandSurroundings): Promise<string> {
-  const known = await management[what](idOrName);
-  if (known !== null) return known.id;
-  terminal.say(
-    `note: there is no ${what} ${JSON.stringify(shown(idOrName))} (see sluice ${what}s list); this is the usage recorded under that id.`,
-  );
-  return idOrName;
 }
 
 /** Figures that are zero in every row are left out, except for the most common ones. */

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { runDoctor, type DoctorContext } from "../../../src/cli/doctor/command.ts";
 import { fine, renderDiagnoses } from "../../../src/cli/doctor/diagnosis.ts";
 import { machineDiagnoses, type MachineReport } from "../../../src/cli/doctor/machine.ts";
+import { probeUpstream, type ProbePorts } from "../../../src/cli/doctor/probe-upstream.ts";
 import { clockDiagnosis, upstreamAddresses, upstreamDiagnosis, type UpstreamProbe } from "../../../src/cli/doctor/upstreams.ts";
 
 const gibi = 1024 ** 3;
@@ -67,6 +68,31 @@ test.each([
 ] as const)("an upstream that cannot be reached is told with its cause: %j", (probe, message, fix) => {
   const diagnosis = upstreamDiagnosis({ baseUrl: "https://one.example/v1", proxy: null, channels: ["a"] }, probe);
   expect(diagnosis).toMatchObject({ status: "fail", message: expect.stringContaining(message), fix: expect.stringContaining(fix) });
+});
+
+test("an upstream is asked once, without redirects, through the proxy of its channel, and its answer is not read", async () => {
+  const asked: [string, BunFetchRequestInit][] = [];
+  let cancelled = false;
+  const ports: ProbePorts = {
+    fetch: async (url, init) => {
+      asked.push([url, init]);
+      const body = new ReadableStream({ cancel: () => void (cancelled = true) });
+      return new Response(body, { status: 301, headers: { date: new Date(7_000).toUTCString() } });
+    },
+    resolves: async (host) => host === "proxy.example",
+    nowMs: () => asked.length * 40,
+    wallMs: () => 9_000,
+  };
+  const address = { baseUrl: "https://one.example/v1", proxy: "http://proxy.example:3128", channels: ["a"] };
+  expect(await probeUpstream(address, ports)).toEqual({ kind: "answered", tookMs: 40, serverMs: 7_000, wallMs: 9_000 });
+  expect(asked).toEqual([["https://one.example/v1", expect.objectContaining({ redirect: "manual", proxy: "http://proxy.example:3128" })]]);
+  expect([asked[0]?.[1].headers, asked[0]?.[1].signal instanceof AbortSignal, cancelled]).toEqual([undefined, true, true]);
+  // The name of the host is the proxy's to resolve; without one it is ours.
+  expect(await probeUpstream({ ...address, proxy: null }, ports)).toEqual({ kind: "unresolved", host: "one.example" });
+  const refused = { ...ports, fetch: () => Promise.reject(Object.assign(new Error("no"), { code: "ECONNREFUSED" })) };
+  expect(await probeUpstream(address, refused)).toEqual({ kind: "failed", code: "ECONNREFUSED" });
+  const late = { ...ports, fetch: () => Promise.reject(new DOMException("late", "TimeoutError")) };
+  expect(await probeUpstream(address, late)).toEqual({ kind: "failed", code: "TimeoutError" });
 });
 
 interface Scene {
