@@ -1,3 +1,5 @@
+import type { LabReply } from "./lab-faults.ts";
+
 /** What the lab's channels say, as the chat completions API has it. Every answer is the same text, so that a client can check it. */
 export const labModel = "lab";
 export const labTokens = 60;
@@ -47,6 +49,18 @@ export function eventsOf(request: LabChatRequest): { readonly role: string; read
     role: delta({ role: "assistant", content: "" }),
     tokens: words(from).map((content) => delta({ content })),
     end: `${delta({}, "stop")}${reported}data: [DONE]\n\n`,
+  };
+}
+
+export function chatReply(request: LabChatRequest): LabReply {
+  const { role, tokens, end } = eventsOf(request);
+  return {
+    isStreamed: request.stream,
+    contentType: "text/event-stream",
+    opening: role,
+    pieces: tokens,
+    closing: end,
+    whole: wholeAnswer(request),
   };
 }
 

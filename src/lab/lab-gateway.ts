@@ -21,7 +21,7 @@ import { makeSend } from "../net/client/send.ts";
 import { endedCall, runningCall, type LiveCall } from "../telemetry/live/live-call.ts";
 import { labModel } from "./lab-chat.ts";
 import { LabUpstream } from "./lab-upstream.ts";
-import type { LabChannel, LabChannelName, LabScenario } from "./scenarios.ts";
+import type { LabChannel, LabChannelName, LabOperation, LabScenario } from "./scenarios.ts";
 
 /** What the lab uses of the running gateway. */
 export interface LabHost extends Pick<ListenerServices, "pressure" | "hasRoom" | "onBug" | "wallMs"> {
@@ -56,13 +56,13 @@ export interface LabChannelState {
   readonly breaker: OpenBreaker | null;
 }
 
-export async function openLabGateway({ channels, routing }: LabScenario, host: LabHost): Promise<LabGateway> {
+export async function openLabGateway({ channels, routing, operation }: LabScenario, host: LabHost): Promise<LabGateway> {
   const upstreams = await Promise.all(channels.map(async (channel) => ({ channel, upstream: await LabUpstream.open(channel.behaviour) })));
   const settings = host.settings();
   const snapshot = buildSnapshot(
     {
       ...settings,
-      channels: upstreams.map(({ channel, upstream }, tier) => channelSetting(channel, upstream.url, tier)),
+      channels: upstreams.map(({ channel, upstream }, tier) => channelSetting(channel, operation, upstream.url, tier)),
       keys: [],
       routing: { ...settings.routing, ...routing },
       // Only the lab connects to it.
@@ -130,8 +130,8 @@ export async function openLabGateway({ channels, routing }: LabScenario, host: L
 const connectionsMax = 128;
 
 /** The settings that the channel would have in a file that gives no more than this. */
-function channelSetting({ name, timeouts }: LabChannel, baseUrl: string, tier: number): ChannelSetting {
-  const entry = { name, base_url: baseUrl, tier: tier + 1, models: [labModel], capabilities: { operations: ["chat"] } };
+function channelSetting({ name, timeouts }: LabChannel, operation: LabOperation, baseUrl: string, tier: number): ChannelSetting {
+  const entry = { name, base_url: baseUrl, tier: tier + 1, models: [labModel], capabilities: { operations: [operation] } };
   const reading = readRuntimeChannel(entry, [], { allowPrivate: true, localModels: [], own: [] });
   if (!reading.ok) throw new Error(`the channel of the lab cannot be used: ${JSON.stringify(reading.problems)}`);
   return { ...reading.setting, timeouts: { ...reading.setting.timeouts, ...timeouts } };

@@ -102,6 +102,7 @@ export class LabRun {
       url,
       token,
       requestId,
+      operation: this.request.scenario.operation,
       stream: this.request.mode === "streamed",
       signal: this.stopping.signal,
     });

@@ -1,6 +1,7 @@
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
-import { readLabRequest } from "./lab-chat.ts";
-import { behave, type LabBehaviour, type LabWire } from "./lab-faults.ts";
+import { speechReply, transcriptionReply } from "./lab-audio.ts";
+import { chatReply, readLabRequest } from "./lab-chat.ts";
+import { behave, type LabBehaviour, type LabReply, type LabWire } from "./lab-faults.ts";
 
 /** A scripted upstream on a loopback port of its own. It exists only while a run needs it. */
 export class LabUpstream {
@@ -60,11 +61,11 @@ export class LabUpstream {
     });
   }
 
-  /** Whether the connection may be used again. Whatever is not a chat ends it. */
-  private async answer(request: string, wire: LabWire): Promise<boolean> {
+  /** Whether the connection may be used again. Whatever the lab has no answer to ends it. */
+  private async answer(request: LabHttpRequest, wire: LabWire): Promise<boolean> {
     this.asked += 1;
-    const asked = readLabRequest(request);
-    return asked !== null && (await behave(this.behaviour, wire, asked)) === "kept";
+    const reply = replyTo(request);
+    return reply !== null && (await behave(this.behaviour, wire, reply)) === "kept";
   }
 }
 
@@ -72,13 +73,26 @@ export class LabUpstream {
 const connectionsMax = 128;
 const requestBytesMax = 1024 * 1024;
 
-/** The body of a request that is complete; else null. */
-function requestIn(received: string): string | null {
+interface LabHttpRequest {
+  readonly path: string;
+  readonly body: string;
+}
+
+/** A request that is complete; else null. */
+function requestIn(received: string): LabHttpRequest | null {
   const at = received.indexOf("\r\n\r\n");
   if (at < 0) return null;
-  const length = Number(/^content-length: *(\d+)/im.exec(received.slice(0, at))?.[1] ?? 0);
+  const head = received.slice(0, at);
+  const length = Number(/^content-length: *(\d+)/im.exec(head)?.[1] ?? 0);
   const body = received.slice(at + 4);
-  return body.length < length ? null : body;
+  return body.length < length ? null : { path: head.split(" ", 2)[1] ?? "", body };
+}
+
+function replyTo({ path, body }: LabHttpRequest): LabReply | null {
+  if (path.endsWith("/audio/speech")) return speechReply;
+  if (path.endsWith("/audio/transcriptions")) return transcriptionReply;
+  const asked = readLabRequest(body);
+  return asked === null ? null : chatReply(asked);
 }
 
 function wireOf(socket: Socket): LabWire {

@@ -11,6 +11,7 @@ export interface LabScenario {
   readonly fault: string;
   /** What should happen. */
   readonly expected: string;
+  readonly operation: LabOperation;
   /** Whether its calls may be streamed, the usual way first. */
   readonly modes: readonly LabMode[];
   /** In the order in which they are asked. */
@@ -20,6 +21,7 @@ export interface LabScenario {
   readonly promise: LabPromise;
 }
 
+export type LabOperation = "chat" | "speech" | "transcription";
 export type LabMode = "streamed" | "whole";
 
 export interface LabChannel {
@@ -42,7 +44,7 @@ export interface LabPromise {
   readonly coolsDown: { readonly channel: LabChannelName; readonly afterCalls: number } | null;
 }
 
-/** The whole text, once; an error with this status and code; or a part of the text and this error. */
+/** All of the text or the sound, once; an error with this status and code; or a part of it and this error. */
 export type PromisedView =
   | { readonly sees: "answer" }
   | { readonly sees: "error"; readonly status: number; readonly code: string }
@@ -52,7 +54,10 @@ const answer = { sees: "answer" } as const;
 const noChannel = { sees: "error", status: 503, code: "no_channel_available" } as const;
 const both: readonly LabMode[] = ["streamed", "whole"];
 const streamed: readonly LabMode[] = ["streamed"];
+const whole: readonly LabMode[] = ["whole"];
 const healthy: LabChannel = { name: "lab-b", behaviour: "ok" };
+/** In place of a minute and more. */
+const impatient = { firstByteMs: 2_000, firstContentMs: 2_000 };
 
 /** The client notices nothing: `lab-b` answers. */
 function failsOver(behaviour: LabBehaviour, firstFailure: readonly FailureKind[], coolsDown: LabPromise["coolsDown"] = null) {
@@ -63,7 +68,7 @@ function failsOver(behaviour: LabBehaviour, firstFailure: readonly FailureKind[]
   } as const;
 }
 
-export const labScenarios: readonly LabScenario[] = [
+const chatScenarios: readonly Omit<LabScenario, "operation">[] = [
   {
     name: "cut-stream",
     title: "Cut at token 40",
@@ -169,7 +174,7 @@ export const labScenarios: readonly LabScenario[] = [
     title: "Truncated JSON",
     fault: "lab-a answers with status 200 and half of a JSON document, of the length that it declares.",
     expected: "An answer that cannot be read is a failure, not an answer: lab-b answers.",
-    modes: ["whole"],
+    modes: whole,
     ...failsOver("fault:invalid-json", ["bad_response"]),
   },
   {
@@ -177,7 +182,7 @@ export const labScenarios: readonly LabScenario[] = [
     title: "An error with status 200",
     fault: "lab-a answers with status 200, and its body is an error.",
     expected: "The error is noticed in spite of the status, and lab-b answers.",
-    modes: ["whole"],
+    modes: whole,
     ...failsOver("fault:error-in-200@502", ["overloaded", "bad_response"]),
   },
   {
@@ -198,6 +203,76 @@ export const labScenarios: readonly LabScenario[] = [
     modes: streamed,
     ...failsOver("fault:endless-line", ["bad_response"]),
   },
+];
+
+const speechScenarios: readonly Omit<LabScenario, "operation">[] = [
+  {
+    name: "speech-cut",
+    title: "Speech that is cut off",
+    fault: "lab-a closes the connection after half of the sound.",
+    expected:
+      "Other sound cannot be joined to what the client has, so its connection is reset: nobody takes the half for a short file.",
+    modes: whole,
+    channels: [{ name: "lab-a", behaviour: "fault:fin-chunked-after@30" }, healthy],
+    routing: {},
+    promise: {
+      client: [{ sees: "interruption", code: "connection_lost" }, answer],
+      firstFailure: ["interrupted", "disconnected"],
+      answeredBy: null,
+      coolsDown: null,
+    },
+  },
+  {
+    name: "speech-rate-limit",
+    title: "Speech: 429 with Retry-After 20",
+    fault: "lab-a refuses to speak with status 429 and asks for a wait of 20 seconds.",
+    expected: "lab-b speaks, and lab-a is left alone for 20 seconds.",
+    modes: whole,
+    ...failsOver("fault:rate-limit@retry-after=20", ["rate_limited"], { channel: "lab-a", afterCalls: 1 }),
+  },
+  {
+    name: "speech-slow",
+    title: "First sound after 15 s",
+    fault: "lab-a says nothing for 15 seconds. It has `timeouts.first_byte: 2s` and `timeouts.first_content: 2s`.",
+    expected: "After two seconds the attempt is given up, and lab-b speaks.",
+    modes: whole,
+    ...failsOver("fault:delay@15000", ["timed_out"]),
+    channels: [{ name: "lab-a", behaviour: "fault:delay@15000", timeouts: impatient }, healthy],
+  },
+];
+
+const transcriptionScenarios: readonly Omit<LabScenario, "operation">[] = [
+  {
+    name: "transcription-cut",
+    title: "Half a transcript",
+    fault: "lab-a answers a recording with status 200 and half of a JSON document.",
+    expected: "A transcript that cannot be read is a failure: the recording is sent to lab-b, which answers.",
+    modes: whole,
+    ...failsOver("fault:invalid-json", ["bad_response"]),
+  },
+  {
+    name: "transcription-rate-limit",
+    title: "Transcription: 429 with Retry-After 20",
+    fault: "lab-a refuses a recording with status 429 and asks for a wait of 20 seconds.",
+    expected: "The recording is sent to lab-b, which answers, and lab-a is left alone for 20 seconds.",
+    modes: whole,
+    ...failsOver("fault:rate-limit@retry-after=20", ["rate_limited"], { channel: "lab-a", afterCalls: 1 }),
+  },
+  {
+    name: "transcription-slow",
+    title: "A transcript after 15 s",
+    fault: "lab-a says nothing for 15 seconds. It has `timeouts.first_byte: 2s`, in place of several minutes.",
+    expected: "After two seconds the attempt is given up, and the recording is sent to lab-b, which answers.",
+    modes: whole,
+    ...failsOver("fault:delay@15000", ["timed_out"]),
+    channels: [{ name: "lab-a", behaviour: "fault:delay@15000", timeouts: impatient }, healthy],
+  },
+];
+
+export const labScenarios: readonly LabScenario[] = [
+  ...chatScenarios.map((scenario) => ({ ...scenario, operation: "chat" as const })),
+  ...speechScenarios.map((scenario) => ({ ...scenario, operation: "speech" as const })),
+  ...transcriptionScenarios.map((scenario) => ({ ...scenario, operation: "transcription" as const })),
 ];
 
 export function labScenario(name: string): LabScenario | null {
