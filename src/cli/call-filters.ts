@@ -41,7 +41,9 @@ export async function whoseCalls(
     if (typed === null) return null;
     const known = await management[what](typed);
     if (known !== null) return known.id;
-    terminal.say(`note: there is no ${what} ${JSON.stringify(shown(typed))} (see sluice ${what}s list); this is what is recorded under that id.`);
+    terminal.say(
+      `note: there is no ${what} ${JSON.stringify(shown(typed))} (see sluice ${what}s list); this is what is recorded under that id.`,
+    );
     return typed;
   };
   return { key: await idOf("key", key), group: await idOf("group", group) };

@@ -210,8 +210,7 @@ const speechScenarios: readonly Omit<LabScenario, "operation">[] = [
     name: "speech-cut",
     title: "Speech that is cut off",
     fault: "lab-a closes the connection after half of the sound.",
-    expected:
-      "Other sound cannot be joined to what the client has, so its connection is reset: nobody takes the half for a short file.",
+    expected: "Other sound cannot be joined to what the client has, so its connection is reset: nobody takes the half for a short file.",
     modes: whole,
     channels: [{ name: "lab-a", behaviour: "fault:fin-chunked-after@30" }, healthy],
     routing: {},

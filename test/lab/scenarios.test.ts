@@ -61,7 +61,9 @@ describe("the sound of the lab", () => {
   test("is a WAV of the length that it declares, and its beginning is told from other sound", async () => {
     const view = new DataView(labSound.buffer);
     expect([view.getUint32(4, true) + 8, view.getUint32(40, true) + 44]).toEqual([labSound.length, labSound.length]);
-    expect([piecesIn(labSound), piecesIn(labSound.subarray(0, 44)), piecesIn(labSound.subarray(0, labSound.length - 1))]).toEqual([60, 0, 59]);
+    expect([piecesIn(labSound), piecesIn(labSound.subarray(0, 44)), piecesIn(labSound.subarray(0, labSound.length - 1))]).toEqual([
+      60, 0, 59,
+    ]);
     expect(piecesIn(labSound.toReversed())).toBeNull();
     expect([speechReply.opening + speechReply.pieces.join(""), labSound.length]).toEqual([speechReply.whole, speechReply.whole.length]);
   });

@@ -81,6 +81,8 @@ export function change(now: number, before: number): { readonly text: string; re
   if (before === 0) return null;
   const share = (100 * (now - before)) / before;
   if (Math.abs(share) < 0.5) return { text: "unchanged", rises: false };
+  // Beyond that there was next to nothing before, and the figure says nothing.
+  if (now / before >= 100) return { text: "more than 100×", rises: true };
   const size = Math.abs(share) >= 1000 ? `${trimmed(now / before, 0)}×` : `${Math.abs(Math.round(share))}${space}%`;
   return { text: share > 0 ? `+${size}` : `−${size}`, rises: share > 0 };
 }
@@ -103,6 +105,13 @@ export function moment(at: string | null | undefined, nowMs: number = Date.now()
 /** The whole moment, for tooltips. */
 export function wholeMoment(at: string): string {
   return `${dayOfYear.format(new Date(at))}, ${clock.format(new Date(at))}`;
+}
+
+/** A mark under a chart whose marks are this far apart: a day, or the time of the day. */
+export function chartMoment(ms: number, stepMs: number): string {
+  const date = new Date(ms);
+  const isMidnight = date.getHours() === 0 && date.getMinutes() === 0;
+  return stepMs >= 86_400_000 || isMidnight ? day.format(date) : clock.format(date).slice(0, stepMs >= 60_000 ? 5 : 8);
 }
 
 /** How long ago, or in how long: `5 min ago`, `in 20 s`. */

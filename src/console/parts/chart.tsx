@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
-import { theme } from "../core/theme.ts";
+import { chartMoment, wholeMoment } from "../core/format.ts";
+import { isSystemDark, theme } from "../core/theme.ts";
 
 /** One line or area of a chart. */
 export interface ChartSeries {
@@ -24,7 +25,7 @@ export interface ChartProps {
 /** A chart over time, drawn on a canvas: ten thousand points take a few milliseconds. */
 export function Chart({ label, at, series, format, height = 180 }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
-  const colours = theme.value;
+  const colours = `${theme.value} ${isSystemDark.value}`;
   useEffect(() => {
     const element = box.current;
     if (element === null) return undefined;
@@ -64,16 +65,20 @@ function options(
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     legend: { live: true },
     scales: { y: { range: (_, __, max) => [0, max <= 0 ? 1 : max * 1.08] } },
-    axes: [axis, { ...axis, size: 62, values: (_, splits) => splits.map((value) => format(value)) }],
+    axes: [
+      { ...axis, gap: 8, size: 36, values: (_, splits, __, ___, step) => splits.map((at) => chartMoment(at * 1000, step * 1000)) },
+      { ...axis, size: 62, values: (_, splits) => splits.map((value) => format(value)) },
+    ],
     series: [
-      { value: (_, seconds) => (seconds === null ? "" : new Date(seconds * 1000).toLocaleString()) },
+      { label: "\u00a0", value: (_, seconds) => (seconds === null ? "" : wholeMoment(new Date(seconds * 1000).toISOString())) },
       ...series.map(({ label, colour: name, isFilled }): uPlot.Series => ({
         label,
         stroke: colour(name),
         width: 1.75,
         points: { show: false },
         ...(isFilled === true ? { fill: transparent(colour(name)) } : {}),
-        value: (_, value: number | null) => format(value),
+        // Figures are shown of the moment that is pointed at.
+        value: (_, value: number | null, __, at: number | null) => (at === null ? "" : format(value)),
       })),
     ],
   };

@@ -1,5 +1,17 @@
 import { describe, expect, test } from "bun:test";
-import { ago, amount, bytes, change, count, duration, moment, money, percent, short } from "../../../src/console/core/format.ts";
+import {
+  ago,
+  amount,
+  bytes,
+  change,
+  chartMoment,
+  count,
+  duration,
+  moment,
+  money,
+  percent,
+  short,
+} from "../../../src/console/core/format.ts";
 
 /** Units are set off by a narrow space that does not break, which would be hard to read here. */
 function plain(text: string): string {
@@ -66,7 +78,7 @@ describe("figures", () => {
     expect(plain(change(15, 10)?.text ?? "")).toBe("+50 %");
     expect(plain(change(5, 10)?.text ?? "")).toBe("−50 %");
     expect(change(1000, 999)?.text).toBe("unchanged");
-    expect(change(30_000, 10)?.text).toBe("+3000×");
+    expect([change(200, 10)?.text, change(30_000, 10)?.text]).toEqual(["+20×", "more than 100×"]);
   });
 
   test("of a call say what its operation is measured in", () => {
@@ -98,5 +110,15 @@ describe("moments", () => {
     expect(moment("2024-03-10T12:00:00Z", nowMs)).toBe("10 Mar 2024");
     expect(moment(null)).toBe("–");
     expect(moment("nonsense")).toBe("–");
+  });
+
+  test("under a chart are days, or times of the day where marks are closer", () => {
+    const noon = new Date(2026, 5, 15, 12, 30).getTime();
+    expect([chartMoment(noon, 86_400_000), chartMoment(noon, 3_600_000), chartMoment(noon, 1_000)]).toEqual([
+      "15 Jun",
+      "12:30",
+      "12:30:00",
+    ]);
+    expect(chartMoment(new Date(2026, 5, 15).getTime(), 3_600_000)).toBe("15 Jun");
   });
 });

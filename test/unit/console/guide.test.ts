@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { clientsOf, filledIn } from "../../../src/console/pages/setup/guide.ts";
+import { clientsOf, filledIn, likelyChatModel } from "../../../src/console/pages/setup/guide.ts";
 
 const guide = readFileSync(join(import.meta.dir, "../../../docs/guides/clients.md"), "utf8");
 const clients = clientsOf(guide);
@@ -30,4 +30,9 @@ describe("the clients that can be set up", () => {
     expect(filledIn(text, { address: "http://127.0.0.1:4470", key: "", model: "" })).toBe("http://host.docker.internal:4470/v1");
     expect(filledIn(text, { address: "https://sluice.example.com", key: "", model: "" })).toBe("https://sluice.example.com/v1");
   });
+});
+
+test("a client is set up with a model that chats, if one looks like it", () => {
+  expect(likelyChatModel(["embedded/flite", "embedded/stories-15m", "embedded/whisper-base"])).toBe("embedded/stories-15m");
+  expect([likelyChatModel(["tts-1"]), likelyChatModel([])]).toEqual(["tts-1", ""]);
 });

@@ -52,3 +52,10 @@ export function filledIn(text: string, { address, key, model }: GuideValues): st
     .replaceAll("sk-your-key", key === "" ? "sk-your-key" : key)
     .replaceAll("your-model", model === "" ? "your-model" : model);
 }
+
+/** Most clients chat: a model whose name says that it hears or speaks would only give them an error. */
+export function likelyChatModel(models: readonly string[]): string {
+  return models.find((name) => !otherModel.test(name)) ?? models[0] ?? "";
+}
+
+const otherModel = /whisper|transcri|speech|tts|flite|kokoro|embedding|moderation|rerank|image/i;

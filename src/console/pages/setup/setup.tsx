@@ -9,7 +9,7 @@ import { Snippet } from "../../parts/copy.tsx";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
-import { clientsOf, filledIn } from "./guide.ts";
+import { clientsOf, filledIn, likelyChatModel } from "./guide.ts";
 
 const clients = clientsOf(guide);
 
@@ -27,7 +27,7 @@ export function SetupPage() {
   const key = useSignal("");
   const model = useSignal("");
   const address = ownAddress.value ?? seenFromHere(health.data.value?.url ?? "http://127.0.0.1:4400");
-  const values = { address, key: key.value.trim(), model: model.value.trim() === "" ? (models[0] ?? "") : model.value.trim() };
+  const values = { address, key: key.value.trim(), model: model.value.trim() === "" ? likelyChatModel(models) : model.value.trim() };
   return (
     <Page
       title="Set up a client"
@@ -63,7 +63,7 @@ export function SetupPage() {
           value={model.value}
           list="models"
           onText={(text) => (model.value = text)}
-          placeholder={models[0] ?? ""}
+          placeholder={likelyChatModel(models)}
         />
       </div>
       <datalist id="models">

@@ -38,8 +38,8 @@ export function UsagePage() {
         </a>
       }
     >
+      <Choice label="Group by" options={groups} value={by} onChoose={(value) => setQuery({ by: value })} />
       <div class="filters">
-        <Choice label="Group by" options={groups} value={by} onChoose={(value) => setQuery({ by: value })} />
         <SelectField label="Span" name="since" value={since} options={spans} onChoose={(value) => setQuery({ since: value })} />
         <TextField label="Key" name="key" value={filters.key} onText={(key) => setQuery({ key })} placeholder="Name or id" />
         <TextField
