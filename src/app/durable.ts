@@ -96,8 +96,8 @@ export interface Durable extends Store {
   readonly status: () => DurableStatus;
   /** The name under which this process holds concurrency slots and money. */
   readonly member: string;
-  /** Frees what a process of the same data folder held, which has ended: at once instead of when it expires. */
-  freeMember(member: string): void;
+  /** Frees what a process of the same data folder held, which has ended: at once instead of when it expires. Resolves when that is done. */
+  freeMember(member: string): Promise<void>;
   /** Resolves when the receipts of earlier runs are in the store, or after a time limit. */
   readonly recovered: Promise<void>;
   stop(): Promise<void>;
@@ -187,10 +187,12 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
       state: { kind: shared?.kind ?? "memory", ok: shared === null || shared.guard.health() === "ok" },
     }),
     member: holder,
-    freeMember: (member) => {
-      drain.adoptNow();
-      shared?.freeMember(member);
-    },
+    freeMember: onceAtATime(async (member) => {
+      const free = async (): Promise<void> => void (await Promise.all([drain.release(member), shared?.freeMember(member)]));
+      await free();
+      // What it had sent to a server when it died may be carried out after that.
+      after(freeOnceMoreMs, () => void free().catch(() => {}));
+    }),
     recovered: Promise.race([drain.idle(), new Promise<void>((resolve) => void after(recoverMs, resolve))]),
     stop: async () => {
       stopRetention();
@@ -251,7 +253,7 @@ interface SharedState {
   /** Null where there is no place for them but a disk. */
   readonly texts: RedisTexts | null;
   /** Frees the concurrency slots of a process that has ended. */
-  freeMember(member: string): void;
+  freeMember(member: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -307,7 +309,7 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
     hints,
     guard,
     texts: link === null ? null : new RedisTexts(link),
-    freeMember: (member) => void freeWithRetries(counts, member, after),
+    freeMember: (member) => freeWithRetries(counts, member, after),
     stop: async () => {
       hints.stop();
       await rates.stop();
@@ -321,14 +323,30 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
 
 /** If the store does not answer for so long, the slots expire before it does. */
 async function freeWithRetries(counts: DistributedCounts, member: string, after: StoreAfter): Promise<void> {
-  for (let attempt = 0; attempt < freeAttempts; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1) {
     try {
-      await counts.forget(member);
+      // A server that is gone may never answer.
+      await Promise.race([counts.forget(member), rejectedAfter(freeMs, after)]);
       return;
-    } catch {
+    } catch (error) {
+      if (attempt >= freeAttempts) throw error;
       await new Promise<void>((resolve) => void after(freeAgainMs, resolve));
     }
   }
+}
+
+function rejectedAfter(ms: number, after: StoreAfter): Promise<never> {
+  return new Promise((_, reject) => void after(ms, () => reject(new Error(`The shared store did not answer within ${ms} ms.`))));
+}
+
+/** Whoever asks for the same while it is being done gets the same answer. */
+function onceAtATime(act: (name: string) => Promise<void>): (name: string) => Promise<void> {
+  const running = new Map<string, Promise<void>>();
+  return (name) => {
+    const begun = running.get(name) ?? act(name).finally(() => running.delete(name));
+    running.set(name, begun);
+    return begun;
+  };
 }
 
 type StoreAfter = (ms: number, then: () => void) => () => void;
@@ -383,7 +401,9 @@ const redisMs = 100;
 const sqlMs = 500;
 const sqlStalledMs = 250;
 const freeAttempts = 60;
-const freeAgainMs = 500;
+const freeAgainMs = 250;
+const freeMs = 5_000;
+const freeOnceMoreMs = 1_000;
 const recoverMs = 2_000;
 const stopMs = 5_000;
 const compareEveryMs = 30_000;

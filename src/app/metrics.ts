@@ -23,7 +23,7 @@ export interface OtherWorkers {
   reports(about: ReportTopic): Promise<readonly NumberedReport[]>;
   onReportWanted(about: ReportTopic, make: () => string): void;
   /** Frees what another worker held, which has ended. */
-  onEnded(free: (member: string) => void): void;
+  onEnded(free: (member: string) => Promise<void>): void;
 }
 
 export interface MetricsOptions {

@@ -578,6 +578,50 @@ describe.each(engines)("the thread on $name", (engine) => {
     expect(await budgets.hold({ ...ask, holder: "holder-2", need: 1, wish: 1_000_000 })).toMatchObject({ ok: true, nanos: 999_000 });
   });
 
+  it("releases on request what an ended process held, also where it died before its first receipt or another process has its journal", async () => {
+    const options = await store();
+    const folder = join(options.dataDir, "journal");
+    const database = await openDatabase(options);
+    ends.push(async () => database.close());
+    const budgets = new BudgetTable(database, { wallMs: () => Date.now() });
+    const ask = {
+      ownerId: "key-1",
+      models: null,
+      exceptModels: [],
+      limitNanos: 1_000_000,
+      sinceMs: 0,
+      ttlMs: 600_000,
+      need: 1,
+      wish: 1_000_000,
+    };
+    const heldBy = async (holder: string): Promise<number> =>
+      (await database.all(sql`select 1 as held from budget_holds where holder = ${holder}`)).length;
+    const journal = journalIn(folder, { holder: "holder-1" });
+    // It looks by itself once an hour.
+    const drain = draining(journal, options, { adoptMs: 3_600_000 });
+    await budgets.hold({ ...ask, budget: "unwritten", holder: "unwritten" });
+    await drain.release("unwritten");
+    expect(await heldBy("unwritten")).toBe(0);
+
+    const ended = journalIn(folder, { holder: "ended" });
+    await budgets.hold({ ...ask, budget: "key-1", holder: "ended" });
+    await ended.close(sampleReceipt({ id: "of-ended", startedMs: Date.now() }));
+    await ended.stop();
+    // Its slot belongs to the one that took its place, which drains it before this one can.
+    const successor = journalIn(folder, { holder: "successor" });
+    expect(successor.slotFolder).toBe(ended.slotFolder);
+    let released = false;
+    const release = drain.release("ended").then(() => (released = true));
+    await drain.release("unwritten");
+    expect([released, await heldBy("ended")]).toEqual([false, 1]);
+    const other = draining(successor, options, { adoptMs: 3_600_000 });
+    await release;
+    expect(await heldBy("ended")).toBe(0);
+    expect([...(await ofKey(database, "key-1")).keys()]).toEqual(["of-ended"]);
+    await Promise.all([drain.stop(), other.stop()]);
+    await expect(drain.release("anybody")).rejects.toThrow(/no longer written/);
+  });
+
   it("resumes by itself when receipts arrive after a rest, and reports when it is done", async () => {
     const options = await store();
     const journal = journalIn(join(options.dataDir, "journal"), { segmentBytes: 2_000 });

@@ -8,6 +8,7 @@ import {
   type ReportsWanted,
   type ReportTopic,
   type WorkerAlive,
+  type WorkerFreed,
   type WorkerOrder,
   type WorkerReady,
   type WorkerReport,
@@ -23,8 +24,8 @@ export interface Parent {
   otherReports(about: ReportTopic): Promise<readonly NumberedReport[]>;
   /** Makes the report of this worker when another one asks for it. */
   onReportWanted(about: ReportTopic, make: () => string): void;
-  /** Frees what another worker held, which has ended. */
-  onWorkerEnded(free: (member: string) => void): void;
+  /** Frees what another worker held, which has ended. The parent is told when that is done; where it fails, it asks again. */
+  onWorkerEnded(free: (member: string) => Promise<void>): void;
 }
 
 /** Null if this process is not a worker. Orders are kept until a handler is set. */
@@ -34,16 +35,21 @@ export function parentOf(own: NodeJS.Process): Parent | null {
   let handle = (order: WorkerOrder): void => {
     early.push(order);
   };
-  const tell = (message: WorkerReady | WorkerAlive | ReportsWanted | WorkerReport): void => {
+  const tell = (message: WorkerReady | WorkerAlive | WorkerFreed | ReportsWanted | WorkerReport): void => {
     if (own.connected) own.send?.(message);
   };
   const questions = new Map<number, (reports: readonly NumberedReport[]) => void>();
   let lastQuestion = 0;
   const makers = new Map<ReportTopic, () => string>();
-  let free: ((member: string) => void) | null = null;
+  let free: ((member: string) => Promise<void>) | null = null;
+  const freeEnded = (member: string): void =>
+    void free?.(member).then(
+      () => tell({ workerFreed: member }),
+      () => {},
+    );
   own.on("message", (message) => {
     if (isWorkerOrder(message)) handle(message);
-    else if (isWorkerEnded(message)) free?.(message.workerEnded);
+    else if (isWorkerEnded(message)) freeEnded(message.workerEnded);
     else if (isReportWanted(message)) {
       const make = makers.get(message.about);
       if (make !== undefined) tell({ reportOf: message.reportWanted, report: make() });

@@ -13,6 +13,11 @@ export interface WorkerEnded {
   readonly workerEnded: string;
 }
 
+/** A worker tells its parent that nothing is held any more for one that has ended. */
+export interface WorkerFreed {
+  readonly workerFreed: string;
+}
+
 /** What a worker sends regularly while its event loop runs. */
 export type WorkerAlive = "alive";
 
@@ -79,7 +84,15 @@ export function isWorkerReports(message: unknown): message is WorkerReports {
 }
 
 export function isWorkerEnded(message: unknown): message is WorkerEnded {
-  return typeof message === "object" && message !== null && typeof (message as Partial<WorkerEnded>).workerEnded === "string";
+  return hasText(message, "workerEnded");
+}
+
+export function isWorkerFreed(message: unknown): message is WorkerFreed {
+  return hasText(message, "workerFreed");
+}
+
+function hasText(message: unknown, name: string): boolean {
+  return typeof message === "object" && message !== null && typeof (message as Readonly<Record<string, unknown>>)[name] === "string";
 }
 
 function hasNumber(message: unknown, name: string): boolean {

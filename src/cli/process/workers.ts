@@ -3,6 +3,7 @@ import { ReportRounds } from "./report-round.ts";
 import {
   isReportsWanted,
   isWorkerAlive,
+  isWorkerFreed,
   isWorkerReady,
   isWorkerReport,
   type ReportsWanted,
@@ -62,8 +63,9 @@ export class Workers {
   private readonly slots: WorkerSlot[];
   private readonly end: (code: number) => void;
   private readonly rounds = new ReportRounds();
-  /** Workers that have ended, while there is none to free what they held. */
-  private readonly leftBehind: string[] = [];
+  /** Workers that have ended, by their names in the store, until another one says that nothing is held for them any more. */
+  private readonly leftBehind = new Map<string, EndedWorker>();
+  private freeTimer: ReturnType<typeof setTimeout> | null = null;
   private port: number | null = null;
   private stopping = false;
   private failed = false;
@@ -83,7 +85,10 @@ export class Workers {
     }));
     this.begin(this.slots[0]!);
     const checks = setInterval(() => this.killSilent(), this.silentMs / silentChecksMax);
-    void promise.then(() => clearInterval(checks));
+    void promise.then(() => {
+      clearInterval(checks);
+      if (this.freeTimer !== null) clearTimeout(this.freeTimer);
+    });
   }
 
   /** The first call lets workers finish their calls, the second ends them at once. */
@@ -138,6 +143,7 @@ export class Workers {
       ipc: (message) => {
         if (isWorkerReady(message)) this.isReady(slot, message);
         else if (isWorkerAlive(message)) slot.missedChecks = 0;
+        else if (isWorkerFreed(message)) this.isFreed(message.workerFreed, slot);
         else if (isReportsWanted(message)) this.collectReports(slot, message);
         else if (isWorkerReport(message)) this.rounds.reported(message.reportOf, slot.number, message.report);
       },
@@ -167,20 +173,46 @@ export class Workers {
       if (!this.stopping) return this.end(code ?? 1);
       return this.endIfOver();
     }
-    if (slot.member !== null) this.leftBehind.push(slot.member);
+    const endedMs = performance.now();
+    if (slot.member !== null) this.leftBehind.set(slot.member, { number: slot.number, endedMs, asked: null, askedMs: 0 });
     slot.member = null;
-    this.freeLeftovers();
     slot.earlyDeaths = slot.ready && livedMs > steadyMs ? 0 : slot.earlyDeaths + 1;
     const pauseMs = Math.min((this.options.pauseMs ?? pauseMsDefault) * 2 ** Math.max(0, slot.earlyDeaths - 1), pauseMsMax);
     this.options.log.warn("worker_ended", { worker: slot.number, code, signal, again_in_ms: pauseMs });
     slot.timer = setTimeout(() => this.begin(slot), pauseMs);
+    this.freeLeftovers();
   }
 
-  /** One of the others frees the concurrency slots and the money of a worker that has ended, so that they need not expire. */
+  /**
+   * One of the others frees the concurrency slots and the money of a worker that has ended, so that they need not expire. One that has
+   * ended as well, or does not answer, is not waited for: the next one is asked.
+   */
   private freeLeftovers(): void {
-    const other = this.slots.find(({ ready, child }) => ready && child !== null);
-    if (other === undefined) return;
-    for (const member of this.leftBehind.splice(0)) this.tell(other, { workerEnded: member });
+    if (this.freeTimer !== null) clearTimeout(this.freeTimer);
+    this.freeTimer = null;
+    const nowMs = performance.now();
+    const able = this.slots.filter(({ ready, child }) => ready && child !== null);
+    for (const [member, ended] of this.leftBehind) {
+      if (nowMs - ended.endedMs > expiredAfterMs) {
+        this.leftBehind.delete(member);
+        continue;
+      }
+      const isAsked = able.some(({ child }) => child === ended.asked?.child) && nowMs - ended.askedMs < freeAgainMs;
+      const other = able.find(({ number }) => number > (ended.asked?.number ?? 0)) ?? able[0];
+      if (isAsked || other === undefined) continue;
+      ended.asked = { number: other.number, child: other.child };
+      ended.askedMs = nowMs;
+      this.tell(other, { workerEnded: member });
+    }
+    if (this.leftBehind.size > 0) this.freeTimer = setTimeout(() => this.freeLeftovers(), freeAgainMs);
+  }
+
+  private isFreed(member: string, by: WorkerSlot): void {
+    const ended = this.leftBehind.get(member);
+    if (ended === undefined) return;
+    this.leftBehind.delete(member);
+    const afterMs = Math.round(performance.now() - ended.endedMs);
+    this.options.log.info("worker_freed", { worker: ended.number, member, by: by.number, after_ms: afterMs });
   }
 
   private endIfOver(): void {
@@ -227,6 +259,14 @@ interface WorkerSlot {
   missedChecks: number;
 }
 
+/** A worker that has ended, and which of the others was asked last to free what it held. */
+interface EndedWorker {
+  readonly number: number;
+  readonly endedMs: number;
+  asked: Pick<WorkerSlot, "number" | "child"> | null;
+  askedMs: number;
+}
+
 const perCoreMax = 4;
 const pauseMsDefault = 100;
 const pauseMsMax = 10_000;
@@ -236,5 +276,9 @@ const steadyMs = 10_000;
 const silentMsDefault = 30_000;
 /** After this many checks without a message, a worker counts as hanging. */
 const silentChecksMax = 10;
+/** A worker that is well has freed everything by then. */
+const freeAgainMs = 500;
+/** By then everything has expired that a worker held. */
+const expiredAfterMs = 600_000;
 /** A worker that was told to end at once and still runs after this time is killed. */
 const endMs = 2_000;

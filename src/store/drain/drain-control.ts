@@ -26,8 +26,11 @@ export interface Drain {
   lag(): DrainLag;
   /** Resolves when all that was written so far to this slot, also by earlier processes, is in the store. Waits for the store if necessary. Rejects on `stop`. */
   idle(): Promise<void>;
-  /** Looks for the journal of a process that has ended, which would otherwise be found within half a minute. */
-  adoptNow(): void;
+  /**
+   * Stores the receipts of a process that has ended, and releases the money that it held: at once instead of within half a minute, or when it
+   * expires. Resolves when that is done, also if another process did it. Rejects on `stop`.
+   */
+  release(holder: string): Promise<void>;
   /** Stops between two batches. What is not drained yet is drained after the next start. */
   stop(): Promise<void>;
 }
@@ -51,7 +54,7 @@ class DrainWorker implements Drain {
   /** Null until there is something to drain. */
   private worker: Worker | null = null;
   private state: Extract<FromDrain, { kind: "state" }> = { kind: "state", error: null, behindBytes: 0, receipts: 0 };
-  private readonly idleRequests = new Map<number, IdleRequest>();
+  private readonly requests = new Map<number, DrainRequest>();
   private lastRequest = 0;
   private stopping: PromiseWithResolvers<void> | null = null;
   private ended: Promise<void> = Promise.resolve();
@@ -87,21 +90,14 @@ class DrainWorker implements Drain {
   async idle(): Promise<void> {
     await this.options.journal.flush();
     const { segment, position } = this.options.journal.written();
-    await new Promise<void>((resolve, reject) => {
-      if (this.stopping !== null) {
-        reject(stopped());
-        return;
-      }
-      if (this.worker === null) {
-        resolve();
-        return;
-      }
-      const id = ++this.lastRequest;
-      const message: ToDrain = { kind: "idle", id, segment, position };
-      this.idleRequests.set(id, { message, resolve, reject });
-      this.worker.ref();
-      this.send(message);
-    });
+    if (this.stopping !== null) throw stopped();
+    if (this.worker !== null) await this.ask((id) => ({ kind: "idle", id, segment, position }));
+  }
+
+  async release(holder: string): Promise<void> {
+    if (this.stopping !== null) throw stopped();
+    if (this.worker === null) this.start();
+    await this.ask((id) => ({ kind: "release", id, holder }));
   }
 
   async stop(): Promise<void> {
@@ -118,18 +114,21 @@ class DrainWorker implements Drain {
       const timer = setTimeout(() => this.stopping?.resolve(), stopMsMax);
       this.ended = this.stopping.promise.then(async () => {
         clearTimeout(timer);
-        for (const { reject } of this.idleRequests.values()) reject(stopped());
-        this.idleRequests.clear();
+        for (const { reject } of this.requests.values()) reject(stopped());
+        this.requests.clear();
         await this.worker?.terminate();
       });
     }
     await this.ended;
   }
 
-  adoptNow(): void {
-    if (this.stopping !== null) return;
-    if (this.worker === null) this.adopt();
-    else this.send({ kind: "adopt" });
+  private ask(make: (id: number) => Extract<ToDrain, { id: number }>): Promise<void> {
+    const message = make((this.lastRequest += 1));
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.requests.set(message.id, { message, resolve, reject });
+    this.worker?.ref();
+    this.send(message);
+    return promise;
   }
 
   private adopt(): void {
@@ -163,7 +162,7 @@ class DrainWorker implements Drain {
     worker.on("error", (error) => this.onWorkerLost(worker, error instanceof Error ? error.message : String(error)));
     worker.on("exit", () => this.onWorkerLost(worker, "it ended"));
     // The process may exit while receipts are drained: they are safe in the journal.
-    if (this.idleRequests.size === 0) worker.unref();
+    if (this.requests.size === 0) worker.unref();
     return worker;
   }
 
@@ -186,9 +185,9 @@ class DrainWorker implements Drain {
         this.options.onReport(message.message);
         break;
       case "done":
-        this.idleRequests.get(message.id)?.resolve();
-        this.idleRequests.delete(message.id);
-        if (this.idleRequests.size === 0 && this.stopping === null) this.worker?.unref();
+        this.requests.get(message.id)?.resolve();
+        this.requests.delete(message.id);
+        if (this.requests.size === 0 && this.stopping === null) this.worker?.unref();
         break;
       case "stopped":
         this.stopping?.resolve();
@@ -237,12 +236,12 @@ class DrainWorker implements Drain {
     this.restart = setTimeout(() => {
       this.restart = null;
       this.start();
-      for (const { message } of this.idleRequests.values()) this.send(message);
+      for (const { message } of this.requests.values()) this.send(message);
     }, restartMs);
   }
 }
 
-interface IdleRequest {
+interface DrainRequest {
   readonly message: ToDrain;
   readonly resolve: () => void;
   readonly reject: (error: StorageError) => void;

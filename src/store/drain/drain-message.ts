@@ -15,8 +15,8 @@ export type ToDrain =
   | { readonly kind: "idle"; readonly id: number; readonly segment: number; readonly position: number }
   /** New records were written to the journal. */
   | { readonly kind: "more" }
-  /** A process has ended: look for its journal now. */
-  | { readonly kind: "adopt" }
+  /** A process has ended: reply with `done` when its receipts are in the store and nothing is held for it any more. */
+  | { readonly kind: "release"; readonly id: number; readonly holder: string }
   | { readonly kind: "stop" };
 
 export type FromDrain =

@@ -1,9 +1,9 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { releaseHolds, settleHolds } from "../tables/budget-table.ts";
 import type { Database } from "../database.ts";
-import { SlotDrain, type SlotDrainOptions } from "./drain.ts";
+import { beginningOf, SlotDrain, type SlotDrainOptions } from "./drain.ts";
 import type { DrainThreadOptions, FromDrain, ToDrain } from "./drain-message.ts";
-import { lockFile, segmentsIn, slotFolders } from "../journal/folder.ts";
+import { lockFile, segmentFile, segmentsIn, slotFolders } from "../journal/folder.ts";
 import { acquireLock, type FileLock } from "../journal/lock.ts";
 import { openDatabase } from "../open.ts";
 import { sql } from "../sql.ts";
@@ -24,6 +24,7 @@ class DrainThread {
   private readonly adopted = new Map<string, AdoptedSlot>();
   private nextAdoptionMs = 0;
   private idleRequests: Extract<ToDrain, { kind: "idle" }>[] = [];
+  private releases: readonly Extract<ToDrain, { kind: "release" }>[] = [];
   private stopping = false;
   private wake: (() => void) | null = null;
   /** A message arrived while the thread was not asleep. */
@@ -38,7 +39,7 @@ class DrainThread {
 
   onMessage(message: ToDrain): void {
     if (message.kind === "idle") this.idleRequests.push(message);
-    if (message.kind === "adopt") this.nextAdoptionMs = 0;
+    if (message.kind === "release") this.releases = [...this.releases, message];
     if (message.kind === "stop") this.stopping = true;
     this.woken = true;
     this.wake?.();
@@ -53,6 +54,8 @@ class DrainThread {
       // Messages are only delivered between turns of the event loop.
       if (busy) await new Promise((resolve) => void setImmediate(resolve));
       else if (this.failures > 0) await this.sleep(Math.min(backoffMaxMs, backoffMinMs * 2 ** (this.failures - 1)));
+      // Another process drains the journal of one that has ended: perhaps the one that took its place.
+      else if (this.releases.length > 0) await this.sleep(releaseLookMs);
       else await this.sleepUntilMore();
     }
     for (const [slot] of this.adopted) this.releaseSlot(slot);
@@ -71,6 +74,7 @@ class DrainThread {
         if (await drain.step()) busy = true;
         else this.releaseSlot(slot);
       }
+      await this.releaseEnded(options.database);
       this.failures = 0;
       this.lastError = null;
       return busy;
@@ -93,12 +97,22 @@ class DrainThread {
   }
 
   private adopt(options: SlotDrainOptions): void {
-    if (performance.now() < this.nextAdoptionMs) return;
+    if (performance.now() < this.nextAdoptionMs && this.releases.length === 0) return;
     this.nextAdoptionMs = performance.now() + this.start.adoptMs;
     for (const slot of slotFolders(this.start.folder)) {
       if (slot === this.start.slotFolder || this.adopted.has(slot) || segmentsIn(slot).length === 0) continue;
       const lock = acquireLock(lockFile(slot));
       if (lock !== null) this.adopted.set(slot, { lock, drain: new SlotDrain(options, slot, null) });
+    }
+  }
+
+  /** What a process had spent counts by its receipts, so that its holds are released after them. It may have died before it wrote any. */
+  private async releaseEnded(database: Database): Promise<void> {
+    for (const release of this.releases) {
+      if (hasJournal(this.start.folder, release.holder)) continue;
+      await releaseHolds(database, release.holder);
+      this.releases = this.releases.filter((other) => other !== release);
+      post({ kind: "done", id: release.id });
     }
   }
 
@@ -165,6 +179,22 @@ function post(message: FromDrain): void {
   parentPort?.postMessage(message, []);
 }
 
+/** Whether a segment that this process wrote has not been stored as a whole. */
+function hasJournal(folder: string, holder: string): boolean {
+  return slotFolders(folder).some((slot) => segmentsIn(slot).some((segment) => holderOf(segmentFile(slot, segment)) === holder));
+}
+
+function holderOf(file: string): string | null {
+  try {
+    return beginningOf(file).head?.holder ?? null;
+  } catch (error) {
+    // It has just been stored.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}
+
+const releaseLookMs = 25;
 const shrinkAfterReceipts = 5_000;
 const sleepMsMax = 5_000;
 const backoffMinMs = 100;

@@ -308,7 +308,8 @@ interface SegmentCursor {
   finished: boolean;
 }
 
-function beginningOf(file: string): SegmentStart {
+/** Who wrote a segment, and whether the openings at its beginning are complete. */
+export function beginningOf(file: string): SegmentStart {
   const reader = new SegmentReader(file);
   try {
     return reader.beginning();
