@@ -100,7 +100,8 @@ async function wrk(
   { connections, seconds }: { connections: number; seconds: number },
   tokens: readonly string[] = [],
 ): Promise<ClosedResult> {
-  const script = join(scratch, "request.lua");
+  // Several may run at once.
+  const script = join(scratch, `request-${(scripts += 1)}.lua`);
   writeFileSync(script, wrkScript(job.headers, body) + (tokens.length === 0 ? "" : tokenScript(tokens)));
   const running = start({
     name: "wrk",
@@ -108,6 +109,8 @@ async function wrk(
   });
   return answerOf<ClosedResult>(running, seconds);
 }
+
+let scripts = 0;
 
 function wrkScript(headers: Job["headers"], body: string): string {
   const assignments = Object.entries({ "content-type": "application/json", ...headers }).map(
