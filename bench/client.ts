@@ -1,4 +1,5 @@
 import type { Socket } from "bun";
+import { readFileSync } from "node:fs";
 import { type AskedBody, tokenMark } from "./ask.ts";
 import type { ClosedResult, Held, Job, Left, OpenResult, PacedResult } from "./job.ts";
 import { formBytes } from "./form.ts";
@@ -8,7 +9,8 @@ import { AnswerReader } from "./wire.ts";
 /** The load client, a process of its own on raw sockets: it must cost little beside what it measures, and count exactly. */
 const job = JSON.parse(process.argv[2] ?? "") as Job;
 const { hostname, port } = new URL(job.origin);
-const request = requestBytes(job);
+const requests = requestsOf(job);
+let turn = 0;
 const mark = tokenMark.charCodeAt(0);
 
 interface Handlers {
@@ -26,7 +28,7 @@ class Connection {
 
   send(handlers: Handlers): void {
     this.handlers = handlers;
-    this.unsent = request;
+    this.unsent = requests[turn++ % requests.length] ?? null;
     this.flush();
   }
 
@@ -89,7 +91,7 @@ function connect(): Promise<Connection> {
 }
 
 async function closed(connections: number, seconds: number): Promise<ClosedResult> {
-  let requests = 0;
+  let answered = 0;
   let failures = 0;
   const began = performance.now();
   const deadline = began + seconds * 1000;
@@ -100,12 +102,12 @@ async function closed(connections: number, seconds: number): Promise<ClosedResul
       const status = await new Promise<number>((resolve) =>
         connection.send({ body: () => undefined, end: (reader) => resolve(reader.status), cut: () => resolve(0) }),
       );
-      requests += 1;
+      answered += 1;
       if (status !== 200) failures += 1;
     } while (performance.now() < deadline);
   });
   await Promise.all(loops);
-  return { requests, failures, seconds: (performance.now() - began) / 1000 };
+  return { requests: answered, failures, seconds: (performance.now() - began) / 1000 };
 }
 
 /**
@@ -261,6 +263,12 @@ async function hold(streams: number, stalled: boolean): Promise<void> {
   for (const connection of connections) connection.socket?.terminate();
   await say("left", { dropped } satisfies Left);
   await Bun.sleep(100);
+}
+
+function requestsOf({ tokensFile }: Job): readonly Buffer[] {
+  if (tokensFile === undefined) return [requestBytes(job)];
+  const tokens = JSON.parse(readFileSync(tokensFile, "utf8")) as readonly string[];
+  return tokens.map((token) => requestBytes({ ...job, headers: { ...job.headers, authorization: `Bearer ${token}` } }));
 }
 
 function requestBytes({ headers, asked }: Job): Buffer {

@@ -6,6 +6,8 @@ export interface Job {
   readonly headers: Readonly<Record<string, string>>;
   readonly asked: Asked;
   readonly work: Work;
+  /** A file with a list of tokens: each request carries the next of them. */
+  readonly tokensFile?: string;
 }
 
 export type Work =

@@ -15,7 +15,7 @@ export async function closedLoop(target: Target, asked: Asked, amount: { connect
   return result;
 }
 
-/** A closed loop of wrk in which each request carries the next of these tokens; who has no wrk cannot have it. */
+/** A closed loop in which each request carries the next of these tokens. */
 export async function spreadLoop(
   target: Target,
   asked: Asked,
@@ -23,13 +23,32 @@ export async function spreadLoop(
 ): Promise<ClosedResult> {
   const { body } = asked;
   if (body.kind !== "json") throw new Error("only a JSON request is asked with many tokens");
-  const result = await wrk(jobFor(target, asked, { kind: "closed", ...amount }), body.text, amount, amount.tokens);
+  const { tokens, ...load } = amount;
+  const job = jobFor(target, asked, { kind: "closed", ...load });
+  const own = wrkVersion() === null;
+  const result = own
+    ? await answerOf<ClosedResult>(startClient(withTokens(job, tokens)), load.seconds)
+    : await wrk(job, body.text, load, tokens);
   if (result.failures > 0) throw new Error(`${target.name} failed ${result.failures} of ${result.requests} requests to ${asked.path}`);
   return result;
 }
 
-export async function openLoop(target: Target, asked: Asked, amount: { perSecond: number; seconds: number }): Promise<OpenResult> {
-  return answerOf<OpenResult>(startClient(jobFor(target, asked, { kind: "open", ...amount })), amount.seconds);
+/** With tokens, each request carries the next of them. */
+export async function openLoop(
+  target: Target,
+  asked: Asked,
+  amount: { perSecond: number; seconds: number },
+  tokens: readonly string[] = [],
+): Promise<OpenResult> {
+  const job = jobFor(target, asked, { kind: "open", ...amount });
+  return answerOf<OpenResult>(startClient(tokens.length === 0 ? job : withTokens(job, tokens)), amount.seconds);
+}
+
+/** In a file, because an argument may have 128 KB at most. */
+function withTokens(job: Job, tokens: readonly string[]): Job {
+  const tokensFile = join(scratch, "tokens.json");
+  writeFileSync(tokensFile, JSON.stringify(tokens));
+  return { ...job, tokensFile };
 }
 
 /** An open loop that counts only if every request of it is answered. */

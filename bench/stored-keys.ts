@@ -24,9 +24,18 @@ export interface StoreAsked {
   readonly strangers?: number;
   /** All keys are in as many projects in SQLite, which are in teams of ten, and those in organisations of ten. */
   readonly projects?: number;
+  /** In SQLite: what the keys and their groups used within as many whole days before today, a day and ten calls for each key. */
+  readonly usageDays?: number;
 }
 
-export async function madeStore({ store = "sqlite", masterKey, keys, strangers = 0, projects = 0 }: StoreAsked): Promise<MadeStore> {
+export async function madeStore({
+  store = "sqlite",
+  masterKey,
+  keys,
+  strangers = 0,
+  projects = 0,
+  usageDays = 0,
+}: StoreAsked): Promise<MadeStore> {
   const dataDir = mkdtempSync(join(scratch, "data-"));
   const opened = await openStore({ store, dataDir }, masterKey ?? null, false);
   const { database } = opened;
@@ -45,6 +54,7 @@ export async function madeStore({ store = "sqlite", masterKey, keys, strangers =
       }
       if (strangers > 0) await addStrangers(inside, strangers);
       if (projects > 0) await addGroups(inside, projects);
+      if (usageDays > 0) await addUsage(inside, usageDays);
     });
     return { dataDir, tokens };
   } finally {
@@ -75,6 +85,26 @@ async function addGroups(inside: Database, projects: number): Promise<void> {
   }
   await inside.run(sql`update keys set group_id = 'grp_project' || (rowid % ${projects})`);
 }
+
+async function addUsage(inside: Database, days: number): Promise<void> {
+  const todayMs = Math.floor(Date.now() / dayMs) * dayMs;
+  const none = sql`0, 0, 0`;
+  const columns = sql`at_ms, model, channel, operation, calls, failed, prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens,
+    audio_ms, characters, nanos, unpriced, uncertain, estimated`;
+  await inside.run(sql`insert into usage_days (key_id, ${columns})
+      select id, ${todayMs} - (1 + (rowid * 7919 / 13) % ${days}) * ${dayMs}, 'model-' || (rowid % 3), 'up-0', 'chat', 10, 0, 4000, 0, 900, ${none},
+        2000000, ${none} from keys order by 2, 1`);
+  const summed = sql`at_ms, model, channel, operation, sum(calls), 0, sum(prompt_tokens), 0, sum(completion_tokens), ${none}, sum(nanos), ${none}`;
+  await inside.run(sql`insert into owner_days (owner_id, tags, ${columns})
+      select group_id, '', ${summed} from usage_days join keys on keys.id = usage_days.key_id where group_id is not null group by group_id, at_ms, model`);
+  for (const below of ["grp_project", "grp_team"]) {
+    await inside.run(sql`insert into owner_days (owner_id, tags, ${columns})
+        select parent, '', ${summed} from owner_days join key_groups on key_groups.id = owner_days.owner_id
+        where owner_id like ${`${below}%`} group by parent, at_ms, model`);
+  }
+}
+
+const dayMs = 86_400_000;
 
 /** So far away that no call meets them, and counted all the same. */
 export const farLimits: Limits = { ...unlimited, requests: 1e9, tokens: 1e12, concurrency: 1e6 };

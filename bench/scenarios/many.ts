@@ -1,10 +1,13 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { ask, models } from "../ask.ts";
 import { type Bench, cpuOf, inTurns, type Scenario } from "../bench.ts";
 import { residentBytes } from "../cpu.ts";
 import { type GatewayChannel, type GatewaySettings, withKey } from "../gateway.ts";
-import { closedLoop, openLoop, spreadLoop, wrkVersion } from "../load.ts";
+import { answeredLoop, closedLoop, openLoop, spreadLoop } from "../load.ts";
+import { scratch } from "../processes.ts";
 import { compared, judged, type Judgement, type Row } from "../report.ts";
-import { median, medianRatio } from "../statistics.ts";
+import { median, medianRatio, quantile } from "../statistics.ts";
 import { farLimits, madeStore, type MadeStore } from "../stored-keys.ts";
 
 /** Keys and channels by the thousand: how long a start and a reload take with them (P12), and what a request costs (P16). */
@@ -20,11 +23,13 @@ export const many: Scenario = async (bench) => {
     keys: Array.from({ length: counts.asked }, () => farLimits),
     strangers: counts.keys - counts.asked,
     projects: counts.projects,
+    usageDays: 30,
   });
   return [
     ...(await starts(bench, counts.keys, thousands, millions)),
     ...(await reloads(bench, thousands)),
     ...(await byKeys(bench, counts.keys, few, millions)),
+    ...(await answers(bench, counts.keys, millions)),
     ...(await byChannels(bench, counts.channels)),
   ];
 };
@@ -132,34 +137,88 @@ async function byKeys(bench: Bench, keyCount: number, few: MadeStore, millions: 
       judged("to one of 10", medianRatio(one.large, one.small), { limit: 1.1, sense: "at most" }),
     ),
   ];
-  if (wrkVersion() === null) {
-    bench.remark("many: requests with thousands of different keys need wrk: left out");
-  } else {
-    const spread = (name: "small" | "large", seconds: number) =>
-      cpuOf(variants[name], () => spreadLoop(variants[name], ask("json"), { tokens: tokens[name], connections: 32, seconds }));
-    // The first call of each key asks the store; a gateway at work knows the keys that are used. Each loop begins with the first one again.
-    await spread("small", 1);
-    for (let seconds = 5, asked = 0; asked < millions.tokens.length && seconds <= 80; seconds *= 2) {
-      asked = (await spread("large", seconds)).result.requests;
-    }
-    const all = await inTurns({ title: "many, all known keys in turn", rounds: options.rounds, variants }, async (_, name) => {
-      const { allMicros, result } = await spread(name, options.seconds);
-      return allMicros / result.requests;
-    });
+  // Nobody has asked with these before: the gateway looks for each in the store.
+  const strangers = { perSecond: 200, seconds: 5 };
+  const first = await openLoop(variants.large, ask("json"), strangers, millions.tokens.slice(-1_000));
+  const again = await answeredLoop(variants.large, ask("json"), strangers);
+  for (const [share, name] of [
+    [0.5, "p50"],
+    [0.99, "p99"],
+  ] as const) {
+    const [ofFirst, ofAgain] = [quantile(first.wholeMs, share), quantile(again.wholeMs, share)];
     rows.push(
-      reference("10 keys of 10 in turn", all.small),
       row(
-        "P16",
-        `CPU per request, ${millions.tokens.length} keys of ${keyCount} in turn`,
-        "us",
-        all.large,
-        judged("to all of 10", medianRatio(all.large, all.small), { limit: 1.1, sense: "at most" }),
+        "",
+        `first call of a key of ${keyCount}, ${name}, 200 a second`,
+        "ms",
+        [ofFirst],
+        compared("minus a known key's", ofFirst - ofAgain),
       ),
     );
   }
+  const spread = (name: "small" | "large", seconds: number) =>
+    cpuOf(variants[name], () => spreadLoop(variants[name], ask("json"), { tokens: tokens[name], connections: 32, seconds }));
+  // The first call of each key asks the store; a gateway at work knows the keys that are used. Each loop begins with the first one again.
+  await spread("small", 1);
+  for (let seconds = 5, asked = 0; asked < millions.tokens.length && seconds <= 80; seconds *= 2) {
+    asked = (await spread("large", seconds)).result.requests;
+  }
+  const all = await inTurns({ title: "many, all known keys in turn", rounds: options.rounds, variants }, async (_, name) => {
+    const { allMicros, result } = await spread(name, options.seconds);
+    return allMicros / result.requests;
+  });
+  rows.push(
+    reference("10 keys of 10 in turn", all.small),
+    row(
+      "P16",
+      `CPU per request, ${millions.tokens.length} keys of ${keyCount} in turn`,
+      "us",
+      all.large,
+      judged("to all of 10", medianRatio(all.large, all.small), { limit: 1.1, sense: "at most" }),
+    ),
+  );
   await Promise.all([small.stop(), large.stop()]);
   return rows;
 }
+
+/** What an operator asks of so many keys, in projects, teams and organisations, after a month in which each of them was used. */
+async function answers(bench: Bench, keyCount: number, millions: MadeStore): Promise<readonly Row[]> {
+  const adminTokenFile = join(scratch, "many-token");
+  writeFileSync(adminTokenFile, adminToken, { mode: 0o600 });
+  const gateway = await bench.gatewayWith({ channels: channelsOf(bench, 1, 1), dataDir: millions.dataDir, adminTokenFile });
+  if (gateway === null) return [];
+  const rows: Row[] = [];
+  for (const [name, path] of questions) {
+    console.error(`many, ${name}`);
+    const tookMs: number[] = [];
+    for (let round = 0; round < (bench.options.quick ? 3 : 7); round += 1) {
+      const beganMs = performance.now();
+      const response = await fetch(`${gateway.adminUrl}/admin/api${path}`, { headers: { authorization: `Bearer ${adminToken}` } });
+      const text = await response.text();
+      if (!response.ok) throw new Error(`${path} was answered with ${response.status}: ${text.slice(0, 200)}`);
+      tookMs.push(performance.now() - beganMs);
+    }
+    rows.push(row("", `${name}, of ${keyCount} keys`, "ms", tookMs, judged("gateway", median(tookMs), { limit: 1_000, sense: "at most" })));
+  }
+  await gateway.stop();
+  return rows;
+}
+
+const adminToken = "0d5e6a1b7c9f48e2a3b4c5d6e7f80912a3b4";
+
+const questions: readonly (readonly [name: string, path: string])[] = [
+  ["usage of all by day, over a month", "/usage?by=day&since=30d"],
+  ["usage of an organisation by day, over a month", "/usage?by=day&group=organisation-0&since=30d"],
+  ["usage of an organisation by model, over a month", "/usage?by=model&group=organisation-0&since=30d"],
+  ["usage of a project by key, over a month", "/usage?by=key&group=project-7&since=30d"],
+  ["usage of a team by key, over a month", "/usage?by=key&group=team-7&since=30d"],
+  ["usage of every group, over a month", "/usage?by=group&since=30d"],
+  ["the overview over a month", "/overview?span=30d"],
+  ["the first page of the keys", "/keys?limit=50"],
+  ["the first page of the keys of an organisation", "/keys?limit=50&group=organisation-0"],
+  ["keys by a part of their names", "/keys?limit=50&search=stranger-7777"],
+  ["all groups", "/groups"],
+];
 
 async function byChannels(bench: Bench, count: number): Promise<readonly Row[]> {
   const small = await bench.gatewayWith({ channels: channelsOf(bench, 10, 10) });
