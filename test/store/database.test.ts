@@ -137,7 +137,7 @@ for (const { name, skipped, open } of ways) {
         conflict: sql`on conflict (id) do nothing`,
         identity: "id",
         storable: true,
-        shared: ["kind", "place"],
+        shared: [["kind", "place"], ["place"]],
       });
       // Some hundred alike, then one in a hundred, then each, that is another; and a few that fill no statement.
       const kindAt = (id: number): string => (id < 200 ? "usual" : id < 500 ? (id % 100 === 0 ? "rare" : "usual") : `own ${id}`);

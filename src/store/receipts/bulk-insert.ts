@@ -11,7 +11,7 @@ export class BulkInsert {
   readonly columns: Sql;
   private readonly one: Sql;
   private readonly some: Sql;
-  private readonly shared: SharedColumns | null;
+  private readonly shared: readonly SharedColumns[];
   private readonly insertInto: Sql;
   private readonly listTypes: readonly Sql[];
   private readonly kinds: readonly ("text" | "number")[];
@@ -25,8 +25,11 @@ export class BulkInsert {
       readonly identity?: string;
       /** The caller guarantees that both engines can store each value, so that they are not checked again. */
       readonly storable?: true;
-      /** Columns that usually have the same value in consecutive rows: one statement then binds that value once for all of its rows. */
-      readonly shared?: readonly string[];
+      /**
+       * Columns that often have the same value in consecutive rows: one statement then binds that value once for all of its rows. Of
+       * several such sets, the first whose values are the same is used.
+       */
+      readonly shared?: readonly (readonly string[])[];
     },
   ) {
     const names = Object.keys(target.columns);
@@ -42,7 +45,7 @@ export class BulkInsert {
     const rows = Array.from({ length: rowsAtOnce }, () => row);
     this.one = sql`${this.insertInto} values ${row} ${target.conflict}`;
     this.some = sql`${this.insertInto} values ${joinSql(rows, comma)} ${target.conflict}`;
-    this.shared = target.shared === undefined ? null : new SharedColumns(names, target.shared, this.insertInto, target.conflict);
+    this.shared = (target.shared ?? []).map((columns) => new SharedColumns(names, columns, this.insertInto, target.conflict));
   }
 
   /** Returns the indexes of the rows that changed something. */
@@ -67,12 +70,12 @@ export class BulkInsert {
   private batches(rows: readonly (readonly Value[])[], end: number): readonly StatementBatch[] {
     const all: StatementBatch[] = [];
     for (let at = 0; at < end; at += rowsAtOnce) {
-      const shared = this.shared?.areEqual(rows, at) === true ? this.shared : null;
-      const statement = shared === null ? this.some : shared.statement;
+      const shared = this.shared.find((columns) => columns.areEqual(rows, at));
+      const statement = shared === undefined ? this.some : shared.statement;
       const before = all.at(-1);
       const current: StatementBatch = before?.statement === statement ? before : { statement, lists: [] };
       if (current !== before) all.push(current);
-      current.lists.push(shared === null ? joined(rows, at) : shared.list(rows, at));
+      current.lists.push(shared === undefined ? joined(rows, at) : shared.list(rows, at));
     }
     return all;
   }

@@ -47,34 +47,37 @@ const receiptColumns = {
   channel_tags: "text",
 } as const satisfies ColumnTypes;
 
+const ofOneModel: readonly (keyof typeof receiptColumns)[] = [
+  "request_id",
+  "operation",
+  "model",
+  "channel",
+  "upstream_model",
+  "stream",
+  "status",
+  "state",
+  "channel_tags",
+];
+const ofPlainCalls: readonly (keyof typeof receiptColumns)[] = [
+  "error",
+  "audio_ms",
+  "characters",
+  "hedge_waste_nanos",
+  "cost_uncertain",
+  "estimated",
+  "partial",
+  "plan",
+  "warning",
+];
+
 export const receiptRows = new BulkInsert({
   into: "receipts",
   columns: receiptColumns,
   conflict: sql`on conflict (id) do nothing`,
   identity: "id",
   storable: true,
-  shared: [
-    "request_id",
-    "key_id",
-    "operation",
-    "model",
-    "channel",
-    "upstream_model",
-    "stream",
-    "status",
-    "state",
-    "error",
-    "audio_ms",
-    "characters",
-    "hedge_waste_nanos",
-    "cost_uncertain",
-    "estimated",
-    "partial",
-    "plan",
-    "warning",
-    "owners",
-    "channel_tags",
-  ],
+  // One key that calls one model; many keys that do; and whoever makes plain calls without audio.
+  shared: [["key_id", "owners", ...ofOneModel, ...ofPlainCalls], [...ofOneModel, ...ofPlainCalls], ofPlainCalls],
 });
 
 /** The index of a column in the values of a row. */

@@ -79,6 +79,9 @@ const figureNames = ["calls", "failed", "unpriced", ...Object.keys(summed)];
 const countedFigures = figureNames.length - summedColumns.length;
 const nanosFigure = figureNames.indexOf("nanos");
 
+/** Figures that most sums of a moment have in common. */
+const rarelyDifferent = ["failed", "unpriced", "reasoning_tokens", "audio_ms", "characters", "uncertain", "estimated"];
+
 function rowsOf(table: string, identity: ColumnTypes, added: readonly string[], merged: readonly string[]): BulkInsert {
   const joined = (operator: Sql) => (column: string) => {
     const figure = nameSql(column);
@@ -90,6 +93,11 @@ function rowsOf(table: string, identity: ColumnTypes, added: readonly string[], 
     columns: { ...identity, ...Object.fromEntries([...added, ...merged].map((figure) => [figure, "number"] as const)) },
     conflict: sql`on conflict (${joinSql(Object.keys(identity).map(nameSql), sql`, `)}) do update set ${joinSql(adding, sql`, `)}`,
     storable: true,
+    // Many keys that use one model alike differ in little more than their names; others still have no audio, no failures and no doubts.
+    shared: [
+      [...Object.keys(identity).slice(1), ...merged, ...rarelyDifferent, "calls", ...added.filter((figure) => figure === "placed")],
+      ["at_ms", ...merged, ...rarelyDifferent],
+    ],
   });
 }
 
