@@ -1,4 +1,4 @@
-// Needs: quiet, long. It mostly waits before retries; the memory is that of its own gateway, which is told to collect its garbage.
+// Needs: quiet. It mostly waits before retries; the memory is that of its own gateway, which is told to collect its garbage.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chat, openChat } from "../support/client.ts";
 import { collected, collects } from "../support/collected.ts";

@@ -1,7 +1,9 @@
 // Needs: quiet. It mostly waits for the stand-in of an upstream to misbehave.
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import net, { type AddressInfo } from "node:net";
 import { gunzipSync } from "node:zlib";
 import { startChaos, type Chaos } from "../support/chaos.ts";
+import { untilRead } from "../support/chaos/unread.ts";
 import { chat, openChat, RawConnection, rawRequest, RawResponse, sseEvents, type ChatOptions } from "../support/client.ts";
 import { faults } from "../support/faults.ts";
 import { refusedUrl } from "../support/refused-port.ts";
@@ -147,6 +149,24 @@ describe("a broken connection", () => {
     expect(reply.content).toBe(lastAttempt().tokensSent.join(""));
     expect(lastAttempt().tokensSent.length).toBe(count);
     expect(lastAttempt().endedBy).toBe("fault");
+  });
+
+  test("is not reset before a peer that reads late has read what was sent", async () => {
+    const sent = 30_000;
+    const server = net.createServer((socket) => {
+      socket.write(Buffer.alloc(sent));
+      void untilRead(socket).then(() => socket.resetAndDestroy());
+    });
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    const client = net.connect((server.address() as AddressInfo).port, "127.0.0.1").pause();
+    let received = 0;
+    const closed = new Promise<void>((resolve) => client.on("error", () => {}).on("close", () => resolve()));
+    // Ten times the rest that a peer is left in any case.
+    await Bun.sleep(200);
+    client.on("data", ({ length }) => void (received += length)).resume();
+    await closed;
+    server.close();
+    expect(received).toBe(sent);
   });
 
   test("ends without the last chunk", async () => {
