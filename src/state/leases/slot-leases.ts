@@ -16,7 +16,7 @@ export class SlotLeases {
   /** Slots that could not be released in the store. Their leases end there by themselves. */
   private readonly unreleased = new Map<string, { readonly lease: SlotLease; readonly untilMs: number }>();
   private renewing: Promise<void> | null = null;
-  /** The store does not know all of them. */
+  /** The store has lost them. */
   private renewsAll = false;
   private serial = 0;
 
@@ -56,7 +56,6 @@ export class SlotLeases {
     const lease: SlotLease = { id, limit, call: this.name(), ttlMs: this.ttlMs };
     this.add(lease);
     this.unreported.add(nameOf(lease));
-    this.renewsAll = true;
     return lease;
   }
 
