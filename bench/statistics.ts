@@ -40,3 +40,7 @@ export function slope(values: readonly number[]): number {
   }
   return over / under;
 }
+
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}

@@ -26,7 +26,7 @@ import { sanitizedFailure } from "../gateway/attempt/sanitized-failure.ts";
 import { groupFrozen } from "../gateway/admission/frozen.ts";
 import { GroupDirectory } from "../gateway/admission/group-directory.ts";
 import { KeyCache } from "../gateway/admission/key-cache.ts";
-import { Ledger, type LedgerPorts } from "../gateway/admission/ledger.ts";
+import { Ledger } from "../gateway/admission/ledger.ts";
 import { forgetLessons } from "../gateway/upstream-state/lessons.ts";
 import { modelTimes, type ModelTimes } from "../gateway/snapshot.ts";
 import type { ChangedKey } from "../gateway/storage.ts";
@@ -58,6 +58,7 @@ import { discoverModels } from "./discovery/discover.ts";
 import { Discovery } from "./discovery/discovery.ts";
 import { OtlpExporter } from "../telemetry/otlp/otlp-exporter.ts";
 import { makeRedact } from "../telemetry/redact.ts";
+import { SettledCalls, type CallObserver } from "../telemetry/settled-calls.ts";
 import { makeFetchText } from "../net/client/fetch-text.ts";
 import { makePost } from "../net/client/post.ts";
 import { makeSend } from "../net/client/send.ts";
@@ -87,6 +88,7 @@ export class App {
   private readonly lab: Lab;
   private readonly budgetWatch: BudgetWatch;
   private readonly exporter: OtlpExporter | null;
+  private readonly settledCalls: SettledCalls;
   private readonly webhooks: Webhooks | null;
   private settings: Settings;
   /** The credentials of each channel. A changed channel is a new object, so calls in flight keep those they began with. */
@@ -221,6 +223,7 @@ export class App {
     this.metrics = new Metrics({
       settings: settings.metrics,
       others: options.others,
+      flush: () => this.settledCalls.flush(),
       state: () => this.gatewayState(),
       budgets: () => (settings.metrics.budgets ? this.budgetWatch.states : []),
       more: () => this.exporter?.families() ?? [],
@@ -237,6 +240,11 @@ export class App {
     });
     others?.onReportWanted("live", () => this.liveFeed.report());
     this.exporter = this.makeExporter(settings, timers, nowMs);
+    const observers = [
+      ...(countsCalls(settings) ? [this.metrics.calls.observe] : []),
+      ...(this.exporter === null ? [] : [this.exporter.observe]),
+    ];
+    this.settledCalls = new SettledCalls(observers, (ms, then) => void timers.after(ms, then));
     const ledger = new Ledger({
       limiter: durable.limiter,
       receipts: durable.receipts,
@@ -481,6 +489,7 @@ export class App {
   private async close(): Promise<void> {
     this.stopParts();
     await this.lastUsedTimes.flush();
+    this.settledCalls.flush();
     await Promise.race([Promise.all([this.exporter?.stop(), this.webhooks?.stop()]), sleep(exportMs)]);
     await Promise.all([this.durable.stop(), this.engines.stop()]);
     this.options.log.info("stopped", {});
@@ -604,21 +613,16 @@ export class App {
     });
   }
 
-  /** What looks at each call when it is settled. */
-  private observer(settings: Settings): { readonly observe?: LedgerPorts["observe"] & {} } {
-    const observers = [
-      ...(countsCalls(settings) ? [this.metrics.calls.observe] : []),
-      ...(this.exporter === null ? [] : [this.exporter.observe]),
-      ...(settings.admin === null ? [] : [this.liveFeed.observe]),
-    ];
-    const [first, second, third] = observers;
-    if (first === undefined) return {};
-    if (second === undefined) return { observe: first };
+  /** What looks at each call when it is settled. The live feed does so at once; without watchers it does nothing. */
+  private observer(settings: Settings): { readonly observe?: CallObserver } {
+    const counted = this.settledCalls.observe;
+    const live = settings.admin === null ? null : this.liveFeed.observe;
+    if (!countsCalls(settings) && this.exporter === null) return live === null ? {} : { observe: live };
+    if (live === null) return { observe: counted };
     return {
       observe: (record, receipt) => {
-        first(record, receipt);
-        second(record, receipt);
-        third?.(record, receipt);
+        live(record, receipt);
+        counted(record, receipt);
       },
     };
   }

@@ -29,6 +29,8 @@ export interface OtherWorkers {
 export interface MetricsOptions {
   readonly settings: MetricsSettings;
   readonly others: OtherWorkers | null;
+  /** Counts the calls that wait to be counted. */
+  readonly flush: () => void;
   readonly state: () => GatewayState;
   readonly budgets: () => readonly BudgetState[];
   /** What other parts count about themselves. */
@@ -50,7 +52,8 @@ export class Metrics {
 
   /** The metrics of this process. */
   own(): readonly MetricFamily[] {
-    const { state, more } = this.options;
+    const { flush, state, more } = this.options;
+    flush();
     return [...this.calls.registry.collect(), ...stateFamilies(state()), ...more()];
   }
 

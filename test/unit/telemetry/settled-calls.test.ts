@@ -1,0 +1,56 @@
+import { describe, expect, test } from "bun:test";
+import { SettledCalls } from "../../../src/telemetry/settled-calls.ts";
+import { attempt, callRecord, receiptFor } from "../../support/call-records.ts";
+
+describe("settled calls", () => {
+  function collecting() {
+    const seen: (readonly [observer: string, model: string | null])[] = [];
+    const timers: { readonly ms: number; readonly then: () => void }[] = [];
+    const observer = (name: string) => (record: { readonly model: string | null }) => void seen.push([name, record.model]);
+    const calls = new SettledCalls([observer("first"), observer("second")], (ms, then) => void timers.push({ ms, then }));
+    const settle = (model: string) => {
+      const record = callRecord([attempt()], { model });
+      calls.observe(record, receiptFor(record));
+    };
+    return { seen, timers, calls, settle };
+  }
+
+  test("reach every observer in their order, once, when they are flushed", () => {
+    const { seen, calls, settle } = collecting();
+    settle("one");
+    settle("two");
+    expect(seen).toEqual([]);
+    calls.flush();
+    calls.flush();
+    expect(seen).toEqual([
+      ["first", "one"],
+      ["first", "two"],
+      ["second", "one"],
+      ["second", "two"],
+    ]);
+  });
+
+  test("wait for at most a second, by one timer at a time, which serves all that wait", () => {
+    const { seen, timers, calls, settle } = collecting();
+    settle("one");
+    calls.flush();
+    settle("two");
+    expect(timers.map(({ ms }) => ms)).toEqual([1000]);
+    timers[0]!.then();
+    expect(seen.filter(([name]) => name === "first")).toEqual([
+      ["first", "one"],
+      ["first", "two"],
+    ]);
+    settle("three");
+    expect(timers).toHaveLength(2);
+  });
+
+  test("never are more than 63 that wait, however fast they come", () => {
+    const { seen, settle } = collecting();
+    for (let count = 1; count <= 640; count += 1) {
+      settle("one");
+      expect(count - seen.length / 2).toBeLessThan(64);
+    }
+    expect(seen).toHaveLength(1280);
+  });
+});
