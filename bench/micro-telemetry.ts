@@ -1,4 +1,4 @@
-import { SpanIds, traceHeaders, traceOf } from "../src/gateway/trace.ts";
+import { SpanIds, TraceSampler, traceHeaders, traceOf } from "../src/gateway/trace.ts";
 import { OtlpExporter, type OtlpPorts } from "../src/telemetry/otlp/otlp-exporter.ts";
 import { spansOf } from "../src/telemetry/otlp/spans.ts";
 import { CallMetrics } from "../src/telemetry/metrics/call-metrics.ts";
@@ -70,6 +70,7 @@ const exporter = new OtlpExporter(
   ports,
 );
 const traced = many.map(({ record, receipt }) => ({ record: { ...record, trace }, receipt }));
+const sampler = new TraceSampler(0.05, 100, Math.random);
 const spanIds = new SpanIds(Math.random);
 const name = "req_019a9b1c00007abc8def0123456789ab";
 const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -85,8 +86,8 @@ const exported = {
 };
 measure("OTLP: the spans of a call that is exported", () => JSON.stringify(spansOf(exported, "latest")));
 measure("OTLP: the trace of a call without a traceparent", () =>
-  traceHeaders(traceOf(name, { parent: null, state: null }, Math.random, { share: 0.05, passedOn: true }), spanIds.next(), {}),
+  traceHeaders(traceOf(name, { parent: null, state: null }, 0, { sampler, passedOn: true }), spanIds.next(), {}),
 );
 measure("OTLP: the trace of a call with one", () =>
-  traceHeaders(traceOf(name, { parent, state: null }, Math.random, { share: 0.05, passedOn: true }), spanIds.next(), {}),
+  traceHeaders(traceOf(name, { parent, state: null }, 0, { sampler, passedOn: true }), spanIds.next(), {}),
 );

@@ -22,6 +22,7 @@ import { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
 import { Follower } from "../gateway/follower.ts";
 import { dispatch } from "../gateway/dispatch.ts";
 import { Gateway } from "../gateway/gateway.ts";
+import { TraceSampler, type TraceRules } from "../gateway/trace.ts";
 import { sanitizedFailure } from "../gateway/attempt/sanitized-failure.ts";
 import { groupFrozen } from "../gateway/admission/frozen.ts";
 import { GroupDirectory } from "../gateway/admission/group-directory.ts";
@@ -369,7 +370,7 @@ export class App {
       unknownRoutes: new UnknownRoutes(this.gateway.ports.nowMs, (fact) => this.options.log.warn("unknown_route", { ...fact })),
       pressure: pressure.pressure,
       hasRoom: pressure.hasRoom,
-      traces: this.settings.otel?.traces === true ? { share: this.settings.otel.share, passedOn: this.settings.otel.propagate } : null,
+      traces: this.traceRules(),
       metrics: this.metricsEndpoint(),
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),
@@ -645,6 +646,12 @@ export class App {
         ...(others === null ? undefined : { "sluice.worker": others.number }),
       },
     });
+  }
+
+  private traceRules(): TraceRules | null {
+    const { otel } = this.settings;
+    if (otel?.traces !== true) return null;
+    return { sampler: new TraceSampler(otel.share, otel.tracesPerSecond, this.gateway.ports.dice), passedOn: otel.propagate };
   }
 
   private metricsEndpoint(): ListenOptions["metrics"] {

@@ -222,6 +222,7 @@ function otelOf({ otel }: ConfigFile): Settings["otel"] {
     metrics: otel.metrics,
     serviceName: otel.service_name,
     share: otel.sample ?? 0,
+    tracesPerSecond: otel.sample_per_second ?? Infinity,
     slowMs: otel.slow_after,
     intervalMs: otel.interval,
     propagate: otel.propagate,

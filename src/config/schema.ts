@@ -570,6 +570,11 @@ export const fileSchema = z.strictObject({
         0.05,
         "The share of calls whose trace is exported whatever happens, if the client does not say. Failures, calls with a failed attempt, and slow ones always are.",
       ),
+      sample_per_second: defaulted(
+        orOff(integer(1, 1e6)),
+        100,
+        "The most of these traces in a second, in each worker. Failures, calls with a failed attempt, and slow ones are not counted.",
+      ),
       slow_after: defaulted(duration(), "10s", "A call whose client waited this long for its first content is slow."),
       interval: defaulted(duration(1000), "60s", "How often metrics are exported."),
       propagate: defaulted(flag(), true, "Whether upstreams get a `traceparent` header."),

@@ -137,6 +137,7 @@ export interface OtelSettings {
   readonly metrics: boolean;
   readonly serviceName: string;
   readonly share: number;
+  readonly tracesPerSecond: number;
   readonly slowMs: number;
   readonly intervalMs: number;
   readonly propagate: boolean;

@@ -15,10 +15,35 @@ export interface TraceContext {
 }
 
 export interface TraceRules {
-  /** The share of calls that is recorded whatever happens, if the client does not say. */
-  readonly share: number;
+  /** Decides whether a call is recorded whatever happens, if the client does not say. */
+  readonly sampler: TraceSampler;
   /** Whether upstreams are told. */
   readonly passedOn: boolean;
+}
+
+/**
+ * Chooses a share of the calls by chance, and at most so many a second: the traces of calls without any event are worth less the more
+ * there are, and each costs as much as a tenth of a call.
+ */
+export class TraceSampler {
+  private secondStartMs = -Infinity;
+  private taken = 0;
+
+  constructor(
+    private readonly share: number,
+    private readonly perSecondMax: number,
+    private readonly dice: () => number,
+  ) {}
+
+  isSampled(nowMs: number): boolean {
+    if (this.dice() >= this.share) return false;
+    if (nowMs - this.secondStartMs >= 1000) {
+      this.secondStartMs = nowMs;
+      this.taken = 0;
+    }
+    this.taken += 1;
+    return this.taken <= this.perSecondMax;
+  }
 }
 
 /**
@@ -28,13 +53,13 @@ export interface TraceRules {
 export function traceOf(
   receiptName: string,
   headers: { readonly parent: string | null; readonly state: string | null },
-  dice: () => number,
-  { share, passedOn }: TraceRules,
+  nowMs: number,
+  { sampler, passedOn }: TraceRules,
 ): TraceContext {
   const { parent, state } = headers;
   const found = parent === null ? null : traceparent.exec(parent);
   if (found === null || !isValid(found))
-    return { traceId: receiptName.slice(4), parentId: null, sampled: dice() < share, state: null, passedOn };
+    return { traceId: receiptName.slice(4), parentId: null, sampled: sampler.isSampled(nowMs), state: null, passedOn };
   const [, , traceId = "", parentId = "", flags = ""] = found;
   return {
     traceId,

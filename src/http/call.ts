@@ -65,6 +65,7 @@ class InboundCall implements RequestObserver {
     const { cancellation } = this;
     cancellation.keyId = isFailure(key) ? null : key.id;
     if (!isFailure(key) && key.chain !== undefined) cancellation.groupIds = key.chain.ids;
+    const startedMs = context.services.gateway.ports.nowMs();
     this.facts = {
       id: context.head.requestId,
       keyId: cancellation.keyId,
@@ -72,8 +73,8 @@ class InboundCall implements RequestObserver {
       model: null,
       stream: false,
       bytesIn: 0,
-      startedMs: context.services.gateway.ports.nowMs(),
-      trace: this.tracing(),
+      startedMs,
+      trace: this.tracing(startedMs),
       admission: null,
     };
     cancellation.facts = this.facts;
@@ -127,12 +128,12 @@ class InboundCall implements RequestObserver {
     }
   }
 
-  private tracing(): TraceContext | undefined {
+  private tracing(nowMs: number): TraceContext | undefined {
     const { request, receiptName, services } = this.context;
     if (services.traces === null) return undefined;
     const parent = request.header("traceparent");
     const state = parent === null ? null : request.header("tracestate");
-    return traceOf(receiptName, { parent, state }, services.gateway.ports.dice, services.traces);
+    return traceOf(receiptName, { parent, state }, nowMs, services.traces);
   }
 
   clientGone(): void {

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { SpanIds, traceHeaders, traceOf } from "../../../src/gateway/trace.ts";
+import { SpanIds, traceHeaders, traceOf, TraceSampler } from "../../../src/gateway/trace.ts";
 import { requestNameOf } from "../../../src/usage/receipt.ts";
 
 const receiptId = "019a9b1c-0000-7abc-8def-0123456789ab";
 const receiptName = requestNameOf(receiptId);
 const ids = { trace: "4bf92f3577b34da6a3ce929d0e0e4736", span: "00f067aa0ba902b7" };
-const rules = { share: 0, passedOn: true };
+const rules = { sampler: new TraceSampler(0, Infinity, () => 0.5), passedOn: true };
 
 function read(parent: string | null, state: string | null = null) {
-  return traceOf(receiptName, { parent, state }, () => 0.5, rules);
+  return traceOf(receiptName, { parent, state }, 0, rules);
 }
 
 describe("the trace of a call", () => {
@@ -40,8 +40,25 @@ describe("the trace of a call", () => {
   });
 
   test("is recorded by chance where the client does not say", () => {
-    const sampled = (share: number) => traceOf(receiptName, { parent: null, state: null }, () => 0.5, { share, passedOn: true }).sampled;
+    const sampled = (share: number) => {
+      const sampler = new TraceSampler(share, Infinity, () => 0.5);
+      return traceOf(receiptName, { parent: null, state: null }, 0, { sampler, passedOn: true }).sampled;
+    };
     expect([sampled(0), sampled(0.5), sampled(0.51), sampled(1)]).toEqual([false, false, true, true]);
+  });
+
+  test("is recorded by chance at most so often in a second, also if the clock stands still or is set back", () => {
+    const sampler = new TraceSampler(1, 3, () => 0);
+    const recorded = (...at: readonly number[]) => at.filter((nowMs) => sampler.isSampled(nowMs)).length;
+    expect(recorded(0, 0, 500, 999, 999, 999)).toBe(3);
+    expect(recorded(1000, 1000, 1999, 1999)).toBe(3);
+    expect(recorded(10, 10, 2000, 2001, 2002, 2003)).toBe(3);
+  });
+
+  test("that the client records is not counted among those", () => {
+    const sampler = new TraceSampler(1, 0, () => 0);
+    const headers = { parent: `00-${ids.trace}-${ids.span}-01`, state: null };
+    expect(traceOf(receiptName, headers, 0, { sampler, passedOn: true }).sampled).toBe(true);
   });
 
   test("is passed on with the span of the attempt as the parent", () => {
