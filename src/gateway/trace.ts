@@ -81,7 +81,7 @@ function isValid([, version, traceId, parentId, , more]: RegExpExecArray): boole
 export function traceHeaders(trace: TraceContext, spanId: string, own: Readonly<Record<string, string>>): TraceHeaders | null {
   const { traceId, sampled, state, passedOn } = trace;
   if (!passedOn || own["traceparent"] !== undefined) return null;
-  const traceparent = `00-${traceId}-${spanId}-${sampled ? "01" : "00"}`;
+  const traceparent = `00-${traceId}-${spanId}${sampled ? "-01" : "-00"}`;
   return { traceparent, tracestate: own["tracestate"] === undefined ? state : null };
 }
 
