@@ -15,7 +15,7 @@ import { medianRatio } from "../statistics.ts";
  *
  * Elsewhere four workers of one gateway are compared with four gateways of one process each, which share nothing: neither a port nor a store
  * nor limits. On as many cores these would serve four times what one does, so four times the ratio is what the four workers would. Each of
- * the eight has a slow core of its own, a control group with a quarter of a core, and both kinds have the same clients and the same load on
+ * the eight has a slow core of its own, a control group with a fifth of a core, and both kinds have the same clients and the same load on
  * the machine, so that all that differs is what workers do to each other: locks of the store, limits they share, connections that
  * are spread unevenly. Whoever has used up its share may hold a lock meanwhile, which makes the figure lower than on cores, not higher.
  */
@@ -171,6 +171,6 @@ async function busiestShare(gateway: Gateway, streams: number): Promise<number> 
 }
 
 const count = 4;
-const connections = 64;
+const connections = 256;
 /** Of a core, for each process: four, the upstream and the clients have room on two cores. */
 const slowShare = 0.2;
