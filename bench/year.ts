@@ -1,6 +1,7 @@
 import { Database as Sqlite } from "bun:sqlite";
 import { SQL } from "bun";
 import { openDatabase, storeFile } from "../src/store/open.ts";
+import { firstContentBoundsMs } from "../src/usage/first-content.ts";
 
 /**
  * A year of traffic, written straight into the tables, because calls would take days: 200 keys of which a few do most, three of twenty
@@ -47,6 +48,12 @@ export async function writeYear(year: Year, place: YearPlace): Promise<void> {
     }
     await engine.run(`insert into usage_days (${sumColumns}) select key_id, at_ms - at_ms % ${dayMs}, model, channel, operation, ${sumsOfHours}
       from usage_hours group by 1, 2, 3, 4, 5 order by 2, 1, 3, 4, 5`);
+    for (let month = 0; month < 12; month += 1) {
+      const [from, to] = portion(0, year.calls, month);
+      await engine.run(`insert into first_content_hours select started_ms - started_ms % ${hourMs}, operation, ${firstContentSums}
+        from (${callsSql(engine, year, from, to)}) as calls where status = 200 group by 1, 2
+        on conflict (at_ms, operation) do update set ${firstContentNames.map((name) => `${name} = first_content_hours.${name} + excluded.${name}`).join(", ")}`);
+    }
     for (let part = 0; part < 12; part += 1) {
       const [from, to] = portion(year.calls - year.receipts, year.calls, part);
       await engine.run(`insert into receipts (id, request_id, key_id, operation, model, channel, upstream_model, stream, status, state, error,
@@ -83,6 +90,15 @@ function minutes(from: number): string {
   const minute = `cast((started_ms % ${hourMs}) / 60000 as integer) - ${from}`;
   return `coalesce(sum(distinct case when ${minute} between 0 and 29 then 1 << (${minute}) end), 0)`;
 }
+
+const firstContentNames = [...firstContentBoundsMs.map((ms) => `ms_${ms}`), "ms_more"];
+const firstContentSums = [...firstContentBoundsMs, null]
+  .map((ms, at) => {
+    const above = at === 0 ? "" : `took_ms / 4 > ${firstContentBoundsMs[at - 1]}`;
+    const within = ms === null ? "" : `took_ms / 4 <= ${ms}`;
+    return `sum(case when ${[above, within].filter((text) => text !== "").join(" and ")} then 1 else 0 end)`;
+  })
+  .join(", ");
 
 const summed = ["prompt_tokens", "cached_tokens", "completion_tokens", "audio_ms", "characters", "nanos"] as const;
 const [promptSum, cachedSum, completionSum, audioSum, charactersSum, nanosSum] = summed.map((column) => `coalesce(sum(${column}), 0)`);

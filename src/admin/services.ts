@@ -5,6 +5,7 @@ import type { Key } from "../keys/key.ts";
 import type { SignInProvider } from "../gateway/sign-in.ts";
 import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { Operation } from "../operations/operation.ts";
+import type { FirstContentTimes } from "../usage/first-content.ts";
 
 /** Everything that the admin API needs from the rest of the gateway. */
 export interface Services extends ChannelContext {
@@ -113,13 +114,6 @@ export interface TrafficFigures {
   readonly outputTokens: number;
   readonly costUsd: number;
   readonly byOperation: ReadonlyMap<string, { readonly calls: number; readonly failed: number }>;
-}
-
-export interface FirstContentTimes {
-  readonly p50_ms: number;
-  readonly p95_ms: number;
-  readonly p99_ms: number;
-  readonly streams: number;
 }
 
 export interface SpentBudget {

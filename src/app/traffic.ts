@@ -1,6 +1,7 @@
-import type { FirstContentTimes, TrafficFigures, TrafficHistory } from "../admin/services.ts";
+import type { TrafficFigures, TrafficHistory } from "../admin/services.ts";
 import type { MetricFamily } from "../telemetry/metrics/family.ts";
-import { quantile, RateHistory } from "../telemetry/metrics/rate-history.ts";
+import { RateHistory } from "../telemetry/metrics/rate-history.ts";
+import { firstContentTimes, type FirstContentTimes } from "../usage/first-content.ts";
 
 /** Reads the counters of all workers a few times a minute, for the overview. */
 export class Traffic implements TrafficHistory {
@@ -37,9 +38,10 @@ export class Traffic implements TrafficHistory {
     const { bounds } = this.history;
     const minutes = this.history.since(wallMs);
     const buckets = [...bounds, Infinity].map((_, at) => minutes.reduce((sum, { firstContents }) => sum + (firstContents[at] ?? 0), 0));
-    const ms = (share: number): number => Math.round((quantile(bounds, buckets, share) ?? 0) * 1000);
-    const streams = buckets.reduce((sum, value) => sum + value, 0);
-    return streams === 0 ? null : { p50_ms: ms(0.5), p95_ms: ms(0.95), p99_ms: ms(0.99), streams };
+    return firstContentTimes(
+      bounds.map((seconds) => seconds * 1000),
+      buckets,
+    );
   }
 
   private async read(): Promise<void> {

@@ -174,6 +174,8 @@ export interface ReceiptStorage {
    */
   horizon(query: ReceiptQuery, count: number): Promise<string | null>;
   usage(query: UsageQuery): Promise<readonly UsageRow[]>;
+  /** How many streams had their first content within each of `firstContentBoundsMs`, and beyond; extended to whole hours. */
+  firstContents(sinceMs: number, untilMs: number | null): Promise<readonly number[]>;
   /** What was paid for calls that count for a group, or for a key with a budget that has a selector. */
   payments(ownerId: string, sinceMs: number | null): Promise<readonly Payment[]>;
 }

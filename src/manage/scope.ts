@@ -136,6 +136,7 @@ function scopedStorage(
         if (!query.by.includes("group")) return storage.receipts.usage({ ...query, groupId: asked ?? groupId });
         return (await storage.receipts.usage(query)).filter(({ group }) => ids.has(group.group ?? ""));
       },
+      firstContents: refuse,
       payments: async (ownerId, sinceMs) =>
         ids.has(ownerId) || (await knowsKey(ownerId)) ? storage.receipts.payments(ownerId, sinceMs) : [],
     },

@@ -55,7 +55,7 @@ function isPart(value: Value | Sql): value is Sql {
 
 /** A table or column name as a part of a statement. Only names from our own code are allowed. */
 export function nameSql(name: string): Sql {
-  if (!/^[a-z_]+$/.test(name)) throw new StorageError("invalid", `"${name}" is not a table or column name.`);
+  if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new StorageError("invalid", `"${name}" is not a table or column name.`);
   return new Sql([name], []);
 }
 

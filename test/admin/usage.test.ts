@@ -321,3 +321,40 @@ describe("the parameters of a query", () => {
     expect(usageHeadings(["day"])).toEqual(["day", ...usageFigures]);
   });
 });
+
+describe("the overview", () => {
+  const spans = ["1h", "24h", "7d", "30d", "90d"] as const;
+
+  test("tells times to first content over every span from the sums of the store, so that a restart loses none", async () => {
+    const { world, look } = await rig();
+    const nowMs = Date.now();
+    const started = (hoursAgo: number, firstContentMs: number) =>
+      world.receipts(sampleReceipt({ id: Bun.randomUUIDv7(), startedMs: nowMs - hoursAgo * 3_600_000, firstContentMs, stream: true }));
+    await started(0, 100);
+    await started(5, 1_000);
+    await started(3 * 24, 5_000);
+    await started(20 * 24, 10_000);
+    await started(80 * 24, 20_000);
+    const streams: number[] = [];
+    for (const span of spans) {
+      const { json } = await look(`/overview?span=${span}`);
+      const { first_content: times } = json as { readonly first_content: { readonly streams: number; readonly p99_ms: number } };
+      streams.push(times.streams);
+      expect(times.p99_ms).toBeLessThanOrEqual(20_000);
+    }
+    expect(streams).toEqual([1, 2, 3, 4, 5]);
+    expect((await look("/overview?span=7d")).json).toMatchObject({ first_content_before: null });
+    expect((await look("/overview?span=30d")).json).toMatchObject({ first_content_before: null });
+    await started(40 * 24, 100);
+    expect((await look("/overview?span=30d")).json).toMatchObject({ first_content_before: { streams: 1 } });
+  });
+
+  test("tells those of the last hour by the minute once this gateway has counted for so long", async () => {
+    const nowMs = Date.now();
+    const counted = { p50_ms: 1, p95_ms: 2, p99_ms: 3, streams: 7 };
+    const traffic = { since: () => [], state: () => ({ inFlight: 0, sinceMs: nowMs - 3_600_001 }), firstContent: () => counted };
+    const { look } = await rig({ services: { traffic } });
+    expect((await look("/overview?span=1h")).json).toMatchObject({ first_content: counted });
+    expect((await look("/overview?span=24h")).json).toMatchObject({ first_content: null });
+  });
+});

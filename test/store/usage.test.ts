@@ -5,7 +5,9 @@ import { operations } from "../../src/operations/operation.ts";
 import type { Database } from "../../src/store/database.ts";
 import { addReceipts, makeReceiptStorage } from "../../src/store/receipts/receipt-table.ts";
 import { retain } from "../../src/store/retention.ts";
+import { entryOf } from "../../src/store/receipts/receipt-entry.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
+import { firstContentBoundsMs, firstContentBucket } from "../../src/usage/first-content.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
 import { usageColumns, type UsageColumn, type UsageQuery, type UsageRow } from "../../src/usage/usage-row.ts";
 import { engines } from "../support/databases.ts";
@@ -134,6 +136,33 @@ describe.each(engines)("usage on $name", (engine) => {
     const since = { ...any, by: ["key" as const], sinceMs: Date.UTC(2026, 1, 28), untilMs: Date.UTC(2026, 2, 1) };
     expect(await storage.usage(since)).toEqual([...expected(receipts, since)]);
     expect(await storage.usage({ ...any, by: ["hour"] })).toEqual([]);
+  });
+
+  it("counts the first contents of streams by hour, also of receipts that are not stored, and keeps them", async () => {
+    await using database = await engine.open();
+    const timed = receipts.map((receipt, at) => ({
+      ...receipt,
+      stream: at % 7 !== 0,
+      firstContentMs: at % 5 === 0 ? null : (at * at * 3) % 200_000,
+    }));
+    const parts = [0, 1, 2, 3].map((part) => timed.filter((_, at) => at % 4 === part));
+    await Promise.all(parts.slice(1).map(async (part) => add(database, part)));
+    await database.transaction(async (inside) => addToSums(inside, [], parts[0]!.map(entryOf)));
+    await retain(database, { receiptsMs: 1, hoursMs: 1, wallMs: beganMs + 1_000 * hour });
+    const storage = makeReceiptStorage(database);
+    for (const [since, until] of [
+      [0, null],
+      [beganMs + 10 * hour + 1, beganMs + 40 * hour],
+      [beganMs + 200 * hour, null],
+    ] as const) {
+      const buckets = [...firstContentBoundsMs, Infinity].map(() => 0);
+      for (const { stream, firstContentMs, startedMs } of timed) {
+        const atMs = startedMs - (startedMs % hour);
+        const isWithin = atMs >= since - (since % hour) && (until === null || atMs < until);
+        if (isWithin && stream && firstContentMs !== null) buckets[firstContentBucket(firstContentMs)]! += 1;
+      }
+      expect(await storage.firstContents(since, until)).toEqual(buckets);
+    }
   });
 
   it("of nothing is one row of zeroes, or no row of a group", async () => {

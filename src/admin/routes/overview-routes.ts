@@ -4,7 +4,7 @@ import { keyNames } from "../../manage/key-search.ts";
 import { isoOrNull } from "../../usage/time-text.ts";
 import { moment } from "../fields/scalars.ts";
 import { route, type AdminRoute } from "../route.ts";
-import { figuresAnswer, overviewOf, spans } from "../views/overview-view.ts";
+import { figuresAnswer, firstContentAnswer, overviewOf, spans } from "../views/overview-view.ts";
 
 const spanNames = Object.keys(spans) as readonly (keyof typeof spans)[];
 
@@ -15,7 +15,7 @@ export const overviewRoutes: readonly AdminRoute[] = [
     path: "/admin/api/overview",
     access: "viewer",
     summary:
-      "Shows calls, errors, tokens and cost over a span, compared with the span before, and times to first content. An hour is counted by this gateway since its start; longer spans come from the sums of the store.",
+      "Shows calls, errors, tokens, cost and times to first content over a span, compared with the span before. An hour is counted by this gateway since its start; longer spans come from the sums of the store, and so do times to first content where this gateway has not run for an hour.",
     query: z.strictObject({ span: z.enum(spanNames).default("24h") }),
     answer: z.strictObject({
       span: z.enum(spanNames),
@@ -24,15 +24,14 @@ export const overviewRoutes: readonly AdminRoute[] = [
       totals: figuresAnswer,
       before: figuresAnswer.nullable().describe("The span of the same length before; null if it is not known."),
       series: z.array(figuresAnswer.extend({ at: moment })).describe("By minute, hour or day. What has no calls is left out."),
+      first_content: firstContentAnswer
+        .nullable()
+        .describe("Times to first content of the streams of the span, from buckets, so that they are approximate; null if there were none."),
+      first_content_before: firstContentAnswer.nullable().describe("Of the span before; null if it is not known."),
       by_operation: z.array(z.strictObject({ operation: z.string(), calls: z.number(), failed: z.number() })),
       now: z.strictObject({
         running: z.int(),
         calls_per_minute: z.number().describe("In the last whole minutes."),
-        first_content: z
-          .strictObject({ p50_ms: z.number(), p95_ms: z.number(), p99_ms: z.number(), streams: z.int() })
-          .nullable()
-          .describe("Of the last hour, from buckets, so that they are approximate."),
-        first_content_day: z.strictObject({ p50_ms: z.number(), p95_ms: z.number(), p99_ms: z.number(), streams: z.int() }).nullable(),
         since_at: moment.nullable().describe("Since when this gateway counts by the minute; null if it does not, because metrics are off."),
       }),
     }),

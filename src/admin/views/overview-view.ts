@@ -1,7 +1,9 @@
 import { z } from "zod";
 import { dollarsNumber } from "../../usage/dollars.ts";
+import { firstContentBoundsMs, firstContentTimes, type FirstContentTimes } from "../../usage/first-content.ts";
 import { isoMoment, isoOrNull } from "../../usage/time-text.ts";
 import { knownNanos, type UsageRow } from "../../usage/usage-row.ts";
+import { moment } from "../fields/scalars.ts";
 import type { Services, TrafficFigures } from "../services.ts";
 
 const minuteMs = 60_000;
@@ -27,27 +29,62 @@ export const figuresAnswer = z.strictObject({
 
 type FiguresView = z.input<typeof figuresAnswer>;
 
-/** Answers for 90 days from at most three queries of the sums, which do not grow with the number of calls. */
+export const firstContentAnswer = z.strictObject({
+  p50_ms: z.number(),
+  p95_ms: z.number(),
+  p99_ms: z.number(),
+  streams: z.int(),
+  from_at: moment.describe("Sums of the store begin with an hour."),
+});
+
+/** Answers for 90 days from a few queries of the sums, which do not grow with the number of calls. */
 export async function overviewOf(span: keyof typeof spans, services: Services) {
   const { lengthMs, by } = spans[span];
   const nowMs = services.wallMs();
   const sinceMs = nowMs - lengthMs;
   const shared = { span, from_at: isoMoment(sinceMs), to_at: isoMoment(nowMs), now: presentOf(services, nowMs) };
-  if (by === "minute") return { ...shared, ...byMinutes(services.traffic.since(sinceMs)), before: null };
+  if (by === "minute") {
+    const firstContent = await firstContentOfHour(services, nowMs);
+    return { ...shared, ...byMinutes(services.traffic.since(sinceMs)), before: null, first_content: firstContent, first_content_before: null };
+  }
   const { receipts } = services.reports;
   const everyone = { keyId: null, model: null, channel: null };
-  const [rows, operations, before] = await Promise.all([
+  const [rows, operations, before, firstContent, firstContentBefore] = await Promise.all([
     receipts.usage({ by: [by], sinceMs, untilMs: null, ...everyone }),
     receipts.usage({ by: ["operation"], sinceMs, untilMs: null, ...everyone }),
     receipts.usage({ by: [], sinceMs: sinceMs - lengthMs, untilMs: sinceMs, ...everyone }),
+    storedFirstContent(services, sinceMs, null),
+    storedFirstContent(services, sinceMs - lengthMs, sinceMs),
   ]);
   return {
     ...shared,
     totals: summed(rows),
     before: summed(before),
+    first_content: firstContent,
+    first_content_before: firstContentBefore,
     series: rows.map((row) => ({ at: momentOf(row.group[by] ?? ""), ...figuresOf(row) })),
     by_operation: operations.map(({ group, calls, failedCalls }) => ({ operation: group.operation ?? "", calls, failed: failedCalls })),
   };
+}
+
+type FirstContentView = z.input<typeof firstContentAnswer>;
+
+/** By the minute where this process has counted for so long; after a restart from the sums, with the hour before. */
+async function firstContentOfHour(services: Services, nowMs: number): Promise<FirstContentView | null> {
+  const sinceMs = nowMs - hourMs;
+  const countsSinceMs = services.traffic.state().sinceMs;
+  const isCounted = countsSinceMs !== null && countsSinceMs <= sinceMs;
+  return isCounted ? shownTimes(services.traffic.firstContent(sinceMs), sinceMs) : storedFirstContent(services, sinceMs, null);
+}
+
+async function storedFirstContent({ reports }: Services, sinceMs: number, untilMs: number | null): Promise<FirstContentView | null> {
+  const fromMs = Math.floor(sinceMs / hourMs) * hourMs;
+  const wholeUntilMs = untilMs === null ? null : Math.floor(untilMs / hourMs) * hourMs;
+  return shownTimes(firstContentTimes(firstContentBoundsMs, await reports.receipts.firstContents(fromMs, wholeUntilMs)), fromMs);
+}
+
+function shownTimes(times: FirstContentTimes | null, fromMs: number): FirstContentView | null {
+  return times === null ? null : { ...times, from_at: isoMoment(fromMs) };
 }
 
 function figuresOf(row: UsageRow): FiguresView {
@@ -112,8 +149,6 @@ function presentOf({ traffic }: Services, nowMs: number) {
   return {
     running: inFlight,
     calls_per_minute: Math.round((calls * minuteMs * 10) / rateMs) / 10,
-    first_content: traffic.firstContent(nowMs - hourMs),
-    first_content_day: traffic.firstContent(nowMs - dayMs),
     since_at: isoOrNull(sinceMs),
   };
 }

@@ -37,6 +37,21 @@ const signIn: readonly Sql[] = [
     issuer text not null, subject text not null, created_ms bigint not null, primary key (issuer, subject))`,
 ];
 
+/** Times to first content of streams, counted in buckets. Calls from before are not in it, nor those that earlier versions still store. */
+const firstContentColumns = sql`
+  at_ms bigint not null, operation text not null, ms_10 bigint not null, ms_15 bigint not null, ms_20 bigint not null,
+  ms_30 bigint not null, ms_50 bigint not null, ms_70 bigint not null, ms_100 bigint not null, ms_150 bigint not null,
+  ms_200 bigint not null, ms_300 bigint not null, ms_500 bigint not null, ms_700 bigint not null, ms_1000 bigint not null,
+  ms_1500 bigint not null, ms_2000 bigint not null, ms_3000 bigint not null, ms_5000 bigint not null, ms_7000 bigint not null,
+  ms_10000 bigint not null, ms_15000 bigint not null, ms_20000 bigint not null, ms_30000 bigint not null, ms_60000 bigint not null,
+  ms_120000 bigint not null, ms_more bigint not null, primary key (at_ms, operation)`;
+const firstContents: readonly SqlByEngine[] = [
+  {
+    sqlite: sql`create table first_content_hours (${firstContentColumns}) without rowid`,
+    postgres: sql`create table first_content_hours (${firstContentColumns})`,
+  },
+];
+
 /** In order and without gaps. The names are stored in the database. */
 export const migrations: readonly Migration[] = [
   { number: 1, name: "beginning", reads: 1, statements: initialSchema },
@@ -46,4 +61,5 @@ export const migrations: readonly Migration[] = [
   { number: 5, name: "groups", reads: 1, statements: groups },
   { number: 6, name: "sign-in", reads: 1, statements: signIn },
   { number: 7, name: "receipts by day", reads: 1, statements: receiptsByDay },
+  { number: 8, name: "first contents", reads: 1, statements: firstContents },
 ];

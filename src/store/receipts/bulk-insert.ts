@@ -186,3 +186,25 @@ class SharedColumns {
     return list;
   }
 }
+
+/** Rows whose figures are added to those that are there already, and whose sets of bits are joined with them. */
+export function summingRows(
+  table: string,
+  identity: ColumnTypes,
+  added: readonly string[],
+  merged: readonly string[],
+  shared: readonly (readonly string[])[] = [],
+): BulkInsert {
+  const joined = (operator: Sql) => (column: string) => {
+    const figure = nameSql(column);
+    return sql`${figure} = ${nameSql(table)}.${figure} ${operator} excluded.${figure}`;
+  };
+  const adding = [...added.map(joined(sql`+`)), ...merged.map(joined(sql`|`))];
+  return new BulkInsert({
+    into: table,
+    columns: { ...identity, ...Object.fromEntries([...added, ...merged].map((figure) => [figure, "number"] as const)) },
+    conflict: sql`on conflict (${joinSql(Object.keys(identity).map(nameSql), sql`, `)}) do update set ${joinSql(adding, sql`, `)}`,
+    storable: true,
+    shared,
+  });
+}

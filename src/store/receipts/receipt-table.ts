@@ -2,6 +2,7 @@ import type { ReceiptQuery, ReceiptStorage } from "../../gateway/storage.ts";
 import type { Receipt } from "../../usage/receipt.ts";
 import type { Database } from "../database.ts";
 import { conditionsOf, idAt, idBoundsOf } from "./receipt-conditions.ts";
+import { firstContentsOf } from "./first-contents.ts";
 import { entryOf, type ReceiptEntry } from "./receipt-entry.ts";
 import { attemptRows, name, receiptOfRow, receiptRows, type ReceiptRow } from "./receipt-row.ts";
 import { timeOfId } from "./receipt-minutes.ts";
@@ -28,6 +29,7 @@ export function makeReceiptStorage(database: Database): ReceiptStorage {
     },
     horizon: (query, count) => horizonOf(database, query, count),
     usage: async (query) => usageOf(database, query),
+    firstContents: async (sinceMs, untilMs) => firstContentsOf(database, sinceMs, untilMs),
     payments: async (ownerId, sinceMs) => paymentsOf(database, name(ownerId), sinceMs ?? 0),
   };
 }

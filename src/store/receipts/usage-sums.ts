@@ -1,10 +1,11 @@
 import type { Database } from "../database.ts";
-import { BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
+import { summingRows, type BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
+import { FirstContents } from "./first-contents.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
 import { minuteOfHour, MinuteSet, strayRows } from "./receipt-minutes.ts";
 import { wordsOf } from "./receipt-line.ts";
 import { name, receiptColumnIndex } from "./receipt-row.ts";
-import { joinSql, nameSql, sql, valuesOf, type Sql, type Value } from "../sql.ts";
+import { valuesOf, type Value } from "../sql.ts";
 
 export const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;
@@ -26,8 +27,10 @@ export async function addToSums(
 ): Promise<AddedSums> {
   const hours = new UsageSums(hourMs);
   const ownerHours = new UsageSums(hourMs);
+  const firstContents = new FirstContents();
   const strays: (readonly Value[])[] = [];
   const add = ({ row }: ReceiptEntry): UsageSum => {
+    firstContents.add(row);
     const sum = hours.addRow(row, row[column.keyId] as string, "");
     const owners = row[column.owners] as string | null;
     if (owners === null) return sum;
@@ -47,9 +50,10 @@ export async function addToSums(
   await strayRows.addAll(database, strays);
   await hourRows.addAll(database, sums.keys.map(hourValues));
   await dayRows.addAll(database, daysOf(sums.keys).map(dayValues));
-  // Last, because all processes change the sums of a large group: the rows are locked until the end of the transaction.
+  // Last, because all processes change the sums of a large group and of all streams: the rows are locked until the end of the transaction.
   await ownerHourRows.addAll(database, sums.owners.map(ownerHourValues));
   await ownerDayRows.addAll(database, daysOf(sums.owners).map(ownerDayValues));
+  await firstContents.write(database);
   return sums;
 }
 
@@ -83,22 +87,11 @@ const nanosFigure = figureNames.indexOf("nanos");
 const rarelyDifferent = ["failed", "unpriced", "reasoning_tokens", "audio_ms", "characters", "uncertain", "estimated"];
 
 function rowsOf(table: string, identity: ColumnTypes, added: readonly string[], merged: readonly string[]): BulkInsert {
-  const joined = (operator: Sql) => (column: string) => {
-    const figure = nameSql(column);
-    return sql`${figure} = ${nameSql(table)}.${figure} ${operator} excluded.${figure}`;
-  };
-  const adding = [...added.map(joined(sql`+`)), ...merged.map(joined(sql`|`))];
-  return new BulkInsert({
-    into: table,
-    columns: { ...identity, ...Object.fromEntries([...added, ...merged].map((figure) => [figure, "number"] as const)) },
-    conflict: sql`on conflict (${joinSql(Object.keys(identity).map(nameSql), sql`, `)}) do update set ${joinSql(adding, sql`, `)}`,
-    storable: true,
-    // Many keys that use one model alike differ in little more than their names; others still have no audio, no failures and no doubts.
-    shared: [
-      [...Object.keys(identity).slice(1), ...merged, ...rarelyDifferent, "calls", ...added.filter((figure) => figure === "placed")],
-      ["at_ms", ...merged, ...rarelyDifferent],
-    ],
-  });
+  // Many keys that use one model alike differ in little more than their names; others still have no audio, no failures and no doubts.
+  return summingRows(table, identity, added, merged, [
+    [...Object.keys(identity).slice(1), ...merged, ...rarelyDifferent, "calls", ...added.filter((figure) => figure === "placed")],
+    ["at_ms", ...merged, ...rarelyDifferent],
+  ]);
 }
 
 const ofKey = { key_id: "text", at_ms: "number", model: "text", channel: "text", operation: "text" } as const;

@@ -81,22 +81,6 @@ export class RateHistory {
   }
 }
 
-/** The value below which this share of all observations is, in the unit of the bounds; null if there is none. */
-export function quantile(bounds: readonly number[], buckets: readonly number[], share: number): number | null {
-  const whole = buckets.reduce((sum, value) => sum + value, 0);
-  if (whole === 0) return null;
-  let left = share * whole;
-  for (const [at, value] of buckets.entries()) {
-    const upper = bounds[at];
-    // What lies above the last bound is only known to be larger.
-    if (upper === undefined) return bounds.at(-1) ?? null;
-    const lower = bounds[at - 1] ?? 0;
-    if (value > 0 && left <= value) return lower + ((upper - lower) * left) / value;
-    left -= value;
-  }
-  return bounds.at(-1) ?? null;
-}
-
 interface MutableMinute extends TrafficMinute {
   calls: number;
   failed: number;

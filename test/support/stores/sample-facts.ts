@@ -30,6 +30,7 @@ export async function factsOf({ storage, master, secrets }: OpenedSample): Promi
     receiptsOfKeys: Object.fromEntries(await Promise.all(ofKeys)),
     byRequest: (await storage.receipts.find("chosen-by-the-client"))?.id,
     usageByDay: await storage.receipts.usage({ ...nothing, keyId: null, by: ["key", "model", "channel", "operation", "day"] }),
+    firstContents: await storage.receipts.firstContents(0, null),
     usageByHour: await storage.receipts.usage({ ...nothing, keyId: null, by: ["key", "hour"] }),
   };
 }

@@ -44,8 +44,8 @@ describe("usage", () => {
 describe("the overview", () => {
   test("shows zeros where nothing happened, and every value in its place", () => {
     const figures = { calls: 3, failed: 1, input_tokens: 0, output_tokens: 0, cost_usd: null };
-    const now = { running: 0, calls_per_minute: 0, first_content: null, first_content_day: null, since_at: "" };
-    const shared = { totals: figures, before: null, by_operation: [], now };
+    const now = { running: 0, calls_per_minute: 0, since_at: "" };
+    const shared = { totals: figures, before: null, first_content: null, first_content_before: null, by_operation: [], now };
     const { at, calls, cost } = seriesOf({
       ...shared,
       span: "24h",

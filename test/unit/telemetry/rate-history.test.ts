@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { MetricFamily } from "../../../src/telemetry/metrics/family.ts";
-import { quantile, RateHistory } from "../../../src/telemetry/metrics/rate-history.ts";
+import { RateHistory } from "../../../src/telemetry/metrics/rate-history.ts";
 
 function families(complete: number, failed: number, firsts: readonly number[]): readonly MetricFamily[] {
   const labels = ["operation", "model", "status", "outcome", "blame"];
@@ -58,19 +58,5 @@ describe("the history of rates", () => {
     const history = new RateHistory();
     for (let at = 0; at < 2000; at += 1) history.add(families(at, 0, [0, 0, 0]), at * minute);
     expect(history.since(0)).toHaveLength(1440);
-  });
-});
-
-describe("a quantile", () => {
-  test.each([
-    [[0, 0, 0], 0.5, null],
-    [[10, 0, 0], 0.5, 0.05],
-    [[5, 5, 0], 0.5, 0.1],
-    [[5, 5, 0], 0.75, 0.55],
-    [[0, 0, 9], 0.5, 1],
-  ])("of %p at %p is %p", (buckets, share, value) => {
-    const found = quantile([0.1, 1], buckets, share);
-    if (value === null) expect(found).toBeNull();
-    else expect(found).toBeCloseTo(value, 10);
   });
 });

@@ -13,6 +13,7 @@ interface FirstContent {
   readonly p95_ms: number;
   readonly p99_ms: number;
   readonly streams: number;
+  readonly from_at: string;
 }
 
 export interface OverviewAnswer {
@@ -21,13 +22,13 @@ export interface OverviewAnswer {
   readonly to_at: string;
   readonly totals: OverviewFigures;
   readonly before: OverviewFigures | null;
+  readonly first_content: FirstContent | null;
+  readonly first_content_before: FirstContent | null;
   readonly series: readonly (OverviewFigures & { readonly at: string })[];
   readonly by_operation: readonly { readonly operation: string; readonly calls: number; readonly failed: number }[];
   readonly now: {
     readonly running: number;
     readonly calls_per_minute: number;
-    readonly first_content: FirstContent | null;
-    readonly first_content_day: FirstContent | null;
     /** Null if metrics are off. */
     readonly since_at: string | null;
   };

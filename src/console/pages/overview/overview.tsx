@@ -77,8 +77,7 @@ function Figures({ overview }: { readonly overview: OverviewAnswer }) {
     const found = change(value ?? 0, other ?? 0);
     return found === null ? "" : `${found.text} against the span before`;
   };
-  const first = now.first_content;
-  const day = now.first_content_day;
+  const { first_content: first, first_content_before: firstBefore } = overview;
   return (
     <dl class="cards">
       <Figure name="Running now" value={count(now.running)} note={`${short(now.calls_per_minute)} calls a minute`} />
@@ -100,8 +99,8 @@ function Figures({ overview }: { readonly overview: OverviewAnswer }) {
         value={first === null ? "–" : duration(first.p50_ms)}
         note={
           first === null
-            ? "no stream in the last hour"
-            : `p95 ${duration(first.p95_ms)}, p99 ${duration(first.p99_ms)}${day === null ? "" : `; day: p50 ${duration(day.p50_ms)}`}`
+            ? "no stream in this span"
+            : `p95 ${duration(first.p95_ms)}, p99 ${duration(first.p99_ms)}${firstBefore === null ? "" : `; p50 before: ${duration(firstBefore.p50_ms)}`}`
         }
       />
     </dl>
