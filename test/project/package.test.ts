@@ -72,7 +72,8 @@ describe("the package", () => {
       "LICENSE",
       "bin/bun",
       "bin/sluice",
-      ...["docs", "examples", "packages", "schema", "src"].flatMap(below),
+      // Pictures are for those who look at the repository.
+      ...["docs", "examples", "packages", "schema", "src"].flatMap(below).filter((path) => !path.startsWith("docs/screenshots/")),
     ];
     expect(packed.toSorted()).toEqual(wanted.toSorted());
     expect(packed.filter((path) => /(^|\/)(test|data|node_modules|\.env|\.git)(\/|$)/.test(path))).toEqual([]);
