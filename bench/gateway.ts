@@ -36,6 +36,8 @@ export interface GatewaySettings {
   readonly limits?: Readonly<Record<string, number>>;
   /** A file with a token for its admin API, which is off without it. */
   readonly adminTokenFile?: string;
+  /** How long it keeps single receipts; the usual time without it. */
+  readonly receiptsKeep?: string;
   /** Its output is read on, which takes CPU time: only for who waits for something it says. */
   readonly heard?: boolean;
 }
@@ -126,6 +128,7 @@ function configuration(port: number, settings: GatewaySettings): string {
       })),
       ...(embedded ? [{ name: "here", provider: "embedded" }] : []),
     ],
+    ...(settings.receiptsKeep === undefined ? {} : { receipts: { keep: settings.receiptsKeep } }),
     ...(telemetry === "off" ? { metrics: { enabled: false } } : {}),
     ...(typeof telemetry === "object" ? { otel: { endpoint: telemetry.collector } } : {}),
     server: { linger: "0s", drain: "0s", ...(inFlight === undefined ? {} : { in_flight: inFlight }) },

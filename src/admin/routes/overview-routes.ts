@@ -26,7 +26,9 @@ export const overviewRoutes: readonly AdminRoute[] = [
       series: z.array(figuresAnswer.extend({ at: moment })).describe("By minute, hour or day. What has no calls is left out."),
       first_content: firstContentAnswer
         .nullable()
-        .describe("Times to first content of the streams of the span, from buckets, so that they are approximate; null if there were none."),
+        .describe(
+          "Times to first content of the streams of the span, from buckets, so that they are approximate; null if there were none.",
+        ),
       first_content_before: firstContentAnswer.nullable().describe("Of the span before; null if it is not known."),
       by_operation: z.array(z.strictObject({ operation: z.string(), calls: z.number(), failed: z.number() })),
       now: z.strictObject({

@@ -45,7 +45,13 @@ export async function overviewOf(span: keyof typeof spans, services: Services) {
   const shared = { span, from_at: isoMoment(sinceMs), to_at: isoMoment(nowMs), now: presentOf(services, nowMs) };
   if (by === "minute") {
     const firstContent = await firstContentOfHour(services, nowMs);
-    return { ...shared, ...byMinutes(services.traffic.since(sinceMs)), before: null, first_content: firstContent, first_content_before: null };
+    return {
+      ...shared,
+      ...byMinutes(services.traffic.since(sinceMs)),
+      before: null,
+      first_content: firstContent,
+      first_content_before: null,
+    };
   }
   const { receipts } = services.reports;
   const everyone = { keyId: null, model: null, channel: null };
