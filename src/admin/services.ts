@@ -12,6 +12,8 @@ export interface Services extends ChannelContext {
   /** The version of the gateway. */
   readonly version: string;
   readonly randomBytes: (count: number) => Uint8Array;
+  /** Whether there are models on this machine, which a channel of the store can serve as well. */
+  readonly hasLocalModels: () => boolean;
   /** The health of the parts. It answers quickly and does not reject. */
   readonly health: () => Promise<GatewayHealth>;
   /** The metrics of all workers, in the text format of Prometheus. */

@@ -72,6 +72,7 @@ export function administration(parts: AdministrationParts): Services {
     reports: durable.reports,
     wallMs: durable.clock.wallMs,
     version: parts.version,
+    hasLocalModels: () => parts.runtimeRules().localModels.length > 0,
     randomBytes,
     digest: durable.masterKey.digest,
     adminDigest: durable.masterKey.adminDigest,

@@ -15,6 +15,7 @@ import { claimPort } from "../cli/process/workers.ts";
 import { removeStaleSocket } from "../net/server/unix-socket.ts";
 import type { ServerTls } from "../net/server/server-tls.ts";
 import { openDurable, type Durable } from "./durable.ts";
+import { localModels } from "../engines/catalog.ts";
 import { engineCommand } from "../engines/command.ts";
 import { Engines } from "../engines/engines.ts";
 import { firstKey } from "./first-key.ts";
@@ -126,7 +127,7 @@ export class App {
       nowMs,
       onHint: (scope, cause, forMs) => hints.hear(scope, cause, forMs),
     });
-    const app = new App(settings, options, durable, timers, nowMs);
+    const app = new App(settings, options, durable, timers, nowMs, await localModels());
     hints.hear = (scope, cause, forMs) => {
       const { upstreams } = app.gateway;
       if (cause === forgetLessons) upstreams.lessons.forget(scope);
@@ -148,6 +149,7 @@ export class App {
     private readonly durable: Durable,
     timers: Timers,
     nowMs: () => number,
+    private readonly localModels: (dataDir: string) => RuntimeRules["localModels"],
   ) {
     const { log, engineEnvironment } = options;
     this.settings = settings;
@@ -582,9 +584,9 @@ export class App {
   }
 
   private runtimeRules(): RuntimeRules {
-    const { listen: own, admin, allowPrivate } = this.settings;
+    const { listen: own, admin, allowPrivate, dataDir } = this.settings;
     const hosts = [own, ...(admin === null ? [] : [admin])].map(({ host, port }) => `${host}:${port}`);
-    return { allowPrivate, localModels: [], own: hosts };
+    return { allowPrivate, localModels: this.localModels(dataDir), own: hosts };
   }
 
   private administration(signIn: SignInServices): ReturnType<typeof administration> {

@@ -17,6 +17,7 @@ import { withSecretFiles, type Environment } from "../config/interpolate.ts";
 import { readSecretFile } from "../config/load.ts";
 import { readResourceFile } from "../config/resource-file/read.ts";
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
+import { localModels } from "../engines/catalog.ts";
 import { openStore } from "./durable.ts";
 import { explainedConfiguration } from "./explained-configuration.ts";
 import { StorageError } from "../gateway/storage.ts";
@@ -98,11 +99,11 @@ async function open(settings: Settings, configFile: string | null, givenMasterKe
     prices: () => ({ shipped: shippedPrices(), file: settings.prices }),
     channels: {
       isInFile: (name) => settings.channels.some((channel) => channel.name === name),
-      check: (entry, secrets) => {
-        const { listen, admin, allowPrivate } = settings;
+      check: async (entry, secrets) => {
+        const { listen, admin, allowPrivate, dataDir } = settings;
         const own = [listen, ...(admin === null ? [] : [admin])].map(({ host, port }) => `${host}:${port}`);
-        const reading = readRuntimeChannel(entry, secrets, { allowPrivate, localModels: [], own });
-        return Promise.resolve(reading.ok ? [] : reading.problems);
+        const reading = readRuntimeChannel(entry, secrets, { allowPrivate, localModels: (await localModels())(dataDir), own });
+        return reading.ok ? [] : reading.problems;
       },
       seal: (channel, secrets) => channelSecrets.encrypt(channel, secrets),
       unseal: (channel, sealed) => {

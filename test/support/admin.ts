@@ -210,6 +210,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       ],
       test: async (at) => (at === 0 ? sentNotice(wallMs()) : null),
     },
+    hasLocalModels: () => false,
     dataPlane: async (path) => Response.json({ path }),
     live: (watcher) => {
       watcher({ calls: [], running: 0, omitted: 0 });

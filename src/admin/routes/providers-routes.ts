@@ -20,9 +20,9 @@ export const providersRoutes: readonly AdminRoute[] = [
         }),
       ),
     }),
-    handle: () => ({
+    handle: ({ services }) => ({
       providers: presets
-        .filter(({ local }) => !local)
+        .filter(({ local }) => !local || services.hasLocalModels())
         .map(({ name, baseUrl, needsKey, operations }) => ({ name, base_url: baseUrl, needs_key: needsKey, operations: [...operations] })),
     }),
   }),

@@ -3,6 +3,7 @@ import { dialects } from "../../../src/dialects/index.ts";
 import { optionsOf, presetAddress, presetNamed, presets } from "../../../src/dialects/presets.ts";
 import { checkAddress } from "../../../src/config/address.ts";
 import { loadConfig } from "../../../src/config/load.ts";
+import { readRuntimeChannel } from "../../../src/config/runtime-channel.ts";
 
 const options = { baseUrl: null, resource: "res", region: "us-east-1", apiVersion: null };
 
@@ -126,6 +127,16 @@ describe("the models of this machine", () => {
       localModels: () => localModels,
     });
     expect(addressed).toMatchObject({ ok: false, problems: [{ line: 4, path: "channels[0].base_url" }] });
+  });
+
+  test("make a channel of the store as well, without a key or an address of its own", () => {
+    const rules = { allowPrivate: false, localModels, own: [] };
+    const read = readRuntimeChannel({ name: "here", provider: "embedded" }, [], rules);
+    expect(read).toMatchObject({ ok: true, secrets: [], setting: { provider: "embedded", tier: 1000, models: { kind: "map" } } });
+    expect(readRuntimeChannel({ name: "here", provider: "embedded" }, [], { ...rules, localModels: [] })).toMatchObject({
+      ok: false,
+      problems: [{ path: "provider", message: expect.stringContaining("install Sluice with npm") }],
+    });
   });
 });
 

@@ -66,7 +66,15 @@ export function AddChannel({ onClose, onAdded }: { readonly onClose: () => void;
           placeholder={"fast = llama-3.3-70b-versatile"}
         />
         <div class="columns">
-          <TextField label="Tier" name="tier" type="number" min={0} initial="1" error={error.value} />
+          <TextField
+            label="Tier"
+            name="tier"
+            type="number"
+            min={0}
+            placeholder="1"
+            error={error.value}
+            hint="Empty: 1, or 1000 for the models of this machine."
+          />
           <TextField label="Weight" name="weight" type="number" min={0} initial="1" error={error.value} />
         </div>
         <ErrorNote error={error.value} />
