@@ -10,6 +10,20 @@ export interface LoadedAnswer<Answer> {
   reload(): void;
 }
 
+/** Several answers that are shown together: the first refusal, and another try of all that were refused. */
+export function troubleOf(...answers: readonly Pick<LoadedAnswer<unknown>, "error" | "reload">[]): {
+  readonly error: ApiError | null;
+  readonly onRetry: () => void;
+} {
+  const failed = answers.filter(({ error }) => error.value !== null);
+  return {
+    error: failed[0]?.error.value ?? null,
+    onRetry: () => {
+      for (const answer of failed) answer.reload();
+    },
+  };
+}
+
 export interface LoadOptions {
   /** Ask again this often while the page is visible. */
   readonly everyMs?: number;

@@ -1,7 +1,7 @@
 import type { KeyBudgetsAnswer } from "../core/answers.ts";
 import { money } from "../core/format.ts";
 import { fullness, periods } from "../core/limits.ts";
-import { useLoaded } from "../core/query.ts";
+import { troubleOf, useLoaded } from "../core/query.ts";
 import { Ago } from "./moment.tsx";
 import { Badge, ErrorNote } from "./notice.tsx";
 
@@ -9,7 +9,7 @@ import { Badge, ErrorNote } from "./notice.tsx";
 export function Budgets({ path }: { readonly path: string }) {
   const loaded = useLoaded<KeyBudgetsAnswer>(`${path}/standing`, {}, { everyMs: 30_000 });
   const budgets = loaded.data.value?.budgets ?? [];
-  if (budgets.length === 0) return <ErrorNote error={loaded.error.value} />;
+  if (budgets.length === 0) return <ErrorNote {...troubleOf(loaded)} />;
   return (
     <section class="card">
       <header>

@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test";
+import { signal } from "@preact/signals";
 import { channelEntry, entryChange, modelsOf } from "../../../src/console/pages/channels/channel-entry.ts";
 import { neighbourTier, tiersOf } from "../../../src/console/pages/channels/tiers.ts";
+import { ApiError } from "../../../src/console/core/api.ts";
+import { troubleOf } from "../../../src/console/core/query.ts";
 import { askedOf } from "../../../src/console/pages/requests/request-filters.ts";
 import { fullness, limitsText, listOf } from "../../../src/console/core/limits.ts";
 import { keyBody } from "../../../src/console/pages/keys/key-body.ts";
@@ -112,4 +115,17 @@ test("a budget needs attention from four fifths on", () => {
   expect(fullness(8, 10).tone).toBe("warn");
   expect(fullness(12, 10)).toEqual({ share: 1, tone: "bad" });
   expect(fullness(0, 0)).toEqual({ share: 1, tone: "bad" });
+});
+
+test("another try asks again for everything that failed, and for nothing else", () => {
+  const asked: string[] = [];
+  const answer = (name: string, problem: string | null) => ({
+    error: signal(problem === null ? null : new ApiError(500, "unknown", problem, null, null)),
+    reload: () => void asked.push(name),
+  });
+  const { error, onRetry } = troubleOf(answer("keys", null), answer("usage", "No usage."), answer("groups", "No groups."));
+  expect(error?.message).toBe("No usage.");
+  onRetry();
+  expect(asked).toEqual(["usage", "groups"]);
+  expect(troubleOf(answer("keys", null)).error).toBeNull();
 });

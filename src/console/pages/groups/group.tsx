@@ -6,7 +6,7 @@ import { count, money, short } from "../../core/format.ts";
 import { limitsText } from "../../core/limits.ts";
 import { go, pathTo, place } from "../../core/location.ts";
 import { makeTrail } from "../../core/pages.ts";
-import { useLoaded } from "../../core/query.ts";
+import { troubleOf, useLoaded } from "../../core/query.ts";
 import { useSubmission } from "../../core/submit.ts";
 import { stateTone } from "../../core/tones.ts";
 import { Budgets } from "../../parts/budgets.tsx";
@@ -143,7 +143,7 @@ function GroupKeys({ id }: { readonly id: string }) {
   return (
     <section class="stack">
       <h2>Its keys, and their last 30 days</h2>
-      <ErrorNote error={loaded.error.value ?? used.error.value} onRetry={() => loaded.reload()} />
+      <ErrorNote {...troubleOf(loaded, used)} />
       {keys !== null && keys.length === 0 && <p class="muted">None.</p>}
       {keys !== null && keys.length > 0 && (
         <DataTable

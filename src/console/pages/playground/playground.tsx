@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import type { ChannelAnswer } from "../../core/answers.ts";
 import { ask, mayChange, signedIn } from "../../core/api.ts";
 import { place, setQuery } from "../../core/location.ts";
-import { useLoaded } from "../../core/query.ts";
+import { troubleOf, useLoaded } from "../../core/query.ts";
 import { useSubmission } from "../../core/submit.ts";
 import { Choice, TextField } from "../../parts/field.tsx";
 import { EmptyState, ErrorNote } from "../../parts/notice.tsx";
@@ -41,6 +41,7 @@ export function PlaygroundPage() {
       about="Calls like those of a client: they are counted, limited and paid for."
       actions={<Choice label="Operation" options={kinds} value={kind} onChoose={(value) => setQuery({ try: value })} />}
     >
+      <ErrorNote {...troubleOf(channels, health)} />
       <KeyForPlay />
       <datalist id="play-models">
         {models.slice(0, 500).map((name) => (

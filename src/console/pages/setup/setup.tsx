@@ -4,7 +4,7 @@ import guide from "../../../../docs/guides/clients.md" with { type: "text" };
 import type { ChannelAnswer, RequestSummary } from "../../core/answers.ts";
 import { duration } from "../../core/format.ts";
 import { pathTo, place, setQuery } from "../../core/location.ts";
-import { useLoaded } from "../../core/query.ts";
+import { troubleOf, useLoaded } from "../../core/query.ts";
 import { Snippet } from "../../parts/copy.tsx";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
@@ -38,7 +38,7 @@ export function SetupPage() {
         </a>
       }
     >
-      <ErrorNote error={health.error.value ?? channels.error.value} />
+      <ErrorNote {...troubleOf(health, channels)} />
       <div class="columns">
         <SelectField
           label="Client"

@@ -1,7 +1,7 @@
 import { apiUrl } from "../../core/api.ts";
 import { change, count, duration, money, percent, short } from "../../core/format.ts";
 import { place, setQuery } from "../../core/location.ts";
-import { useLoaded } from "../../core/query.ts";
+import { troubleOf, useLoaded } from "../../core/query.ts";
 import { Choice, SelectField, TextField } from "../../parts/field.tsx";
 import { EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -52,7 +52,7 @@ export function UsagePage() {
         <TextField label="Model" name="model" value={filters.model} onText={(model) => setQuery({ model })} />
         <TextField label="Channel" name="channel" value={filters.channel} onText={(channel) => setQuery({ channel })} />
       </div>
-      <ErrorNote error={now.error.value} onRetry={() => now.reload()} />
+      <ErrorNote {...troubleOf(now, before)} />
       {rows !== null && by !== "group" && <Totals rows={rows} before={before.data.value?.rows ?? []} days={spanDays(since)} />}
       {rows !== null && rows.length === 0 && (
         <EmptyState title="Nothing was used in this span">
