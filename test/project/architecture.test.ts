@@ -234,6 +234,8 @@ const granted: ReadonlySet<string> = new Set([
   "src/surfaces/openai-chat/reasoning.ts: google",
   // The paths of an API with deployments begin with it.
   "src/http/routes.ts: openai",
+  // The packages that clients import.
+  "src/console/pages/playground/code.ts: openai",
   // The variables with which a cloud tells a machine who it is.
   ...["entra-identity", "machine-facts"].map((file) => `src/net/credentials/${file}.ts: azure`),
   // The names of the models of an API, and of the clouds that serve it, which differ in a few facts.

@@ -3,6 +3,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSyn
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import type { FencedBlock } from "../../scripts/site/fences.ts";
+import { chatCode, speechCode, transcriptionCode, type RequestCode } from "../../src/console/pages/playground/code.ts";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { blocksOf, pageText, withShown } from "../support/guides.ts";
@@ -223,6 +224,68 @@ test("the programs of docs/guides/clients.md are started with the address and th
   expect(calledWith("gemini", "gemini --model your-model")).toBe(true);
   expect(calledWith("gemini", `GOOGLE_GEMINI_BASE_URL=${gateway.url}`)).toBe(true);
   expect(calledWith("opencode", `SLUICE_KEY=${key}`)).toBe(true);
+});
+
+describe("the code that the playground of the console shows makes the same request:", () => {
+  const said = "It's \"quoted\" \\ $(date) `x` ${y}\nGrüße, 🌊.";
+  const recording = "my recording's.wav";
+  const model = "your-model";
+  const codes = {
+    chat: () =>
+      chatCode(gateway.url, {
+        model,
+        stream: true,
+        stream_options: { include_usage: true },
+        messages: [
+          { role: "system", content: "Be brief." },
+          { role: "user", content: said },
+        ],
+      }),
+    speech: () => speechCode(gateway.url, { model, voice: "alloy", input: said, response_format: "mp3" }),
+    transcription: () => transcriptionCode(gateway.url, recording, { model, response_format: "json", language: "en" }),
+  } as const;
+
+  const commands: Readonly<Record<RequestCode["language"], (file: string) => readonly string[] | null>> = {
+    curl: (file) => (Bun.which("curl") === null ? null : ["sh", "-e", file]),
+    Python: (file) => {
+      const python = pythonOf("hello_openai.py");
+      if (python !== null) return [python, file];
+      // Without the package, the program can be read at least.
+      return Bun.which("python3") === null ? null : ["python3", "-c", `import ast; ast.parse(open(${JSON.stringify(file)}).read())`];
+    },
+    JavaScript: (file) => [process.execPath, file],
+    "AI SDK": (file) => [process.execPath, file],
+  };
+  const languages = Object.keys(commands) as RequestCode["language"][];
+  const cases = (Object.keys(codes) as (keyof typeof codes)[]).flatMap((operation) => languages.map((one) => [operation, one] as const));
+
+  test.each(cases)("%s, %s", async (operation, language) => {
+    const text = codes[operation]().find((one) => one.language === language)!.text;
+    const place = mkdtempSync(join(folder, "playground-"));
+    symlinkSync(join(root, "test/node_modules"), join(place, "node_modules"));
+    writeFileSync(join(place, recording), readFileSync(join(root, "test/fixtures/audio/jfk.wav")));
+    const file = join(place, language === "Python" ? "play.py" : language === "curl" ? "play.sh" : "play.mjs");
+    writeFileSync(file, text);
+    const command = commands[language](file);
+    if (command === null) return;
+    const env = { PATH: `${programs}:${process.env["PATH"] ?? ""}`, HOME: place, LANG: "C.UTF-8", KEY: key, AI_SDK_LOG_WARNINGS: "false" };
+    const before = upstream.ledger.chats.length;
+    const { code, out, err } = await run(command, place, env);
+    expect({ code, out, err }).toMatchObject({ code: 0 });
+    if (command[0] === "python3") return;
+    const [asked, ...more] = upstream.ledger.chats.slice(before);
+    expect(more).toEqual([]);
+    if (operation === "transcription") {
+      expect(asked?.upload).not.toBeNull();
+      expect(out).toContain(asked!.tokensSent.join("").trim());
+      return;
+    }
+    const body = JSON.parse(Buffer.from(asked!.body).toString()) as { readonly messages?: readonly { readonly content: string }[]; readonly input?: string };
+    expect(operation === "chat" ? body.messages?.at(-1)?.content : body.input).toBe(said);
+    if (operation === "speech") expect(readFileSync(join(place, "speech.mp3")).length).toBeGreaterThan(1000);
+    else if (language === "curl") expect(out).toContain("data: [DONE]");
+    else expect(out.trim()).toBe(asked!.tokensSent.join("").trim());
+  });
 });
 
 const clientsPage = pageText("docs/guides/clients.md").replaceAll(/\s+/g, " ");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { emptyAnswer, EventSplitter, withEvent } from "../../../src/console/pages/playground/chat-stream.ts";
-import { curlFor, curlForUpload } from "../../../src/console/pages/playground/code.ts";
+import { chatCode, speechCode, transcriptionCode } from "../../../src/console/pages/playground/code.ts";
 
 import { chatRequest, shownRequest } from "../../../src/console/pages/playground/chat-request.ts";
 import { peaksOf, subtitlesOf } from "../../../src/console/pages/playground/subtitles.ts";
@@ -44,10 +44,37 @@ describe("a streamed chat", () => {
 });
 
 test("code can be pasted into a shell, whatever was typed", () => {
-  expect(curlFor("http://127.0.0.1:4400", "/v1/x", { a: "it's" })).toContain(String.raw`"it'\''s"`);
-  const upload = curlForUpload("http://127.0.0.1:4400", "/v1/y", "my file's.wav", { model: "m", prompt: "$(rm)" });
-  expect(upload).toContain("-F prompt='$(rm)'");
-  expect(upload.endsWith(String.raw`-F file=@'my file'\''s.wav'`)).toBe(true);
+  const [chat] = chatCode("http://127.0.0.1:4400", { model: "it's", messages: [] });
+  expect(chat?.text).toContain(String.raw`"it'\''s"`);
+  const [upload] = transcriptionCode("http://127.0.0.1:4400", "my file's.wav", { model: "$(rm)", response_format: "text" });
+  expect(upload?.text).toContain("-F model='$(rm)'");
+  expect(upload?.text.endsWith(String.raw`-F file=@'my file'\''s.wav'`)).toBe(true);
+});
+
+describe("code", () => {
+  const languages = (code: ReturnType<typeof chatCode>): readonly string[] => code.map(({ language }) => language);
+  const all = ["curl", "Python", "JavaScript", "AI SDK"];
+  const request = { model: "m", stream: true, messages: [{ role: "system", content: "be brief" }, { role: "user", content: `"\n\\` }] };
+  const address = "http://127.0.0.1:4400";
+
+  test("is shown in four languages for each operation", () => {
+    expect(languages(chatCode(address, request))).toEqual(all);
+    expect(languages(speechCode(address, { model: "m", input: "hi", voice: "v", response_format: "mp3" }))).toEqual(all);
+    expect(languages(transcriptionCode(address, "a.wav", { model: "m", response_format: "json" }))).toEqual(all);
+  });
+
+  test("is left out where a client cannot make the same request", () => {
+    expect(languages(chatCode(address, { ...request, tools: [] }))).toEqual(all.slice(0, 3));
+    expect(languages(transcriptionCode(address, "a.wav", { model: "m", response_format: "srt" }))).toEqual(all.slice(0, 3));
+  });
+
+  test("writes the values of JSON as each language does, and none of them on several lines", () => {
+    const odd = { ...request, tools: [{ strict: true, "a-b": null, c: [] }] };
+    const [, python, script] = chatCode(address, odd);
+    expect(python?.text).toContain(`    tools=[\n        {\n            "strict": True,\n            "a-b": None,\n            "c": [],\n        },\n    ],`);
+    expect(script?.text).toContain(`  tools: [\n    {\n      strict: true,\n      "a-b": null,\n      c: [],\n    },\n  ],`);
+    for (const one of [python, script]) expect(one?.text).toContain(String.raw`"\"\n\\"`);
+  });
 });
 
 describe("the form of a chat", () => {

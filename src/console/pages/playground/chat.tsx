@@ -1,11 +1,11 @@
 import { useSignal, type Signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { Snippet } from "../../parts/copy.tsx";
 import { TextArea, TextField } from "../../parts/field.tsx";
 import { emptyLane, Lane, playChat, type ChatLane } from "./chat-lane.tsx";
 import { chatRequest, shownRequest, type ChatForm, type PlayedRequest } from "./chat-request.ts";
-import { curlFor } from "./code.ts";
+import { chatCode } from "./code.ts";
 import type { PlayProps } from "./play-props.ts";
+import { SameAsCode } from "./same-as-code.tsx";
 
 /** A chat with one model, or with several beside each other: how fast each begins, how long it takes, and what it costs. */
 export function ChatPlay({ clientKey, models, address }: PlayProps) {
@@ -24,6 +24,8 @@ export function ChatPlay({ clientKey, models, address }: PlayProps) {
     .map((name) => name.trim())
     .filter((name) => name !== "")
     .slice(0, lanesMax);
+  const first = asked[0] === undefined ? null : chatRequest(asked[0], form.value);
+  const shown = first === null || typeof first["mistake"] === "string" ? null : shownRequest(first as PlayedRequest);
   const run = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
     if (isBusy.value || form.value.prompt.trim() === "" || asked.length === 0) return;
@@ -77,7 +79,7 @@ export function ChatPlay({ clientKey, models, address }: PlayProps) {
           <Lane key={at} lane={lane} />
         ))}
       </div>
-      {asked[0] !== undefined && <ChatCode address={address} request={chatRequest(asked[0], form.value)} />}
+      {shown !== null && <SameAsCode code={chatCode(address, shown)} />}
     </>
   );
 }
@@ -145,15 +147,4 @@ function dataUrlOf(file: File): Promise<string> {
     reader.addEventListener("error", () => failed(new Error("The file cannot be read.")));
     reader.readAsDataURL(file);
   });
-}
-
-function ChatCode({ address, request }: { readonly address: string; readonly request: ReturnType<typeof chatRequest> }) {
-  if (typeof request["mistake"] === "string") return null;
-  const shown = shownRequest(request as PlayedRequest);
-  return (
-    <details class="card">
-      <summary>The same as code</summary>
-      <Snippet label="Shell" text={curlFor(address, "/v1/chat/completions", shown)} />
-    </details>
-  );
 }

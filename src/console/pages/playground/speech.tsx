@@ -3,11 +3,11 @@ import { useEffect } from "preact/hooks";
 import { send } from "../../core/api.ts";
 import { duration } from "../../core/format.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
-import { Snippet } from "../../parts/copy.tsx";
 import { SelectField, TextArea, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
-import { curlFor } from "./code.ts";
+import { speechCode } from "./code.ts";
 import type { PlayProps } from "./play-props.ts";
+import { SameAsCode } from "./same-as-code.tsx";
 
 const formats = ["mp3", "wav", "opus", "flac", "aac"].map((name) => [name, name] as const);
 
@@ -52,12 +52,7 @@ export function SpeechPlay({ clientKey, address }: PlayProps) {
           <audio controls src={sound.value.url} />
         </section>
       )}
-      {request.value !== null && (
-        <details class="card">
-          <summary>The same as code</summary>
-          <Snippet label="Shell" text={`${curlFor(address, "/v1/audio/speech", request.value)} --output speech`} />
-        </details>
-      )}
+      {request.value !== null && <SameAsCode code={speechCode(address, request.value)} />}
     </>
   );
 }

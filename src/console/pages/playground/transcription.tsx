@@ -3,13 +3,13 @@ import { useRef } from "preact/hooks";
 import { ApiError, send } from "../../core/api.ts";
 import { bytes, duration } from "../../core/format.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
-import { Snippet } from "../../parts/copy.tsx";
 import { SelectField, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
-import { curlForUpload } from "./code.ts";
+import { transcriptionCode } from "./code.ts";
 import { Recording } from "./recording.tsx";
 import { subtitlesOf } from "./subtitles.ts";
 import type { PlayProps } from "./play-props.ts";
+import { SameAsCode } from "./same-as-code.tsx";
 
 const formats = ["json", "text", "srt", "vtt", "verbose_json"].map((name) => [name, name] as const);
 
@@ -100,14 +100,10 @@ export function TranscriptionPlay({ clientKey, address }: PlayProps) {
         <section class="card stack">
           <p class="small muted">Took {duration(result.value.tookMs)}.</p>
           <p class="turn">{result.value.text}</p>
-          <details>
-            <summary>The same as code</summary>
-            <Snippet
-              label="Shell"
-              text={curlForUpload(address, "/v1/audio/transcriptions", recording.value?.name ?? "audio.wav", result.value.fields)}
-            />
-          </details>
         </section>
+      )}
+      {result.value !== null && (
+        <SameAsCode code={transcriptionCode(address, recording.value?.name ?? "audio.wav", result.value.fields)} />
       )}
     </>
   );
