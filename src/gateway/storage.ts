@@ -294,9 +294,10 @@ export interface AuditEntry {
 
 export interface AuditStorage {
   list(query: AuditQuery): Promise<readonly AuditEntry[]>;
-  get(id: string): Promise<AuditEntry | null>;
-  /** Records an event that changes nothing in the store, such as a login. */
-  note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor): Promise<void>;
+  /** `groups`: only a change that is about one of them. */
+  get(id: string, groups?: readonly string[]): Promise<AuditEntry | null>;
+  /** Records an event that changes nothing in the store, such as a login. `group`: the one that it is about. */
+  note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor, group?: string): Promise<void>;
 }
 
 export interface AuditQuery {

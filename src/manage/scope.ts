@@ -49,10 +49,11 @@ export function scopedContext<Context extends ManageContext>(context: Context, s
 
 function scopedStorage(
   storage: Storage,
-  { groupId, ids }: GroupScope,
+  scope: GroupScope,
   fileGroups: () => readonly Group[],
   fileKeys: () => readonly Key[],
 ): Storage {
+  const { groupId, ids } = scope;
   const visible = (key: StoredKey | null): StoredKey | null => (key !== null && key.group !== null && ids.has(key.group) ? key : null);
   const ownKey = async (id: string): Promise<void> => {
     if (visible(await storage.keys.get(id)) === null) throw new StorageError("missing", "There is no such key.");
@@ -110,6 +111,13 @@ function scopedStorage(
         groupBelow(id);
         return storage.groups.remove(id, by);
       },
+      // Where a deleted group was is known when it is back; if that is elsewhere, the transaction is rolled back.
+      restore: (id, _inFile, by) =>
+        storage.together(async (inner) => {
+          const group = await inner.groups.restore(id, fileGroups(), by);
+          if (group.parent === null || !ids.has(group.parent)) throw new StorageError("missing", "There is no such group.");
+          return group;
+        }),
     }),
     receipts: {
       find: async (id) => {
@@ -142,7 +150,9 @@ function scopedStorage(
     },
     audit: only<AuditStorage>({
       list: (query) => storage.audit.list({ ...query, groups: [...ids] }),
-      note: (action, subject, detail, by) => storage.audit.note(action, subject, detail, by),
+      get: (id) => storage.audit.get(id, [...ids]),
+      // What they do, they can see in their own log.
+      note: (action, subject, detail, by) => storage.audit.note(action, subject, detail, by, groupId),
     }),
     channels: only<ChannelStorage>({}),
     prices: only<PriceStorage>({}),
@@ -150,7 +160,7 @@ function scopedStorage(
     accounts: only<AccountStorage>({}),
     blockedSubjects: only<BlockedSubjectStorage>({}),
     revision: () => storage.revision(),
-    together: refuse,
+    together: (work) => storage.together((inner) => work(scopedStorage(inner, scope, fileGroups, fileKeys))),
     close: refuse,
   };
 }

@@ -254,6 +254,7 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
       "Usage",
       "Keys",
       "Groups",
+      "History",
     ]);
     expect(await hers.getByText("laptop").count()).toBe(0);
     await hers.getByRole("button", { name: "Create a key" }).first().click();
@@ -265,10 +266,34 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     await hers.getByRole("link", { name: /^web/ }).click();
     await hers.getByRole("link", { name: "hers" }).waitFor();
     expect(await hers.getByRole("button", { name: "Delete" }).count()).toBe(0);
+    await hers.getByRole("link", { name: "History", exact: true }).click();
+    const created = hers.getByRole("button", { name: "Undo key.create of hers" });
+    await created.click();
+    await hers.getByRole("button", { name: "Undo it" }).click();
+    await hers.getByText("audit.undo").first().waitFor();
+    expect(await hers.getByText("Your own group is managed by those above it.").count()).toBeGreaterThan(0);
     await hers.goto(`${rig.gateway.adminUrl}/console/channels`);
     await hers.getByText("This page is about the whole gateway").waitFor();
     expect([deeds.errors, deeds.foreign, deeds.dialogs]).toEqual([[], [], []]);
     await other.close();
+  });
+
+  test("takes a change back in the history", async () => {
+    await visit("/console/groups");
+    await page.getByRole("link", { name: /^web/ }).click();
+    await page.getByRole("button", { name: "Freeze" }).click();
+    await page.getByRole("button", { name: "Freeze it" }).click();
+    await page.getByRole("button", { name: "Unfreeze" }).waitFor();
+    await page.getByRole("link", { name: "Its history" }).click();
+    await page
+      .getByRole("button", { name: /^Undo group.freeze of web/ })
+      .first()
+      .click();
+    await page.getByText("Sets frozen back to what was there before.").waitFor();
+    await page.getByRole("button", { name: "Undo it" }).click();
+    await page.getByText("audit.undo").first().waitFor();
+    await visit(found["the page of a group"]);
+    await page.getByRole("button", { name: "Freeze", exact: true }).waitFor();
   });
 
   test("S47: renders what others wrote as text, on each page that shows it: nothing of it runs", async () => {

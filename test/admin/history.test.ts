@@ -180,3 +180,96 @@ test("viewers see the history and undo nothing, and an id that nobody has is not
   expect((await world.call("POST", `/admin/api/audit/${id}/undo`, { headers: viewer, body: {} })).status).toBe(403);
   expect((await undo("nothing")).status).toBe(404);
 });
+
+describe("an admin of a group", () => {
+  /** An organisation with the teams team and rivals; team has a project below it. Eve manages team. */
+  async function company() {
+    const as = (id: string) => `${id}-${crypto.randomUUID().slice(0, 8)}`;
+    const [org, team, project, rivals] = [as("org"), as("team"), as("project"), as("rivals")];
+    for (const [id, parent] of [
+      [org, null],
+      [team, org],
+      [project, team],
+      [rivals, org],
+    ] as const)
+      await world.storage.groups.create(id, newGroup(id, { parent }), [], tester);
+    const keyIn = async (group: string): Promise<string> =>
+      (await good<{ id: string }>("POST", "/keys", { name: as("key"), group, limits: { rpm: 60 } })).id;
+    const headers = await world.token("group_admin", team);
+    const eve = (method: string, path: string, body?: unknown): Promise<Called> =>
+      world.call(method, `/admin/api${path}`, { headers, ...(body === undefined ? {} : { body }) });
+    const edited = async (id: string, change: object): Promise<string> => {
+      await good("PATCH", `/keys/${id}`, change);
+      return (await latest()).id;
+    };
+    return { team, project, rivals, keyIn, eve, edited, undoes: (id: string) => eve("POST", `/audit/${id}/undo`, {}) };
+  }
+
+  test("takes back what was changed in it and below it, and sees so in the history", async () => {
+    const { team, project, keyIn, eve, edited, undoes } = await company();
+    const key = await keyIn(project);
+    for (const change of [{ limits: { rpm: 600 } }, { group: team }]) expect((await undoes(await edited(key, change))).status).toBe(200);
+    expect(await good("GET", `/keys/${key}`)).toMatchObject({ limits: { rpm: 60 }, group: project });
+    await good("PATCH", `/groups/${project}`, { frozen: true });
+    expect((await undoes((await latest()).id)).status).toBe(200);
+    expect(await world.storage.groups.get(project)).toMatchObject({ frozen: false });
+    const { entries } = (await eve("GET", "/history?action=audit.undo")).json as { entries: readonly { subject: string }[] };
+    expect(entries.map(({ subject }) => subject)).toEqual([project, key, key]);
+    const { id: below } = (await eve("POST", "/groups", { name: `below ${team}`, parent: team, limits: { rpm: 7 } })).json as { id: string };
+    expect((await eve("DELETE", `/groups/${below}`)).status).toBe(200);
+    expect((await undoes((await latest()).id)).status).toBe(200);
+    expect((await eve("GET", `/groups/${below}`)).json).toMatchObject({ parent: team, limits: { rpm: 7 } });
+    await keyIn(team);
+    const creation = await latest();
+    expect((await undoes(creation.id)).status).toBe(200);
+    expect(await good("GET", `/keys/${creation.subject}`)).toMatchObject({ state: "revoked" });
+  });
+
+  test("takes back nothing else, and cannot tell it from what does not exist", async () => {
+    const { team, rivals, keyIn, eve, edited, undoes } = await company();
+    const [hers, theirs, free] = [await keyIn(team), await keyIn(rivals), (await good<{ id: string }>("POST", "/keys", { name: rivals })).id];
+    const moved = await keyIn(team);
+    const movedIn = await keyIn(rivals);
+    await good("PUT", "/prices", { provider: null, model: team, from: "2027-01-01", rates: { input: "1" } });
+    const price = (await latest()).id;
+    await good("POST", "/channels", { name: team, entry: { base_url: "https://api.example.com/v1" } });
+    const channel = (await latest()).id;
+    await world.account(`a-${team}`, "viewer");
+    const account = (await latest()).id;
+    await good("PATCH", `/groups/${rivals}`, { limits: { rpm: 1 } });
+    const otherGroup = (await latest()).id;
+    await world.storage.groups.create(`gone-${rivals}`, newGroup(`gone-${rivals}`, { parent: rivals }), [], tester);
+    await world.storage.groups.remove(`gone-${rivals}`, tester);
+    const deletion = (await latest()).id;
+    const outside = [
+      await edited(theirs, { limits: { rpm: 600 } }),
+      await edited(free, { limits: { rpm: 600 } }),
+      // Where it came from is not hers.
+      await edited(movedIn, { group: team }),
+      price,
+      channel,
+      account,
+      otherGroup,
+      deletion,
+      "nothing",
+    ];
+    for (const id of outside) {
+      const refused = await undoes(id);
+      expect([refused.status, wordsOf(refused)]).toEqual([404, "There is no such entry in the audit log."]);
+    }
+    expect(await good("GET", `/keys/${theirs}`)).toMatchObject({ limits: { rpm: 600 } });
+    expect(await good("GET", `/keys/${movedIn}`)).toMatchObject({ group: team });
+    // What left her group is not hers any more, although the log of her group says that it left.
+    expect((await undoes(await edited(moved, { group: rivals }))).status).toBe(409);
+    expect(await good("GET", `/keys/${moved}`)).toMatchObject({ group: rivals });
+    await good("PATCH", `/groups/${team}`, { limits: { rpm: 5 } });
+    const ownGroup = (await latest()).id;
+    const refused = await undoes(ownGroup);
+    expect([refused.status, wordsOf(refused)]).toEqual([409, "Your own group is managed by those above it."]);
+    expect(await world.storage.groups.get(team)).toMatchObject({ limits: { requests: 5 } });
+    const { entries } = (await eve("GET", `/history?subject=${team}&limit=1`)).json as HistoryAnswer;
+    expect(entries[0]).toMatchObject({ id: ownGroup, undo: { possible: false } });
+    // Neither did any of it change what is hers.
+    expect(await good("GET", `/keys/${hers}`)).toMatchObject({ limits: { rpm: 60 }, state: "active" });
+  });
+});

@@ -125,5 +125,12 @@ describe("an administrator of a group", () => {
       scoped.storage.budgets.wanted("x"),
     ])
       expect(await problem(work)).toBe("invalid");
+    // A transaction is as narrow.
+    expect(await problem(scoped.storage.together(({ channels }) => channels.list()))).toBe("invalid");
+    expect(await problem(scoped.storage.together(({ keys }) => keys.revoke("k-ads", by)))).toBe("missing");
+    await world.storage.groups.create("old", newGroup("old", { parent: "org" }), [], by);
+    await world.storage.groups.remove("old", by);
+    expect(await problem(scoped.storage.groups.restore("old", [], by))).toBe("missing");
+    expect(await world.storage.groups.get("old")).toBeNull();
   });
 });

@@ -41,14 +41,14 @@ export const historyRoutes: readonly AdminRoute[] = [
     summary: "Lists the entries of the audit log with what each changed, from what to what, and whether it can be undone.",
     query: z.strictObject({ ...auditFilters, limit: pageLimit }),
     answer: z.strictObject({ entries: z.array(historyAnswer), next: z.string().nullable() }),
-    handle: async ({ query, services }) => {
+    handle: async ({ query, services, caller }) => {
       const span = readSpan({ since: query.since }, services.wallMs());
       if (span instanceof AdminError) return span;
       const { action = null, subject = null, actor = null, before = null, limit } = query;
       const entries = await services.reports.audit.list({ action, subject, actor, sinceMs: span.sinceMs, before, limit });
       const names = await subjectNames(services, entries);
       return {
-        entries: entries.map((entry) => historyEntryView(entry, names.get(entry.subject) ?? null)),
+        entries: entries.map((entry) => historyEntryView(entry, names.get(entry.subject) ?? null, "group" in caller ? caller.group : null)),
         next: nextOf(entries, limit, ({ id }) => id),
       };
     },
@@ -69,6 +69,7 @@ export const historyRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/audit/{id}/undo",
     access: "admin",
+    scoped: true,
     summary:
       "Takes a change back. If what it changed has changed again since, or it cannot be undone, you get 409 with the reason, and nothing changes.",
     body: z.strictObject({

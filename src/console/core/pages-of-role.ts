@@ -17,3 +17,8 @@ const groupPages: ReadonlySet<ConsolePage> = new Set([
 export function isPageFor(role: SignedIn["role"] | null, page: ConsolePage): boolean {
   return role !== "group_admin" || groupPages.has(page);
 }
+
+/** The admin of a group has no settings, and so another way to the history. */
+export function isInNavigation(role: SignedIn["role"] | null, page: ConsolePage): boolean {
+  return page === "history" ? role === "group_admin" : isPageFor(role, page);
+}

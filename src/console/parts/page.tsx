@@ -35,6 +35,9 @@ export function LinksOf({ kind, id }: { readonly kind: "key" | "group"; readonly
       <a class="button small" href={pathTo("usage", {}, { [kind]: id })}>
         Its usage
       </a>
+      <a class="button small" href={pathTo("history", {}, { subject: id })}>
+        Its history
+      </a>
       <a class="button small" href={pathTo(`${kind}s`)}>
         All {kind}s
       </a>

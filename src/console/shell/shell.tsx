@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { ConsolePage } from "../../admin/console/pages.ts";
 import { ask, hintSession, signedIn, type SignedIn } from "../core/api.ts";
 import { go, pathTo, place } from "../core/location.ts";
-import { isPageFor } from "../core/pages-of-role.ts";
+import { isInNavigation } from "../core/pages-of-role.ts";
 import { pageKeys, readShortcut } from "../core/shortcuts.ts";
 import { setTheme, theme, themes, type Theme } from "../core/theme.ts";
 import { Dialog } from "../parts/dialog.tsx";
@@ -22,6 +22,7 @@ const groups: readonly (readonly (readonly [page: ConsolePage, text: string])[])
     ["channels", "Channels"],
     ["keys", "Keys"],
     ["groups", "Groups"],
+    ["history", "History"],
     ["setup", "Set up a client"],
     ["playground", "Playground"],
     ["lab", "Fault lab"],
@@ -60,7 +61,7 @@ export function Shell({ who, children }: { readonly who: SignedIn; readonly chil
           {groups.map((pages) => (
             <ul key={pages[0]?.[0]}>
               {pages
-                .filter(([page]) => isPageFor(who.role, page))
+                .filter(([page]) => isInNavigation(who.role, page))
                 .map(([page, text]) => (
                   <li key={page}>
                     <a href={pathTo(page)} aria-current={isCurrent(page, path) ? "page" : undefined}>

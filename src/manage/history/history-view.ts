@@ -6,10 +6,13 @@ import { keyNames } from "../key-search.ts";
 import { fieldChangesOf } from "./field-changes.ts";
 import { undoPlanOf } from "./undo-plan.ts";
 
-/** A change with what it did to each field, and whether it can be taken back, under the field names of the admin API. */
-export function historyEntryView(entry: AuditEntry, subjectName: string | null) {
+/**
+ * A change with what it did to each field, and whether it can be taken back, under the field names of the admin API. `ownGroup` is the
+ * group that a group admin manages: they change what is in it, and not the group itself.
+ */
+export function historyEntryView(entry: AuditEntry, subjectName: string | null, ownGroup: string | null = null) {
   const { detail: _, ...head } = auditEntryView(entry);
-  const plan = undoPlanOf(entry);
+  const plan = ownGroup !== null && entry.subject === ownGroup ? { why: "Your own group is managed by those above it." } : undoPlanOf(entry);
   const undo =
     "why" in plan
       ? { possible: false, words: plan.why, remarks: [], needs_secrets: false }

@@ -25,16 +25,17 @@ export class AuditTable implements AuditStorage {
     return rows.map((row) => this.#entry(row));
   }
 
-  async get(id: string): Promise<AuditEntry | null> {
+  async get(id: string, groups?: readonly string[]): Promise<AuditEntry | null> {
+    const among = groups === undefined ? sql`1 = 1` : aboutGroups(groups);
     const [row] = isValidName(id)
       ? await this.database.all<AuditRow>(sql`
-          select id, at_ms, actor_kind, actor, address, action, subject, detail from audit where id = ${id}`)
+          select id, at_ms, actor_kind, actor, address, action, subject, detail from audit where id = ${id} and ${among}`)
       : [];
     return row === undefined ? null : this.#entry(row);
   }
 
-  async note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor): Promise<void> {
-    await writeAudit(this.database, this.context, { action, subject, detail }, by);
+  async note(action: string, subject: string, detail: AuditEntry["detail"], by: Actor, group?: string): Promise<void> {
+    await writeAudit(this.database, this.context, { action, subject, detail, group: group ?? null }, by);
   }
 
   /** Damaged rows are listed too, marked as damaged: an audit log must not lose entries. */

@@ -86,7 +86,8 @@ export class GroupTable implements GroupStorage {
         select name from accounts where group_id = ${id} union all select name from admin_tokens where group_id = ${id} and revoked_ms is null`);
       if (account.length > 0) throw new StorageError("conflict", "Accounts or tokens belong to this group: remove or change them first.");
       await transaction.run(sql`update key_groups set deleted_ms = ${this.context.wallMs()}, revision = ${revision} where id = ${id}`);
-      return { value: null, audit: { action: "group.delete", subject: id, detail: { name, parent }, group: id } };
+      // It is in the log of the group above: nobody manages a group that does not exist.
+      return { value: null, audit: { action: "group.delete", subject: id, detail: { name, parent }, group: parent ?? id } };
     });
   }
 

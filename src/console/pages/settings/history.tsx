@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import type { HistoryEntry } from "../../core/answers.ts";
-import { ask, mayChange } from "../../core/api.ts";
+import { ask, mayManageKeys } from "../../core/api.ts";
 import { place, setQuery } from "../../core/location.ts";
 import { makeTrail } from "../../core/pages.ts";
 import { useLoaded } from "../../core/query.ts";
@@ -54,7 +54,7 @@ function Entry({ entry, onUndo }: { readonly entry: HistoryEntry; readonly onUnd
         <h2>
           <code>{action}</code> {nameOf(entry)}
         </h2>
-        {undo.possible && mayChange() && (
+        {undo.possible && mayManageKeys() && (
           <button type="button" class="button small" aria-label={`Undo ${action} of ${nameOf(entry)}`} onClick={onUndo}>
             Undo
           </button>

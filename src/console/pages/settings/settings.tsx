@@ -2,9 +2,10 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { consolePages, type ConsolePage } from "../../../admin/console/pages.ts";
 import type { ConfigurationAnswer } from "../../core/answers.ts";
-import { ask, hintSession, signedIn } from "../../core/api.ts";
+import { ask, hintSession, roleNow, signedIn } from "../../core/api.ts";
 import { bytes } from "../../core/format.ts";
 import { place } from "../../core/location.ts";
+import { isPageFor } from "../../core/pages-of-role.ts";
 import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
 import { TextField } from "../../parts/field.tsx";
@@ -34,11 +35,13 @@ export function SettingsFrame({
   return (
     <Page title={title} actions={actions}>
       <nav class="tabs" aria-label="Settings">
-        {tabs.map(([page, text]) => (
-          <a key={page} href={consolePages[page]} aria-current={place.value.page === page ? "page" : undefined}>
-            {text}
-          </a>
-        ))}
+        {tabs
+          .filter(([page]) => isPageFor(roleNow(), page))
+          .map(([page, text]) => (
+            <a key={page} href={consolePages[page]} aria-current={place.value.page === page ? "page" : undefined}>
+              {text}
+            </a>
+          ))}
       </nav>
       {children}
     </Page>
