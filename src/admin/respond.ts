@@ -1,6 +1,6 @@
 import { StorageError } from "../gateway/storage.ts";
 import { AdminError } from "./admin-error.ts";
-import { RelayedResult, ResultWithHeaders, TextResult, type AnswerHeaders, type EventResult, type RouteResult } from "./route.ts";
+import { FileResult, RelayedResult, ResultWithHeaders, TextResult, type AnswerHeaders, type EventResult, type RouteResult } from "./route.ts";
 
 /** Turns the result of a handler into a response. */
 export function respond(answer: Exclude<RouteResult<unknown>, EventResult>, status: number, headers: Headers): Response {
@@ -8,8 +8,13 @@ export function respond(answer: Exclude<RouteResult<unknown>, EventResult>, stat
   if (answer instanceof TextResult) {
     addHeaders(headers, answer.headers);
     headers.set("content-type", answer.contentType);
-    if (answer.fileName !== null) headers.set("content-disposition", `attachment; filename="${answer.fileName.replace(/[^\w.-]/g, "_")}"`);
+    if (answer.fileName !== null) headers.set("content-disposition", attachment(answer.fileName));
     return new Response(answer.text, { status, headers });
+  }
+  if (answer instanceof FileResult) {
+    headers.set("content-type", "application/octet-stream");
+    headers.set("content-disposition", attachment(answer.fileName));
+    return new Response(answer.content, { status, headers });
   }
   if (answer instanceof RelayedResult) return relayed(answer.response, headers);
   if (answer instanceof ResultWithHeaders) {
@@ -17,6 +22,10 @@ export function respond(answer: Exclude<RouteResult<unknown>, EventResult>, stat
     return json(answer.value, status, headers);
   }
   return json(answer, status, headers);
+}
+
+function attachment(fileName: string): string {
+  return `attachment; filename="${fileName.replace(/[^\w.-]/g, "_")}"`;
 }
 
 /** Headers of the data plane say nothing here, except for the id of the call. */

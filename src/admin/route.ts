@@ -64,7 +64,7 @@ export interface Context<Query, Body, Params> {
 }
 
 /** What a handler returns: a value of the answer's schema, an error, or one of the special forms below. */
-export type RouteResult<Value> = Value | AdminError | TextResult | EventResult | RelayedResult | ResultWithHeaders<Value>;
+export type RouteResult<Value> = Value | AdminError | TextResult | FileResult | EventResult | RelayedResult | ResultWithHeaders<Value>;
 
 /** A header with several values is sent several times, as cookies must be. */
 export type AnswerHeaders = Readonly<Record<string, string | readonly string[]>>;
@@ -86,6 +86,15 @@ export class TextResult {
  */
 export class EventResult {
   constructor(readonly start: (send: (data: string) => void) => (() => void) | AdminError) {}
+}
+
+/** A file to save. */
+export class FileResult {
+  constructor(
+    readonly content: Blob,
+    /** In ASCII. */
+    readonly fileName: string,
+  ) {}
 }
 
 /** The answer of the data plane, passed on as it comes: its status, its type and its body. */

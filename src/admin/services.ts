@@ -1,5 +1,6 @@
 import type { LabServices } from "./lab-services.ts";
 import type { ChannelContext, ChannelLesson } from "../manage/channel-context.ts";
+import type { KeptBackups } from "../manage/backup.ts";
 import type { RunningWebhooks } from "../manage/webhooks.ts";
 import type { Key } from "../keys/key.ts";
 import type { SignInProvider } from "../gateway/sign-in.ts";
@@ -40,6 +41,7 @@ export interface Services extends ChannelContext {
   ) => Promise<Response | null>;
   readonly lab: LabServices;
   readonly webhooks: RunningWebhooks;
+  readonly backups: KeptBackups;
   readonly signIn: SignInServices;
   /** A dry run of a request. It reserves nothing and changes nothing. */
   readonly explain: (ask: ExplainRequest) => Promise<Explained>;

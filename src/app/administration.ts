@@ -60,6 +60,7 @@ export interface AdministrationParts {
   readonly live: Services["live"];
   readonly lab: Services["lab"];
   readonly webhooks: Services["webhooks"];
+  readonly backups: Services["backups"];
   readonly signIn: SignInServices;
 }
 
@@ -113,6 +114,7 @@ export function administration(parts: AdministrationParts): Services {
     live: parts.live,
     lab: parts.lab,
     webhooks: parts.webhooks,
+    backups: parts.backups,
     dataPlane: (path, init) => dataPlane(parts.url(), path, init),
     explain: (asked) => Promise.resolve(explained(asked, askOf(asked), parts).explained),
     preview: (asked) => Promise.resolve(preview(asked, parts)),

@@ -43,6 +43,7 @@ import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { TokenIssuers } from "../identity/token-issuers.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { Lab } from "../lab/lab.ts";
+import { keptBackups } from "./kept-backups.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import { signInServices } from "./sign-in.ts";
@@ -612,6 +613,7 @@ export class App {
       live: (watcher) => this.liveFeed.watch(watcher),
       lab: this.lab,
       webhooks: { list: () => this.webhooks?.list() ?? [], test: async (at) => (await this.webhooks?.test(at)) ?? null },
+      backups: keptBackups(this.settings, this.options.masterKey, this.options.log),
       signIn,
     });
   }

@@ -1,4 +1,6 @@
 import type { Actor } from "../gateway/storage.ts";
+import { isoMoment } from "../usage/time-text.ts";
+import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
 
 /** Backups and the master key of a store. */
@@ -50,3 +52,69 @@ export interface MaintenanceProgress {
 export function inUseProblem({ isInUse, dataDir }: StoreMaintenance): ManageError | null {
   return isInUse() ? new ManageError("conflict", `A gateway is using ${dataDir}. Stop all gateways of this store first.`) : null;
 }
+
+/** The backups that a running gateway makes, in a folder of its own. They are encrypted with the master key. */
+export interface KeptBackups {
+  readonly folder: string;
+  /** Where the master key is, without which none of them can be used. */
+  readonly masterKeyPlace: string;
+  /** Why this gateway makes none, and what to do instead; null if it does. */
+  readonly impossible: string | null;
+  /** Those in the folder, newest first. */
+  readonly list: () => readonly KeptBackup[];
+  /** How far the one is that is being made, and why the last one failed. */
+  readonly state: () => { readonly running: MaintenanceProgress | null; readonly failure: string | null };
+  /** Begins to make one. */
+  readonly start: (name: string) => void;
+  /** Null if there is no such backup. */
+  readonly content: (name: string) => Blob | null;
+  readonly remove: (name: string) => void;
+}
+
+export interface KeptBackup {
+  readonly name: string;
+  readonly bytes: number;
+  readonly madeMs: number;
+}
+
+export interface BackupContext extends ManageContext {
+  readonly backups: KeptBackups;
+}
+
+/** Returns the name of the backup that is being made now. */
+export async function startBackup({ backups, storage, wallMs }: BackupContext, actor: Actor): Promise<string | ManageError> {
+  if (backups.impossible !== null) return new ManageError("conflict", backups.impossible);
+  if (backups.state().running !== null) return new ManageError("conflict", "A backup is being made already.");
+  if (backups.list().length >= keptMax) {
+    return new ManageError("conflict", `There are ${keptMax} backups in ${backups.folder}: move or delete one first.`);
+  }
+  const name = `sluice-${isoMoment(wallMs()).slice(0, 19).replaceAll(/[:T]/g, "-")}.backup`;
+  // Before it begins, so that there is none without a trace.
+  await storage.audit.note("backup.create", name, {}, actor);
+  backups.start(name);
+  return name;
+}
+
+/** A disk must not fill up because somebody pressed a button often. */
+const keptMax = 20;
+
+export async function readBackup({ backups, storage }: BackupContext, name: string, actor: Actor): Promise<Blob | ManageError> {
+  const content = isBackupName(name) ? backups.content(name) : null;
+  if (content === null) return noSuchBackup;
+  await storage.audit.note("backup.download", name, { bytes: content.size }, actor);
+  return content;
+}
+
+export async function removeBackup({ backups, storage }: BackupContext, name: string, actor: Actor): Promise<ManageError | null> {
+  if (!isBackupName(name) || backups.content(name) === null) return noSuchBackup;
+  await storage.audit.note("backup.remove", name, {}, actor);
+  backups.remove(name);
+  return null;
+}
+
+/** No other file can be read or deleted by its name. */
+export function isBackupName(name: string): boolean {
+  return /^sluice-\d{4}-\d\d-\d\d-\d\d-\d\d-\d\d\.backup$/.test(name);
+}
+
+const noSuchBackup = new ManageError("not_found", "There is no such backup.");

@@ -1,12 +1,13 @@
 // Needs: alone, models. A browser uses all processors, and waits for pages by the clock; the playground is tried with the models of this machine.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { localModels } from "../../src/engines/catalog.ts";
 import { accessibilityProblems, chromiumPath, openBrowser, quiet, watched, withoutChromium, type Misdeeds } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
 import { openKeys } from "../support/keys.ts";
+import { product } from "../support/product.ts";
 import { setUp, type Rig } from "../support/rig.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -45,6 +46,7 @@ const pages = [
   "/console/settings/prices?search=mini",
   "/console/settings/accounts",
   "/console/settings/webhooks",
+  "/console/settings/backup",
 ];
 
 /**
@@ -294,6 +296,23 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     await page.getByText("audit.undo").first().waitFor();
     await visit(found["the page of a group"]);
     await page.getByRole("button", { name: "Freeze", exact: true }).waitFor();
+  });
+
+  test("makes a backup, which can be downloaded and restored", async () => {
+    await visit("/console/settings/backup");
+    await page.getByRole("button", { name: "Make a backup" }).click();
+    const download = page.getByRole("link", { name: /^Download sluice-/ });
+    await download.waitFor();
+    const got = await context.request.get(rig.gateway.adminUrl + (await download.getAttribute("href")));
+    const [name = ""] = await readdir(join(rig.gateway.directory, "data/backups"));
+    const file = join(rig.gateway.directory, "data/backups", name);
+    expect(Buffer.compare(await got.body(), await readFile(file))).toBe(0);
+    expect([got.headers()["content-type"], got.headers()["content-disposition"]]).toEqual([
+      "application/octet-stream",
+      `attachment; filename="${name}"`,
+    ]);
+    const check = Bun.spawn(["sh", product, "restore", file, "--check", "--json", "--config", join(rig.gateway.directory, "sluice.yaml")]);
+    expect(JSON.parse(await new Response(check.stdout).text())).toEqual({ checked: file, master_key: "fits" });
   });
 
   test("S47: renders what others wrote as text, on each page that shows it: nothing of it runs", async () => {

@@ -197,6 +197,10 @@ const examples: Readonly<Record<string, Example>> = {
   },
   "GET /admin/api/webhooks": ({ call }) => call("/admin/api/webhooks"),
   "POST /admin/api/webhooks/{number}/test": ({ call }) => call("/admin/api/webhooks/1/test", { body: {} }),
+  "GET /admin/api/backups": ({ call }) => call("/admin/api/backups"),
+  "POST /admin/api/backups": ({ call }) => call("/admin/api/backups", { body: {} }),
+  "GET /admin/api/backups/{name}": ({ call }) => call("/admin/api/backups/sluice-2026-01-31-12-00-00.backup"),
+  "DELETE /admin/api/backups/{name}": ({ call }) => call("/admin/api/backups/sluice-2026-01-31-12-00-00.backup"),
   "GET /admin/api/audit/export": async ({ world, call }) => {
     await world.account("ben", "viewer");
     return call("/admin/api/audit/export?format=jsonl&since=1h");

@@ -211,6 +211,16 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       test: async (at) => (at === 0 ? sentNotice(wallMs()) : null),
     },
     hasLocalModels: () => false,
+    backups: {
+      folder: "/data/backups",
+      masterKeyPlace: "/data/master-key",
+      impossible: null,
+      list: () => [{ name: "sluice-2026-01-31-12-00-00.backup", bytes: 7, madeMs: wallMs() }],
+      state: () => ({ running: null, failure: null }),
+      start: () => undefined,
+      content: (name) => (name === "sluice-2026-01-31-12-00-00.backup" ? new Blob(["content"]) : null),
+      remove: () => undefined,
+    },
     dataPlane: async (path) => Response.json({ path }),
     live: (watcher) => {
       watcher({ calls: [], running: 0, omitted: 0 });

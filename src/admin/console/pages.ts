@@ -20,6 +20,7 @@ export const consolePages = {
   prices: "/console/settings/prices",
   accounts: "/console/settings/accounts",
   webhooks: "/console/settings/webhooks",
+  backup: "/console/settings/backup",
 } as const;
 
 export type ConsolePage = keyof typeof consolePages;

@@ -13,7 +13,9 @@ import {
   testChannel,
 } from "../../manage/channels.ts";
 import { ManageError } from "../../manage/error.ts";
+import { presets } from "../../dialects/presets.ts";
 import { channelAnswer, shownChannel, type ChannelView } from "../views/channel-view.ts";
+import { operation } from "../views/key-view.ts";
 import { invalid, adminErrorOf, type AdminError } from "../admin-error.ts";
 import { ResultWithHeaders, route, type AdminRoute } from "../route.ts";
 import type { Services } from "../services.ts";
@@ -24,8 +26,29 @@ const entry = z
   .describe("The settings of the channel, as in the configuration file, without its name and its keys.");
 const secrets = z.array(z.string().min(1).max(8192)).max(100).describe("The upstream's keys. They are never shown again.");
 
-/** Channels: those of the configuration file can be read, those of the store also changed. */
+/** The providers that are known by name, and the channels: those of the configuration file can be read, those of the store also changed. */
 export const channelsRoutes: readonly AdminRoute[] = [
+  route({
+    method: "GET",
+    path: "/admin/api/providers",
+    access: "viewer",
+    summary: "Lists the providers that a channel can name, with their addresses.",
+    answer: z.strictObject({
+      providers: z.array(
+        z.strictObject({
+          name: z.string(),
+          base_url: z.string().describe("May contain `{resource}` or `{region}`, which the channel has to set."),
+          needs_key: z.boolean(),
+          operations: z.array(operation),
+        }),
+      ),
+    }),
+    handle: ({ services }) => ({
+      providers: presets
+        .filter(({ local }) => !local || services.hasLocalModels())
+        .map(({ name, baseUrl, needsKey, operations }) => ({ name, base_url: baseUrl, needs_key: needsKey, operations: [...operations] })),
+    }),
+  }),
   route({
     method: "GET",
     path: "/admin/api/channels",

@@ -1,5 +1,6 @@
 import { accountsRoutes } from "./accounts-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
+import { backupsRoutes } from "./backups-routes.ts";
 import { channelsRoutes } from "./channels-routes.ts";
 import { configurationRoutes } from "./configuration-routes.ts";
 import { groupsRoutes } from "./groups-routes.ts";
@@ -13,7 +14,6 @@ import { metricsRoutes } from "./metrics-routes.ts";
 import { overviewRoutes } from "./overview-routes.ts";
 import { playgroundRoutes } from "./playground-routes.ts";
 import { pricesRoutes } from "./prices-routes.ts";
-import { providersRoutes } from "./providers-routes.ts";
 import { requestsRoutes } from "./requests-routes.ts";
 import type { AdminRoute } from "../route.ts";
 import { usageRoutes } from "./usage-routes.ts";
@@ -26,7 +26,6 @@ export const resourceRoutes: readonly AdminRoute[] = [
   ...overviewRoutes,
   ...liveRoutes,
   ...configurationRoutes,
-  ...providersRoutes,
   ...playgroundRoutes,
   ...labRoutes,
   ...accountsRoutes,
@@ -40,4 +39,5 @@ export const resourceRoutes: readonly AdminRoute[] = [
   ...auditRoutes,
   ...historyRoutes,
   ...webhooksRoutes,
+  ...backupsRoutes,
 ];

@@ -19,6 +19,7 @@ import { RequestPage } from "../pages/requests/request.tsx";
 import { RequestsPage } from "../pages/requests/requests.tsx";
 import { AccountsPage } from "../pages/settings/accounts.tsx";
 import { AuditPage } from "../pages/settings/audit.tsx";
+import { BackupPage } from "../pages/settings/backup.tsx";
 import { HistoryPage } from "../pages/settings/history.tsx";
 import { PricesPage } from "../pages/settings/prices.tsx";
 import { SettingsPage } from "../pages/settings/settings.tsx";
@@ -48,6 +49,7 @@ const views: Readonly<Record<ConsolePage, ComponentType>> = {
   prices: PricesPage,
   accounts: AccountsPage,
   webhooks: WebhooksPage,
+  backup: BackupPage,
 };
 
 export function CurrentView() {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { closeSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { StorageError } from "../../gateway/storage.ts";
 
@@ -10,9 +11,9 @@ import { StorageError } from "../../gateway/storage.ts";
 export async function writeAtomically(file: string, make: (part: string) => Promise<boolean>): Promise<boolean> {
   return withTempFile(file, async (part) => {
     if (!(await make(part))) return false;
-    fsyncPath(part);
+    await fsyncPath(part);
     renameSync(part, file);
-    fsyncPath(dirname(file));
+    await fsyncPath(dirname(file));
     return true;
   });
 }
@@ -48,13 +49,10 @@ function changedMs(file: string): number {
 
 const abandonedMs = 3_600_000;
 
-export function fsyncPath(path: string): void {
-  const descriptor = openSync(path, "r");
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
+/** Not on this thread: a disk may take seconds for gigabytes, and a gateway may be serving calls meanwhile. */
+export async function fsyncPath(path: string): Promise<void> {
+  await using handle = await open(path, "r");
+  await handle.sync();
 }
 
 export function fileError(error: unknown, file: string): StorageError {

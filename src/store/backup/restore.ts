@@ -75,7 +75,7 @@ export async function restoreStore({
     if (checkOnly) return false;
     // Copying and checking may have taken a long time.
     rejectIfInUse(file);
-    replaced = setAside(file);
+    replaced = await setAside(file);
     return true;
   });
   return { replaced, masterKey };
@@ -117,7 +117,7 @@ function rejectIfInUse(file: string): void {
 }
 
 /** Links the store under a second name, so that the first name always has a store. */
-function setAside(file: string): string | null {
+async function setAside(file: string): Promise<string | null> {
   if (!existsSync(file)) return null;
   const aside = `${file}.replaced-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
   try {
@@ -125,7 +125,7 @@ function setAside(file: string): string | null {
   } catch {
     // Not every file system supports hard links.
     copyFileSync(file, aside);
-    fsyncPath(aside);
+    await fsyncPath(aside);
   }
   for (const rest of ["-wal", "-shm", "-journal"]) if (existsSync(file + rest)) renameSync(file + rest, aside + rest);
   return aside;

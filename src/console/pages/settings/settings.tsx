@@ -20,6 +20,7 @@ const tabs: readonly (readonly [page: ConsolePage, text: string])[] = [
   ["prices", "Prices"],
   ["accounts", "Accounts"],
   ["webhooks", "Webhooks"],
+  ["backup", "Backup"],
 ];
 
 /** The frame of the pages about settings. */
