@@ -227,7 +227,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
   }
   const { settings } = result;
   // Imported here because no other command needs it.
-  const { runChannels } = await import("./cli/channels/command.ts");
+  const [{ runChannels }, { testTarget }] = await Promise.all([import("./cli/channels/command.ts"), import("./app/channel-test.ts")]);
   const exitCode = await runChannels(request, {
     names: settings.channels.map(({ name }) => name),
     nearest,
@@ -252,7 +252,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
         await app.stop(false);
         rmSync(dataDir, { recursive: true, force: true });
       };
-      return { url, key: token, nowMs: () => performance.now(), stop };
+      return { ...testTarget(url, token, () => performance.now()), stop };
     },
   });
   // A gateway that was stopped still has timers.

@@ -61,6 +61,7 @@ export interface AdministrationParts {
   readonly lab: Services["lab"];
   readonly webhooks: Services["webhooks"];
   readonly backups: Services["backups"];
+  readonly callChannel: Services["channels"]["call"];
   readonly signIn: SignInServices;
 }
 
@@ -98,6 +99,7 @@ export function administration(parts: AdministrationParts): Services {
       seal: (channel, secrets) => durable.channelSecrets.encrypt(channel, secrets),
       status: () => parts.channels().map((channel) => statusOf(channel, parts)),
       test: (name) => testOf(name, parts),
+      call: parts.callChannel,
       forget: (name) => {
         durable.hint(name, forgetLessons, forgottenMs);
         return parts.gateway.upstreams.lessons.forget(name);

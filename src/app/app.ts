@@ -11,6 +11,7 @@ import { Timers } from "../clock/timers.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
 import { buildSnapshot } from "../config/snapshot.ts";
 import { Certificate } from "./certificate.ts";
+import { callChannel } from "./channel-test.ts";
 import { claimPort } from "../cli/process/workers.ts";
 import { removeStaleSocket } from "../net/server/unix-socket.ts";
 import type { ServerTls } from "../net/server/server-tls.ts";
@@ -43,8 +44,10 @@ import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { TokenIssuers } from "../identity/token-issuers.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
 import { Lab } from "../lab/lab.ts";
+import type { PrivateHost } from "../lab/private-gateway.ts";
 import { keptBackups } from "./kept-backups.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
+import type { TestCall, WantedCalls } from "../manage/channel-test/test-calls.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
 import { signInServices } from "./sign-in.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
@@ -88,7 +91,10 @@ export class App {
   private readonly metrics: Metrics;
   private readonly traffic: Traffic;
   private readonly liveFeed: LiveFeed;
+  private readonly privateHost: PrivateHost;
   private readonly lab: Lab;
+  /** The channels to which test calls are being made. */
+  private readonly called = new Set<string>();
   private readonly budgetWatch: BudgetWatch;
   private readonly exporter: OtlpExporter | null;
   private readonly settledCalls: SettledCalls;
@@ -258,7 +264,7 @@ export class App {
       ...this.observer(settings),
     });
     this.gateway = new Gateway(ports, upstreams, dialects, ledger);
-    this.lab = new Lab({
+    this.privateHost = {
       ports,
       settings: () => this.settings,
       pressure: (askedMs) => this.pressure?.pressure(askedMs) ?? idlePressure,
@@ -266,7 +272,8 @@ export class App {
       wallMs: durable.clock.wallMs,
       randomBytes: (count) => crypto.getRandomValues(new Uint8Array(count)),
       onBug: (error) => this.bug(error),
-    });
+    };
+    this.lab = new Lab(this.privateHost);
     this.discovery = new Discovery(
       async (channel) => {
         const outcome = await discoverModels(channel, dialects.get(channel.dialect), ports.send);
@@ -613,9 +620,22 @@ export class App {
       live: (watcher) => this.liveFeed.watch(watcher),
       lab: this.lab,
       webhooks: { list: () => this.webhooks?.list() ?? [], test: async (at) => (await this.webhooks?.test(at)) ?? null },
+      callChannel: (name, wanted, signal) => this.callChannel(name, wanted, signal),
       backups: keptBackups(this.settings, this.options.masterKey, this.options.log),
       signIn,
     });
+  }
+
+  private async callChannel(name: string, wanted: WantedCalls, signal: AbortSignal): Promise<readonly TestCall[] | "absent" | "busy"> {
+    const channel = this.channels().find((one) => one.name === name);
+    if (channel === undefined) return "absent";
+    if (this.called.has(name)) return "busy";
+    this.called.add(name);
+    try {
+      return await callChannel(this.privateHost, channel, this.discovery.models, wanted, signal);
+    } finally {
+      this.called.delete(name);
+    }
   }
 
   /** What looks at each call when it is settled. The live feed does so at once; without watchers it does nothing. */

@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
 import { StorageError } from "../gateway/storage.ts";
 import { isBackupName, type KeptBackup, type KeptBackups, type MaintenanceProgress } from "../manage/backup.ts";
-import { backupStore, rejectPostgres } from "../store/backup/backup.ts";
+import { backupStore, contentOf, rejectPostgres } from "../store/backup/backup.ts";
 import type { Log } from "../telemetry/log.ts";
 
 /** The backups that this gateway makes while it runs, in `backups` of its data folder. */
@@ -40,10 +40,7 @@ export function keptBackups(
       failure = null;
       void make(name);
     },
-    content: (name) => {
-      const file = join(folder, name);
-      return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? Bun.file(file) : null;
-    },
+    content: (name) => contentOf(join(folder, name)),
     remove: (name) => rmSync(join(folder, name), { force: true }),
   };
 }

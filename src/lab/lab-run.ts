@@ -1,7 +1,8 @@
 import type { LiveCall } from "../telemetry/live/live-call.ts";
 import { callAsClient, type LabClientView } from "./lab-client.ts";
-import { openLabGateway, type LabChannelState, type LabGateway, type LabHost } from "./lab-gateway.ts";
+import { openLabGateway, type LabChannelState, type LabGateway } from "./lab-gateway.ts";
 import { brokenPromises } from "./lab-promise.ts";
+import type { PrivateHost } from "./private-gateway.ts";
 import type { LabMode, LabScenario } from "./scenarios.ts";
 
 export interface LabRunRequest {
@@ -45,7 +46,7 @@ export class LabRun {
   constructor(
     readonly id: string,
     readonly request: LabRunRequest,
-    private readonly host: LabHost,
+    private readonly host: PrivateHost,
   ) {
     this.startedMs = host.wallMs();
     this.finished = this.run().catch((error: unknown) => {

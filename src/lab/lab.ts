@@ -1,5 +1,5 @@
-import type { LabHost } from "./lab-gateway.ts";
 import { LabRun, type LabRunState } from "./lab-run.ts";
+import type { PrivateHost } from "./private-gateway.ts";
 import { labScenario, labScenarios, type LabMode } from "./scenarios.ts";
 
 export interface LabOrder {
@@ -17,7 +17,7 @@ export class Lab {
   /** Oldest first. */
   private readonly runs = new Map<string, LabRun>();
 
-  constructor(private readonly host: LabHost) {}
+  constructor(private readonly host: PrivateHost) {}
 
   /** `busy`: enough runs are under way. */
   start({ scenario: name, mode, calls, rate }: LabOrder): LabRunState | "no_scenario" | "no_mode" | "busy" {

@@ -1,3 +1,4 @@
+import type { TestCall, WantedCalls } from "./channel-test/test-calls.ts";
 import type { ManageContext } from "./context.ts";
 
 /** Actions on channels also need the running gateway, which the command line does not have. */
@@ -28,6 +29,8 @@ export interface RunningChannels extends ChannelRules {
   readonly status: () => readonly ChannelStatus[];
   /** Sends a small request to the upstream. Null if this process has no such channel. It has a time limit and does not reject. */
   readonly test: (name: string) => Promise<ChannelTest | null>;
+  /** Makes a real call for each operation. `busy`: that is being done already. */
+  readonly call: (name: string, wanted: WantedCalls, signal: AbortSignal) => Promise<readonly TestCall[] | "absent" | "busy">;
   /** Forgets the lessons of a channel, here and soon after in other processes. Returns how many there were here. */
   readonly forget: (name: string) => number;
   /** Ends the cool-downs of a channel, here and soon after in other processes. Returns how many there were here. */

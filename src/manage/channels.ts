@@ -10,6 +10,7 @@ import {
   type ChannelEdit,
   type StoredChannelEntry,
 } from "./channel-secrets.ts";
+import type { TestCall, WantedCalls } from "./channel-test/test-calls.ts";
 import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
 
@@ -67,7 +68,28 @@ export async function testChannel({ channels, storage }: ChannelContext, name: s
   const outcome = await channels.test(name);
   if (outcome !== null) return outcome;
   if ((await storage.channels.get(name)) === null) return noSuchChannel;
-  return new ManageError("not_in_use", "The gateway does not use this channel: it was just added, or its settings cannot be used.");
+  return channelNotInUse;
+}
+
+const channelNotInUse = new ManageError(
+  "not_in_use",
+  "The gateway does not use this channel: it was just added, or its settings cannot be used.",
+);
+
+/** One small real call for each operation of a channel. They cost a little, so that the audit log says who made them. */
+export async function callChannel(
+  { channels, storage }: ChannelContext,
+  name: string,
+  wanted: WantedCalls,
+  actor: Actor,
+  signal: AbortSignal,
+): Promise<readonly TestCall[] | ManageError> {
+  const calls = await channels.call(name, wanted, signal);
+  if (calls === "busy") return new ManageError("conflict", "The channel is being tested already. Try again when that has ended.");
+  if (calls === "absent") return (await storage.channels.get(name)) === null ? noSuchChannel : channelNotInUse;
+  const made = calls.map(({ operation, model, ok }) => ({ operation, model, ok }));
+  await storage.audit.note("channel.test", name, { calls: made }, actor);
+  return calls;
 }
 
 /** Returns how many lessons of the channel this process had. */

@@ -34,6 +34,7 @@ async function rig(given: Partial<RunningChannels> = {}, start: StartOptions = {
     seal: (name, secrets) => channelSecrets.encrypt(name, secrets),
     status: () => running,
     test: async () => null,
+    call: async () => "absent",
     forget: () => 0,
     clear: () => 0,
     ...given,
@@ -401,5 +402,45 @@ describe("testing a channel", () => {
     await world.storage.channels.create({ name: "new", entry, sealed: null, last4: [] }, { kind: "cli", name: "tester" });
     expect(codeOf(await call("POST", "/channels/new/test", {}))).toBe("not_in_use");
     expect((await call("POST", "/channels/well/test", { url: "http://10.0.0.1" })).status).toBe(400);
+  });
+
+  test("makes real calls, shows what was written, heard and spoken, and writes into the audit log that it did", async () => {
+    const one = { model: "m", ok: true, status: 200, tookMs: 5, outcome: "fine", text: null, audio: null };
+    const audio = { type: "audio/mpeg", bytes: new Uint8Array([1, 2, 3]) };
+    const made = [
+      { ...one, operation: "chat" as const, text: "yes" },
+      { ...one, operation: "speech" as const, audio },
+    ];
+    const wants: unknown[] = [];
+    const { world, call } = await rig({
+      call: async (name, wanted) => (wants.push(wanted), name === "well" ? made : name === "busy" ? "busy" : "absent"),
+    });
+    expect((await call("POST", "/channels/well/calls", { model: "m", operations: ["chat", "speech"] })).json).toEqual({
+      calls: [
+        { operation: "chat", model: "m", ok: true, status: 200, took_ms: 5, outcome: "fine", text: "yes", audio: null },
+        {
+          operation: "speech",
+          model: "m",
+          ok: true,
+          status: 200,
+          took_ms: 5,
+          outcome: "fine",
+          text: null,
+          audio: { type: "audio/mpeg", base64: "AQID" },
+        },
+      ],
+    });
+    await call("POST", "/channels/well/calls", {});
+    expect(wants).toEqual([
+      { model: "m", operations: ["chat", "speech"] },
+      { model: null, operations: null },
+    ]);
+    const notes = await world.storage.audit.list({ action: "channel.test", subject: "well", actor: null, sinceMs: null, before: null, limit: 9 });
+    expect(notes[0]?.detail).toEqual({ calls: ["chat", "speech"].map((operation) => ({ operation, model: "m", ok: true })) });
+    expect(codeOf(await call("POST", "/channels/busy/calls", {}))).toBe("conflict");
+    expect((await call("POST", "/channels/nobody/calls", {})).status).toBe(404);
+    await world.storage.channels.create({ name: "new", entry, sealed: null, last4: [] }, { kind: "cli", name: "tester" });
+    expect(codeOf(await call("POST", "/channels/new/calls", {}))).toBe("not_in_use");
+    expect((await call("POST", "/channels/well/calls", { operations: ["everything"] })).status).toBe(400);
   });
 });

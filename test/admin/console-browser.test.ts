@@ -190,6 +190,14 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
       30_000,
     );
     rig.upstream.broken.behaviour = null;
+    // A test call asks the channel all the same, and changes neither its health nor any receipt.
+    await page.getByLabel("Operation to test").selectOption("chat");
+    await page.getByRole("button", { name: "Test", exact: true }).click();
+    const said = page.locator("p.turn");
+    await said.waitFor();
+    const tested = rig.upstream.broken.ledger.chats.at(-1)!;
+    expect((await said.innerText()).replaceAll(/\s+/g, " ")).toBe(tested.tokensSent.join("").trim().replaceAll(/\s+/g, " "));
+    expect(rig.gateway.logs.some((line) => line["event"] === "call" && line["key"] === "channel-test")).toBe(false);
     await page.getByRole("button", { name: "Clear the cool-down" }).click();
     await page.getByText("It works: nothing cools down.").waitFor();
   });
@@ -382,7 +390,7 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
 
   const addsModels = test.skipIf(!hasModels);
 
-  addsModels("adds a channel for the models of this machine, which transcribe the microphone and a file in the playground", async () => {
+  addsModels("adds a channel for the models of this machine, tests it, and transcribes the microphone and a file in the playground", async () => {
     const adding = await context.newPage();
     await adding.goto(`${rig.gateway.adminUrl}/console/channels`);
     await adding.getByRole("button", { name: "Add a channel" }).first().click();
@@ -391,6 +399,12 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     await adding.getByRole("button", { name: "Add", exact: true }).click();
     await adding.getByRole("heading", { name: "here", exact: true }).waitFor();
     await adding.getByText("Models (3)").waitFor();
+    await adding.getByRole("button", { name: "Test", exact: true }).click();
+    const answers = adding.locator("p.turn");
+    await answers.nth(1).waitFor();
+    expect(await answers.nth(1).innerText()).toMatch(/test of speech/i);
+    const voice = adding.locator("audio");
+    await eventually("the player can play what it spoke", () => voice.evaluate((one: HTMLAudioElement) => one.duration > 0.5), 10_000);
     await adding.close();
 
     const heard = page.locator("p.turn");

@@ -151,6 +151,7 @@ const examples: Readonly<Record<string, Example>> = {
   "DELETE /admin/api/lab/runs/{id}": ({ call }) => call("/admin/api/lab/runs/lab-1"),
   "GET /admin/api/providers": ({ call }) => call("/admin/api/providers"),
   "POST /admin/api/channels/{name}/test": ({ call }) => call("/admin/api/channels/tested/test", { body: {} }),
+  "POST /admin/api/channels/{name}/calls": ({ call }) => call("/admin/api/channels/tested/calls", { body: { operations: ["speech"] } }),
   "GET /admin/api/prices": async ({ world, call }) => {
     await storedPrice(world);
     return call("/admin/api/prices?search=large");

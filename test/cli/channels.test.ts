@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { statSync } from "node:fs";
+import { join } from "node:path";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { CommandLine } from "../support/command-line.ts";
 
@@ -11,7 +13,7 @@ beforeAll(async () => {
   upstream = await startChaos();
   cli = new CommandLine({
     channels: [
-      { name: "main", base_url: upstream.url, api_key: "sk-upstream", models: ["plain"], capabilities: { operations: ["chat", "speech"] } },
+      { name: "main", base_url: upstream.url, api_key: "sk-upstream", models: ["plain"], capabilities: { operations: ["chat", "transcription", "speech"] } },
       {
         name: "gone",
         base_url: "http://127.0.0.1:9/v1",
@@ -28,18 +30,24 @@ afterAll(async () => {
 });
 
 interface Report {
-  readonly calls: readonly { readonly operation: string; readonly ok: boolean; readonly model: string; readonly outcome: string }[];
+  readonly calls: readonly { readonly operation: string; readonly ok: boolean; readonly model: string; readonly outcome: string; readonly text: string | null }[];
 }
 
 test("sluice channels test makes a real call for each operation of the channel, and of no other channel", async () => {
-  const { code, out, err } = await cli.run(["channels", "test", "main", "--config", cli.config, "--json"]);
-  expect({ code, err }).toEqual({ code: 0, err: "" });
+  const spoken = join(cli.folder, "spoken.mp3");
+  const { code, out, err } = await cli.run(["channels", "test", "main", "--config", cli.config, "--audio", spoken, "--json"]);
+  expect({ code, err }).toEqual({ code: 0, err: `What it spoke is in ${spoken}.\n` });
   const { calls } = JSON.parse(out) as Report;
   expect(calls.map(({ operation, ok, model }) => [operation, ok, model])).toEqual([
     ["chat", true, "plain"],
     ["speech", true, "plain"],
+    ["transcription", true, "plain"],
   ]);
-  expect(calls[1]?.outcome).toMatch(/^\d+ bytes of audio$/);
+  expect(calls[1]?.outcome).toBe(`${statSync(spoken).size} bytes of audio`);
+  const [chat, , transcription] = upstream.ledger.chats;
+  expect([calls[0]?.text, calls[2]?.text]).toEqual([chat, transcription].map((attempt) => attempt!.tokensSent.join("").trim()));
+  // What it spoke, it had to transcribe.
+  expect(transcription?.upload?.file).toMatchObject({ name: "test.mp3", bytes: statSync(spoken).size });
   expect(upstream.ledger.chats.length).toBe(calls.length);
 });
 

@@ -261,8 +261,8 @@ test("sluice channels test makes one call for each operation of a channel of Gem
     code: 0,
     calls: [
       ["chat", true, "gemini-9-flash"],
-      ["transcription", true, "gemini-9-flash"],
       ["speech", true, "gemini-9-flash-tts"],
+      ["transcription", true, "gemini-9-flash"],
     ],
   });
 });

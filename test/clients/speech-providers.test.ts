@@ -187,7 +187,7 @@ test("sluice channels test tries each operation with a model that is for it", as
   expect({ code, err }).toEqual({ code: 0, err: "" });
   const { calls } = JSON.parse(out) as { readonly calls: readonly Readonly<Record<string, unknown>>[] };
   expect(calls.map(({ operation, model, ok }) => [operation, model, ok])).toEqual([
-    ["transcription", "nova-3", true],
     ["speech", "aura-2", true],
+    ["transcription", "nova-3", true],
   ]);
 });

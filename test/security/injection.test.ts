@@ -301,6 +301,7 @@ async function start(engine: Engine): Promise<Rig> {
         test: async () => null,
         forget: () => 0,
         clear: () => 0,
+        call: async () => "absent" as const,
       },
     },
     listen: { operatorToken: token },

@@ -6,6 +6,7 @@ import type { AdminRoute } from "../../src/admin/route.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
 import type { LabRunFacts, LabServices } from "../../src/admin/lab-services.ts";
 import type { OidcServices, Services } from "../../src/admin/services.ts";
+import type { TestCall } from "../../src/manage/channel-test/test-calls.ts";
 import type { WebhookDelivery } from "../../src/manage/webhooks.ts";
 import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
@@ -189,6 +190,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       seal: (_, secrets) => `sealed ${secrets.length} as ${Bun.hash(secrets.join())}`,
       status: () => [],
       test: async (name) => (name === "tested" ? wellTested : null),
+      call: async (name) => (name === "tested" ? [testedCall] : "absent"),
       forget: () => 2,
       clear: () => 1,
     },
@@ -239,6 +241,17 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     ...given,
   };
 }
+
+const testedCall: TestCall = {
+  operation: "speech",
+  model: "m",
+  ok: true,
+  status: 200,
+  tookMs: 5,
+  outcome: "3 bytes of audio",
+  text: null,
+  audio: { type: "audio/mpeg", bytes: new Uint8Array([1, 2, 3]) },
+};
 
 /** Has one scenario, and one run of it. */
 const labScenario: LabServices["scenarios"][number] = {

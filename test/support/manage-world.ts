@@ -74,6 +74,7 @@ export async function manageWorld(channels: Partial<RunningChannels> = {}): Prom
         test: async () => null,
         forget: () => 0,
         clear: () => 0,
+        call: async () => "absent" as const,
         ...channels,
       },
     },

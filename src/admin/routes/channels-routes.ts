@@ -3,6 +3,7 @@ import type { StoredChannel } from "../../gateway/storage.ts";
 import type { ChannelStatus, ChannelTest } from "../../manage/channel-context.ts";
 import {
   addChannel,
+  callChannel,
   clearChannelCoolDowns,
   channelRevision,
   channelStatus,
@@ -12,6 +13,7 @@ import {
   removeChannel,
   testChannel,
 } from "../../manage/channels.ts";
+import type { TestCall } from "../../manage/channel-test/test-calls.ts";
 import { ManageError } from "../../manage/error.ts";
 import { presets } from "../../dialects/presets.ts";
 import { channelAnswer, shownChannel, type ChannelView } from "../views/channel-view.ts";
@@ -25,6 +27,17 @@ const entry = z
   .record(z.string().max(64), z.unknown())
   .describe("The settings of the channel, as in the configuration file, without its name and its keys.");
 const secrets = z.array(z.string().min(1).max(8192)).max(100).describe("The upstream's keys. They are never shown again.");
+
+export const testCallAnswer = z.strictObject({
+  operation,
+  model: z.string().nullable().describe("Null if no model of the channel is known to support the operation."),
+  ok: z.boolean(),
+  status: z.int().nullable(),
+  took_ms: z.int(),
+  outcome: z.string().describe("What came of it, or what a client would have been told, in a few words."),
+  text: z.string().nullable().describe("What the model wrote or heard."),
+  audio: z.strictObject({ type: z.string(), base64: z.string() }).nullable().describe("What it spoke."),
+});
 
 /** The providers that are known by name, and the channels: those of the configuration file can be read, those of the store also changed. */
 export const channelsRoutes: readonly AdminRoute[] = [
@@ -145,7 +158,7 @@ export const channelsRoutes: readonly AdminRoute[] = [
     method: "POST",
     path: "/admin/api/channels/{name}/test",
     access: "admin",
-    summary: "Sends a small request to the upstream of a channel, and reports the outcome. The upstream's text is not shown.",
+    summary: "Asks the upstream of a channel for its list of models, which costs nothing, and reports the outcome.",
     body: z.strictObject({}),
     answer: z.strictObject({ ok: z.boolean(), status: z.int().nullable(), code: z.string(), took_ms: z.int() }),
     handle: async ({ params: { name }, services }) => {
@@ -153,7 +166,33 @@ export const channelsRoutes: readonly AdminRoute[] = [
       return outcome instanceof ManageError ? adminErrorOf(outcome) : shownTest(outcome);
     },
   }),
+  route({
+    method: "POST",
+    path: "/admin/api/channels/{name}/calls",
+    access: "admin",
+    summary:
+      "Makes one small real call for each operation of a channel, and shows what it answered. The calls cost a little; they are on no receipt.",
+    body: z.strictObject({
+      model: z.string().min(1).max(256).optional().describe("As clients name it. Absent: the first model of each operation."),
+      operations: z.array(operation).min(1).max(8).optional().describe("Absent: each that it serves, but images, which cost the most."),
+    }),
+    answer: z.strictObject({ calls: z.array(testCallAnswer) }),
+    answerMs: testMsMax,
+    handle: async ({ params: { name }, body, services, actor, signal }) => {
+      const wanted = { model: body.model ?? null, operations: body.operations ?? null };
+      const calls = await callChannel(services, name, wanted, actor, signal);
+      return calls instanceof ManageError ? adminErrorOf(calls) : { calls: calls.map(shownCall) };
+    },
+  }),
 ];
+
+/** Each of a handful of calls may take two minutes. */
+const testMsMax = 15 * 60_000;
+
+function shownCall({ audio, tookMs, ...call }: TestCall): z.output<typeof testCallAnswer> {
+  const content = audio === null ? null : { type: audio.type, base64: Buffer.from(audio.bytes).toString("base64") };
+  return { ...call, took_ms: tookMs, audio: content };
+}
 
 /** Whether the condition of `if-match` holds: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1 */
 function matches(ifMatch: string | null, revision: string): boolean {

@@ -10,6 +10,8 @@ export interface ChannelsRequest {
   readonly model: string | null;
   /** Null: all but those that are expensive. */
   readonly operations: readonly Operation[] | null;
+  /** The file for what it speaks; null: it is not kept. */
+  readonly audio: string | null;
   readonly json: boolean;
 }
 
@@ -44,12 +46,13 @@ export function addChannels(
         Object.keys(operationSpecs),
       ),
     )
+    .option("--audio <file>", "keep what the channel speaks, to listen to it")
     .option(...jsonOption)
     .option(...configOption)
     .addHelpText("after", channelsExamples)
-    .action((name: string, options: { model?: string; operations?: Operation[]; json?: boolean; config?: string }) => {
-      const { model = null, operations = null, json = false, config = null } = options;
-      onRequest(config, { act: "test", name, model, operations, json });
+    .action((name: string, options: { model?: string; operations?: Operation[]; audio?: string; json?: boolean; config?: string }) => {
+      const { model = null, operations = null, audio = null, json = false, config = null } = options;
+      onRequest(config, { act: "test", name, model, operations, audio, json });
     });
 }
 
@@ -59,8 +62,9 @@ Examples:
   sluice channels test main                               every operation of the channel
   sluice channels test main --model fast --operations chat
   sluice channels test main --operations image            images are tried only if they are named
+  sluice channels test main --audio speech.mp3            keeps what it speaks, to listen to it
 
 The calls are real and cost a little. They are made by this command itself: the gateway does not have to run, and neither
-limits nor receipts of a running one are touched. Channels of the store are tested through the admin API: with --url, the
-gateway there makes one small call itself.
+limits nor receipts of a running one are touched. Channels of the store are tested in the console, or through the admin
+API: with --url, the gateway there asks the channel for its models.
 `;

@@ -1,7 +1,9 @@
+import { writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
 import { shown } from "../shown-text.ts";
 import { table } from "../table.ts";
 import type { ChannelsRequest } from "./arguments.ts";
-import { testCalls, type TestCall, type TestedModel, type TestTarget } from "./test-calls.ts";
+import { testCalls, type TestCall, type TestTarget } from "../../manage/channel-test/test-calls.ts";
 
 /** A gateway that was started for the test, with one channel. */
 export interface TestGateway extends TestTarget {
@@ -18,7 +20,7 @@ export interface ChannelsContext {
 }
 
 /** Carries out `sluice channels test` and returns the exit code: 0 only if every call succeeded. */
-export async function runChannels({ name, model, operations, json }: ChannelsRequest, context: ChannelsContext): Promise<number> {
+export async function runChannels({ name, model, operations, audio, json }: ChannelsRequest, context: ChannelsContext): Promise<number> {
   if (!context.names.includes(name)) {
     const similar = context.nearest(name, context.names);
     console.error(`There is no channel "${shown(name)}" in the configuration.${similar === null ? "" : ` Did you mean "${similar}"?`}`);
@@ -28,14 +30,19 @@ export async function runChannels({ name, model, operations, json }: ChannelsReq
   const gateway = await context.start(name);
   const calls: TestCall[] = [];
   try {
-    for await (const call of testCalls(gateway, await modelsOf(gateway), { model, operations })) {
+    for await (const call of testCalls(gateway, { model, operations })) {
       calls.push(call);
       if (!json && process.stderr.isTTY) console.error(`${call.operation}: ${call.ok ? "ok" : "failed"} after ${call.tookMs} ms`);
     }
   } finally {
     await gateway.stop();
   }
-  if (json) console.log(JSON.stringify({ channel: name, calls }, null, 2));
+  const spoken = calls.find((call) => call.audio !== null)?.audio ?? null;
+  if (audio !== null && spoken !== null) {
+    await writeFile(audio, spoken.bytes);
+    console.error(`What it spoke is in ${resolve(audio)}.`);
+  }
+  if (json) console.log(JSON.stringify({ channel: name, calls: calls.map(({ audio: _, ...call }) => call) }, null, 2));
   else console.log(calls.length === 0 ? nothingToTry : table(columns, calls));
   return calls.length > 0 && calls.every(({ ok }) => ok) ? 0 : 1;
 }
@@ -50,11 +57,3 @@ const columns = [
   { title: "MS", cell: ({ tookMs }: TestCall) => String(tookMs), right: true },
   { title: "", cell: ({ outcome }: TestCall) => outcome },
 ];
-
-async function modelsOf({ url, key }: TestTarget): Promise<readonly TestedModel[]> {
-  const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
-  const { data } = (await response.json()) as {
-    readonly data: readonly { readonly id: string; readonly operations?: readonly string[] }[];
-  };
-  return data.map(({ id, operations = [] }) => ({ id, operations }));
-}

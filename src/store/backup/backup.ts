@@ -109,6 +109,11 @@ export async function withProgress<T>(report: () => void, work: () => Promise<T>
   }
 }
 
+/** To be read as it is sent; null if there is no such file. */
+export function contentOf(file: string): Blob | null {
+  return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? Bun.file(file) : null;
+}
+
 export function bytesOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { ChannelAnswer } from "../../core/answers.ts";
 import { ask, mayChange } from "../../core/api.ts";
-import { ago, duration } from "../../core/format.ts";
+import { ago } from "../../core/format.ts";
 import { go, pathTo, place } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
@@ -14,6 +14,7 @@ import { Badge, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { EditChannel } from "./edit-channel.tsx";
 import { DryRun } from "./dry-run.tsx";
+import { TestCalls } from "./test-calls.tsx";
 
 /** One channel: why it is not asked now, when it will be, and what can be done about it. */
 export function ChannelPage() {
@@ -35,6 +36,7 @@ export function ChannelPage() {
       {channel !== null && (
         <>
           <Health channel={channel} path={path} onChanged={() => loaded.reload()} />
+          {mayChange() && <TestCalls models={channel.models} path={path} />}
           <ChannelSettings channel={channel} path={path} onChanged={() => loaded.reload()} />
           <DryRun models={channel.models ?? []} />
         </>
@@ -64,7 +66,6 @@ function Health({ channel, path, onChanged }: PanelProps) {
         <h2>
           Health <Badge tone={stateTone(channel.state)}>{channel.state}</Badge>
         </h2>
-        {mayChange() && <TestButton path={path} />}
       </header>
       <div class="stack">
         {channel.troubles.length === 0 ? (
@@ -125,38 +126,6 @@ const healthText: Readonly<Record<ChannelAnswer["state"], string>> = {
   idle: "It serves no model. List its models, or check whether its upstream lists any.",
   absent: "This process does not use it: it was just created, or its settings cannot be used. The log says why.",
 };
-
-interface TestAnswer {
-  readonly ok: boolean;
-  readonly status: number | null;
-  readonly code: string;
-  readonly took_ms: number;
-}
-
-function TestButton({ path }: { readonly path: string }) {
-  const result = useSignal<TestAnswer | null>(null);
-  const { error, busy, run } = useSubmission(async () => {
-    result.value = await ask<TestAnswer>(`${path}/test`, { method: "POST" });
-  });
-  const { value } = result;
-  return (
-    <span class="row">
-      <span aria-live="polite" class="small">
-        {busy.value && "Asking…"}
-        {!busy.value && error.value !== null && <span class="bad">{error.value.message}</span>}
-        {!busy.value && error.value === null && value !== null && (
-          <span class={value.ok ? "good" : "bad"}>
-            {value.ok ? "It answered" : `It failed: ${causeText(value.code)}`}
-            {value.status === null ? "" : ` (${value.status})`} after {duration(value.took_ms)}
-          </span>
-        )}
-      </span>
-      <button type="button" class="button small" disabled={busy.value} onClick={() => run(undefined)}>
-        Test
-      </button>
-    </span>
-  );
-}
 
 function ChannelSettings({ channel, path, onChanged }: PanelProps) {
   const removes = useSignal(false);
