@@ -48,7 +48,8 @@ export interface AdminHandlerOptions {
 export interface AdminHandler {
   /** All routes, including those for the login and the OpenAPI document. */
   readonly routes: readonly AdminRoute[];
-  readonly handle: (request: Request, address: string) => Promise<Response>;
+  /** `stayOpen` is called for a route with a time limit of its own, which may be longer than a silent connection is kept. */
+  readonly handle: (request: Request, address: string, stayOpen?: () => void) => Promise<Response>;
 }
 
 /** The admin API: it finds the route, authorises the caller, checks the input, and writes the result of the handler. */
@@ -84,7 +85,7 @@ export function makeAdminHandler(options: AdminHandlerOptions): AdminHandler {
     bodyMs: options.bodyMs ?? bodyMsUsual,
     onBug,
   };
-  return { routes, handle: (request, address) => handle(request, address, parts) };
+  return { routes, handle: (request, address, stayOpen) => handle(request, address, parts, stayOpen) };
 }
 
 /** Nothing can be guessed there, but each attempt is a request to the provider. A whole office may share an address. */
@@ -100,7 +101,7 @@ interface HandlerParts {
   readonly onBug: (error: unknown, requestId: string) => void;
 }
 
-async function handle(request: Request, address: string, parts: HandlerParts): Promise<Response> {
+async function handle(request: Request, address: string, parts: HandlerParts, stayOpen?: () => void): Promise<Response> {
   const requestId = requestIdOf(request.headers.get("x-request-id"));
   const headers = securityHeaders(requestId, parts.auth.secure);
   if (!parts.hostAllowed(request.headers.get("host"))) return errorResponse(hostNotAllowed, headers);
@@ -121,6 +122,7 @@ async function handle(request: Request, address: string, parts: HandlerParts): P
     if (ifMatch !== null && !route.conditional && route.method !== "GET") return errorResponse(ifMatchUnsupported, headers);
     const input = await readInput(request, query, route, parts.bodyMs);
     if (input instanceof AdminError) return errorResponse(input, headers);
+    if (route.answerMs !== null) stayOpen?.();
     const { services } = parts.auth;
     const answering = route.handle({
       ...input,

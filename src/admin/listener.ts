@@ -57,7 +57,7 @@ export function listenAdmin(options: AdminListenOptions): AdminListener {
         const peer = self.requestIP(request)?.address ?? "unknown";
         const address = clientAddress(peer, (name) => request.headers.get(name), options.trustedProxies?.() ?? null);
         const { handle } = await (loading ??= load());
-        return handle(request, address);
+        return handle(request, address, () => self.timeout(request, 0));
       },
       error: (error) => {
         onBug(error, "");

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { z } from "zod";
 import { bindingProblem } from "../../src/admin/binding.ts";
+import { makeAdminHandler } from "../../src/admin/handler.ts";
 import { makeHostCheck } from "../../src/admin/host.ts";
 import { bodyBytesMax } from "../../src/admin/json-body.ts";
 import { ResultWithHeaders, route, TextResult } from "../../src/admin/route.ts";
@@ -467,4 +468,15 @@ describe.skipIf(certificates === null)("with a certificate", () => {
     listener.renew({ ...renewed, clientCa: null, isClientRequired: false });
     expect(await statusFor(url, {})).toBe(200);
   });
+});
+
+test("a connection is kept open for a route whose answer may take longer than silence is allowed, and for no other", async () => {
+  const patient = route({ ...base, method: "GET", path: "/test/patient", answerMs: 1000, handle: () => ({}) });
+  const handler = makeAdminHandler({ host: "127.0.0.1", services: world.services, routes: [...routes, patient], onBug: raise });
+  const kept: string[] = [];
+  for (const path of ["/test/patient", "/test/headed", "/test/missing"]) {
+    const request = new Request(`http://127.0.0.1${path}`, { headers: { host: "127.0.0.1" } });
+    await handler.handle(request, "127.0.0.1", () => kept.push(path));
+  }
+  expect(kept).toEqual(["/test/patient"]);
 });
