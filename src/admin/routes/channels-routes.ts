@@ -28,6 +28,9 @@ const entry = z
   .describe("The settings of the channel, as in the configuration file, without its name and its keys.");
 const secrets = z.array(z.string().min(1).max(8192)).max(100).describe("The upstream's keys. They are never shown again.");
 
+/** Each of a handful of calls may take two minutes. */
+const testMsMax = 15 * 60_000;
+
 export const testCallAnswer = z.strictObject({
   operation,
   model: z.string().nullable().describe("Null if no model of the channel is known to support the operation."),
@@ -185,9 +188,6 @@ export const channelsRoutes: readonly AdminRoute[] = [
     },
   }),
 ];
-
-/** Each of a handful of calls may take two minutes. */
-const testMsMax = 15 * 60_000;
 
 function shownCall({ audio, tookMs, ...call }: TestCall): z.output<typeof testCallAnswer> {
   const content = audio === null ? null : { type: audio.type, base64: Buffer.from(audio.bytes).toString("base64") };
