@@ -1,6 +1,14 @@
 import { StorageError } from "../gateway/storage.ts";
 import { AdminError } from "./admin-error.ts";
-import { FileResult, RelayedResult, ResultWithHeaders, TextResult, type AnswerHeaders, type EventResult, type RouteResult } from "./route.ts";
+import {
+  FileResult,
+  RelayedResult,
+  ResultWithHeaders,
+  TextResult,
+  type AnswerHeaders,
+  type EventResult,
+  type RouteResult,
+} from "./route.ts";
 
 /** Turns the result of a handler into a response. */
 export function respond(answer: Exclude<RouteResult<unknown>, EventResult>, status: number, headers: Headers): Response {

@@ -47,12 +47,7 @@ export function scopedContext<Context extends ManageContext>(context: Context, s
   };
 }
 
-function scopedStorage(
-  storage: Storage,
-  scope: GroupScope,
-  fileGroups: () => readonly Group[],
-  fileKeys: () => readonly Key[],
-): Storage {
+function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => readonly Group[], fileKeys: () => readonly Key[]): Storage {
   const { groupId, ids } = scope;
   const visible = (key: StoredKey | null): StoredKey | null => (key !== null && key.group !== null && ids.has(key.group) ? key : null);
   const ownKey = async (id: string): Promise<void> => {

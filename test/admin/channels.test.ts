@@ -435,7 +435,14 @@ describe("testing a channel", () => {
       { model: "m", operations: ["chat", "speech"] },
       { model: null, operations: null },
     ]);
-    const notes = await world.storage.audit.list({ action: "channel.test", subject: "well", actor: null, sinceMs: null, before: null, limit: 9 });
+    const notes = await world.storage.audit.list({
+      action: "channel.test",
+      subject: "well",
+      actor: null,
+      sinceMs: null,
+      before: null,
+      limit: 9,
+    });
     expect(notes[0]?.detail).toEqual({ calls: ["chat", "speech"].map((operation) => ({ operation, model: "m", ok: true })) });
     expect(codeOf(await call("POST", "/channels/busy/calls", {}))).toBe("conflict");
     expect((await call("POST", "/channels/nobody/calls", {})).status).toBe(404);

@@ -390,37 +390,40 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
 
   const addsModels = test.skipIf(!hasModels);
 
-  addsModels("adds a channel for the models of this machine, tests it, and transcribes the microphone and a file in the playground", async () => {
-    const adding = await context.newPage();
-    await adding.goto(`${rig.gateway.adminUrl}/console/channels`);
-    await adding.getByRole("button", { name: "Add a channel" }).first().click();
-    await adding.getByLabel("Name", { exact: true }).fill("here");
-    await adding.getByLabel("Provider", { exact: true }).fill("embedded");
-    await adding.getByRole("button", { name: "Add", exact: true }).click();
-    await adding.getByRole("heading", { name: "here", exact: true }).waitFor();
-    await adding.getByText("Models (3)").waitFor();
-    await adding.getByRole("button", { name: "Test", exact: true }).click();
-    const answers = adding.locator("p.turn");
-    await answers.nth(1).waitFor();
-    expect(await answers.nth(1).innerText()).toMatch(/test of speech/i);
-    const voice = adding.locator("audio");
-    await eventually("the player can play what it spoke", () => voice.evaluate((one: HTMLAudioElement) => one.duration > 0.5), 10_000);
-    await adding.close();
+  addsModels(
+    "adds a channel for the models of this machine, tests it, and transcribes the microphone and a file in the playground",
+    async () => {
+      const adding = await context.newPage();
+      await adding.goto(`${rig.gateway.adminUrl}/console/channels`);
+      await adding.getByRole("button", { name: "Add a channel" }).first().click();
+      await adding.getByLabel("Name", { exact: true }).fill("here");
+      await adding.getByLabel("Provider", { exact: true }).fill("embedded");
+      await adding.getByRole("button", { name: "Add", exact: true }).click();
+      await adding.getByRole("heading", { name: "here", exact: true }).waitFor();
+      await adding.getByText("Models (3)").waitFor();
+      await adding.getByRole("button", { name: "Test", exact: true }).click();
+      const answers = adding.locator("p.turn");
+      await answers.nth(1).waitFor();
+      expect(await answers.nth(1).innerText()).toMatch(/test of speech/i);
+      const voice = adding.locator("audio");
+      await eventually("the player can play what it spoke", () => voice.evaluate((one: HTMLAudioElement) => one.duration > 0.5), 10_000);
+      await adding.close();
 
-    const heard = page.locator("p.turn");
-    await page.getByLabel("Model", { exact: true }).fill("embedded/whisper-base");
-    await page.getByRole("button", { name: "Transcribe" }).click();
-    await heard.waitFor();
-    expect(await heard.innerText()).toMatch(/fellow|americans/i);
+      const heard = page.locator("p.turn");
+      await page.getByLabel("Model", { exact: true }).fill("embedded/whisper-base");
+      await page.getByRole("button", { name: "Transcribe" }).click();
+      await heard.waitFor();
+      expect(await heard.innerText()).toMatch(/fellow|americans/i);
 
-    await page.locator("input[type=file]").setInputFiles(recordingFile);
-    await page.getByText("jfk.wav").first().waitFor();
-    await page.getByLabel("Format").selectOption("vtt");
-    await page.getByRole("button", { name: "Transcribe" }).click();
-    await page.getByText("WEBVTT").first().waitFor();
-    expect(await heard.innerText()).toMatch(/what you can do for your country/i);
-    expect(await page.locator("video.recording track").count()).toBe(1);
-  });
+      await page.locator("input[type=file]").setInputFiles(recordingFile);
+      await page.getByText("jfk.wav").first().waitFor();
+      await page.getByLabel("Format").selectOption("vtt");
+      await page.getByRole("button", { name: "Transcribe" }).click();
+      await page.getByText("WEBVTT").first().waitFor();
+      expect(await heard.innerText()).toMatch(/what you can do for your country/i);
+      expect(await page.locator("video.recording track").count()).toBe(1);
+    },
+  );
 
   addsModels("speaks and chats in the playground with the models of this machine", async () => {
     await visit("/console/playground?try=speech");

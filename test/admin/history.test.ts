@@ -215,7 +215,9 @@ describe("an admin of a group", () => {
     expect(await world.storage.groups.get(project)).toMatchObject({ frozen: false });
     const { entries } = (await eve("GET", "/history?action=audit.undo")).json as { entries: readonly { subject: string }[] };
     expect(entries.map(({ subject }) => subject)).toEqual([project, key, key]);
-    const { id: below } = (await eve("POST", "/groups", { name: `below ${team}`, parent: team, limits: { rpm: 7 } })).json as { id: string };
+    const { id: below } = (await eve("POST", "/groups", { name: `below ${team}`, parent: team, limits: { rpm: 7 } })).json as {
+      id: string;
+    };
     expect((await eve("DELETE", `/groups/${below}`)).status).toBe(200);
     expect((await undoes((await latest()).id)).status).toBe(200);
     expect((await eve("GET", `/groups/${below}`)).json).toMatchObject({ parent: team, limits: { rpm: 7 } });
@@ -227,7 +229,11 @@ describe("an admin of a group", () => {
 
   test("takes back nothing else, and cannot tell it from what does not exist", async () => {
     const { team, rivals, keyIn, eve, edited, undoes } = await company();
-    const [hers, theirs, free] = [await keyIn(team), await keyIn(rivals), (await good<{ id: string }>("POST", "/keys", { name: rivals })).id];
+    const [hers, theirs, free] = [
+      await keyIn(team),
+      await keyIn(rivals),
+      (await good<{ id: string }>("POST", "/keys", { name: rivals })).id,
+    ];
     const moved = await keyIn(team);
     const movedIn = await keyIn(rivals);
     await good("PUT", "/prices", { provider: null, model: team, from: "2027-01-01", rates: { input: "1" } });

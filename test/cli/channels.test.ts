@@ -13,7 +13,13 @@ beforeAll(async () => {
   upstream = await startChaos();
   cli = new CommandLine({
     channels: [
-      { name: "main", base_url: upstream.url, api_key: "sk-upstream", models: ["plain"], capabilities: { operations: ["chat", "transcription", "speech"] } },
+      {
+        name: "main",
+        base_url: upstream.url,
+        api_key: "sk-upstream",
+        models: ["plain"],
+        capabilities: { operations: ["chat", "transcription", "speech"] },
+      },
       {
         name: "gone",
         base_url: "http://127.0.0.1:9/v1",
@@ -30,7 +36,13 @@ afterAll(async () => {
 });
 
 interface Report {
-  readonly calls: readonly { readonly operation: string; readonly ok: boolean; readonly model: string; readonly outcome: string; readonly text: string | null }[];
+  readonly calls: readonly {
+    readonly operation: string;
+    readonly ok: boolean;
+    readonly model: string;
+    readonly outcome: string;
+    readonly text: string | null;
+  }[];
 }
 
 test("sluice channels test makes a real call for each operation of the channel, and of no other channel", async () => {

@@ -227,7 +227,7 @@ test("the programs of docs/guides/clients.md are started with the address and th
 });
 
 describe("the code that the playground of the console shows makes the same request:", () => {
-  const said = "It's \"quoted\" \\ $(date) `x` ${y}\nGrüße, 🌊.";
+  const said = 'It\'s "quoted" \\ $(date) `x` ${y}\nGrüße, 🌊.';
   const recording = "my recording's.wav";
   const model = "your-model";
   const codes = {
@@ -280,7 +280,10 @@ describe("the code that the playground of the console shows makes the same reque
       expect(out).toContain(asked!.tokensSent.join("").trim());
       return;
     }
-    const body = JSON.parse(Buffer.from(asked!.body).toString()) as { readonly messages?: readonly { readonly content: string }[]; readonly input?: string };
+    const body = JSON.parse(Buffer.from(asked!.body).toString()) as {
+      readonly messages?: readonly { readonly content: string }[];
+      readonly input?: string;
+    };
     expect(operation === "chat" ? body.messages?.at(-1)?.content : body.input).toBe(said);
     if (operation === "speech") expect(readFileSync(join(place, "speech.mp3")).length).toBeGreaterThan(1000);
     else if (language === "curl") expect(out).toContain("data: [DONE]");

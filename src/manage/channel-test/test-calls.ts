@@ -112,7 +112,10 @@ const requests: { readonly [O in Operation]: TestRequest } = {
   moderation: (model) => ({ path: "/v1/moderations", body: { model, input: "A friendly sentence." } }),
   rerank: (model) => ({ path: "/v1/rerank", body: { model, query: "fruit", documents: ["an apple", "a car"] } }),
   image: (model) => ({ path: "/v1/images/generations", body: { model, prompt: "A small grey circle on white.", n: 1 } }),
-  speech: (model) => ({ path: "/v1/audio/speech", body: { model, input: "This is a test of speech.", voice: "alloy", response_format: "mp3" } }),
+  speech: (model) => ({
+    path: "/v1/audio/speech",
+    body: { model, input: "This is a test of speech.", voice: "alloy", response_format: "mp3" },
+  }),
   transcription: (model, spoken) => {
     const form = new FormData();
     form.set("model", model);

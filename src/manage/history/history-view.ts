@@ -12,7 +12,8 @@ import { undoPlanOf } from "./undo-plan.ts";
  */
 export function historyEntryView(entry: AuditEntry, subjectName: string | null, ownGroup: string | null = null) {
   const { detail: _, ...head } = auditEntryView(entry);
-  const plan = ownGroup !== null && entry.subject === ownGroup ? { why: "Your own group is managed by those above it." } : undoPlanOf(entry);
+  const plan =
+    ownGroup !== null && entry.subject === ownGroup ? { why: "Your own group is managed by those above it." } : undoPlanOf(entry);
   const undo =
     "why" in plan
       ? { possible: false, words: plan.why, remarks: [], needs_secrets: false }

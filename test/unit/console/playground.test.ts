@@ -54,7 +54,14 @@ test("code can be pasted into a shell, whatever was typed", () => {
 describe("code", () => {
   const languages = (code: ReturnType<typeof chatCode>): readonly string[] => code.map(({ language }) => language);
   const all = ["curl", "Python", "JavaScript", "AI SDK"];
-  const request = { model: "m", stream: true, messages: [{ role: "system", content: "be brief" }, { role: "user", content: `"\n\\` }] };
+  const request = {
+    model: "m",
+    stream: true,
+    messages: [
+      { role: "system", content: "be brief" },
+      { role: "user", content: `"\n\\` },
+    ],
+  };
   const address = "http://127.0.0.1:4400";
 
   test("is shown in four languages for each operation", () => {
@@ -71,7 +78,9 @@ describe("code", () => {
   test("writes the values of JSON as each language does, and none of them on several lines", () => {
     const odd = { ...request, tools: [{ strict: true, "a-b": null, c: [] }] };
     const [, python, script] = chatCode(address, odd);
-    expect(python?.text).toContain(`    tools=[\n        {\n            "strict": True,\n            "a-b": None,\n            "c": [],\n        },\n    ],`);
+    expect(python?.text).toContain(
+      `    tools=[\n        {\n            "strict": True,\n            "a-b": None,\n            "c": [],\n        },\n    ],`,
+    );
     expect(script?.text).toContain(`  tools: [\n    {\n      strict: true,\n      "a-b": null,\n      c: [],\n    },\n  ],`);
     for (const one of [python, script]) expect(one?.text).toContain(String.raw`"\"\n\\"`);
   });

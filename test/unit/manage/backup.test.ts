@@ -61,7 +61,11 @@ describe("a gateway that keeps backups", () => {
   });
 
   test.each([
-    ["another is being made", { state: () => ({ running: { doing: "copying" as const, doneBytes: 0, totalBytes: 1 }, failure: null }) }, "already"],
+    [
+      "another is being made",
+      { state: () => ({ running: { doing: "copying" as const, doneBytes: 0, totalBytes: 1 }, failure: null }) },
+      "already",
+    ],
     ["it has twenty", { list: () => Array.from({ length: 20 }, () => ({ name, bytes: 1, madeMs: 1 })) }, "delete one first"],
     ["its store is elsewhere", { impossible: "Use pg_dump." }, "Use pg_dump."],
   ] as const)("makes none while %s, and says why", async (_, given, words) => {

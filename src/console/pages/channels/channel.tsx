@@ -36,7 +36,7 @@ export function ChannelPage() {
       {channel !== null && (
         <>
           <Health channel={channel} path={path} onChanged={() => loaded.reload()} />
-          {mayChange() && <TestCalls models={channel.models} path={path} />}
+          {mayChange() && <TestCalls key={`${channel.models === null}`} models={channel.models} path={path} />}
           <ChannelSettings channel={channel} path={path} onChanged={() => loaded.reload()} />
           <DryRun models={channel.models ?? []} />
         </>

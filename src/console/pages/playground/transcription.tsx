@@ -102,9 +102,7 @@ export function TranscriptionPlay({ clientKey, address }: PlayProps) {
           <p class="turn">{result.value.text}</p>
         </section>
       )}
-      {result.value !== null && (
-        <SameAsCode code={transcriptionCode(address, recording.value?.name ?? "audio.wav", result.value.fields)} />
-      )}
+      {result.value !== null && <SameAsCode code={transcriptionCode(address, recording.value?.name ?? "audio.wav", result.value.fields)} />}
     </>
   );
 }

@@ -110,12 +110,14 @@ function Kept({ answer, onRemoved }: { readonly answer: BackupsAnswer; readonly 
         />
       )}
       <p>
-        Backups are kept in <code>{folder}</code> on the machine of the gateway, and encrypted with its master key, which they do not contain.
-        Without it they are useless: keep a copy of <code>{master_key}</code> in another place, and the backups on another disk.
+        Backups are kept in <code>{folder}</code> on the machine of the gateway, and encrypted with its master key, which they do not
+        contain. Without it they are useless: keep a copy of <code>{master_key}</code> in another place, and the backups on another disk.
       </p>
       <section class="card stack">
         <h2>Restore one</h2>
-        <p>The check changes nothing. To restore, stop all gateways of this store first; the present store is kept beside the restored one.</p>
+        <p>
+          The check changes nothing. To restore, stop all gateways of this store first; the present store is kept beside the restored one.
+        </p>
         <Snippet label="Shell, on the machine of the gateway" text={restoreCommands(folder, backups[0]?.name ?? "NAME.backup")} />
       </section>
       {removed.value !== null && (
