@@ -47,7 +47,7 @@ export interface PrivateGateway {
   readonly gateway: Gateway;
   readonly state: UpstreamState;
   readonly snapshot: Snapshot;
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 export function openPrivateGateway(host: PrivateHost, options: PrivateOptions): PrivateGateway {

@@ -42,7 +42,7 @@ export async function runChannels({ name, model, operations, audio, json }: Chan
     await writeFile(audio, spoken.bytes);
     console.error(`What it spoke is in ${resolve(audio)}.`);
   }
-  if (json) console.log(JSON.stringify({ channel: name, calls: calls.map(({ audio: _, ...call }) => call) }, null, 2));
+  if (json) console.log(JSON.stringify({ channel: name, calls: calls.map((call) => ({ ...call, audio: undefined })) }, null, 2));
   else console.log(calls.length === 0 ? nothingToTry : table(columns, calls));
   return calls.length > 0 && calls.every(({ ok }) => ok) ? 0 : 1;
 }
