@@ -167,7 +167,7 @@ describe("sluice lab", () => {
 
   test.each([
     [["lab", "run", "no-such"], 64, "see sluice lab"],
-    [["lab", "run", "truncated-json", "--mode", "streamed"], 1, "no calls of this mode"],
+    [["lab", "run", "truncated-json", "--mode", "streamed"], 64, "no calls of this mode"],
     [["lab", "run", "reset", "--calls", "0"], 64, "from 1 to 200"],
   ])("refuses %j", async (args, code, words) => {
     expect(await cli.here(args)).toMatchObject({ code, err: expect.stringContaining(words) });

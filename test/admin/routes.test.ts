@@ -184,6 +184,12 @@ const examples: Readonly<Record<string, Example>> = {
     await storedKey(world);
     return call("/admin/api/history?since=1h&limit=5");
   },
+  "GET /admin/api/history/{id}": async ({ world, call }) => {
+    await storedKey(world);
+    const query = { action: "key.create", subject: null, actor: null, sinceMs: null, before: null, limit: 1 };
+    const [entry] = await world.storage.audit.list(query);
+    return call(`/admin/api/history/${entry?.id}`);
+  },
   "POST /admin/api/audit/{id}/undo": async ({ world, call }) => {
     await storedKey(world);
     const [entry] = await world.storage.audit.list({
