@@ -39,6 +39,6 @@ export function renderCheck(
   return { text: lines.join("\n"), exitCode };
 }
 
-function count(number: number, noun: string): string {
+export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }

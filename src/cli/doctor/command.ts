@@ -1,3 +1,4 @@
+import { count } from "../check.ts";
 import { askHealth } from "../health.ts";
 import { listenProblem, type ListenPlace } from "../process/listen-problem.ts";
 import type { Terminal } from "../terminal.ts";
@@ -64,8 +65,13 @@ function ofConfiguration({ name, problems, warnings, settings }: ConfigurationRe
   return [
     ...problems.slice(0, shownMax).map((text) => failed("configuration", ...split(text))),
     ...warnings.slice(0, shownMax).map((text) => doubtful("configuration", ...split(text))),
-    ...(settings === null ? [] : [fine("configuration", `${name} can be used, with ${settings.channels.length} channels`)]),
+    ...(settings === null ? [] : [fine("configuration", usable(name, settings.channels.length))]),
   ];
+}
+
+function usable(name: string, channels: number): string {
+  if (channels === 0) return `${name} can be used. It has no channels, so that only the models of this machine answer`;
+  return `${name} can be used, with ${count(channels, "channel")}`;
 }
 
 const shownMax = 50;

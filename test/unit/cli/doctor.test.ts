@@ -179,3 +179,16 @@ test("with a configuration that cannot be used, the machine is still looked at",
 test("what a diagnosis quotes cannot control the terminal", () => {
   expect(renderDiagnoses([fine("store", "a\u001B[31mb")], false).text).not.toContain("\u001B");
 });
+
+test.each([
+  [0, "sluice.yaml can be used. It has no channels, so that only the models of this machine answer"],
+  [1, "sluice.yaml can be used, with 1 channel"],
+  [2, "sluice.yaml can be used, with 2 channels"],
+])("a configuration with %d channels is described as such", async (channels, message) => {
+  const { context } = scene({});
+  const all = Array.from({ length: channels }, (_, at) => ({ name: `${at}`, baseUrl: `https://${at}.example/v1`, proxy: null }));
+  const settings = { ...context.configuration.settings!, channels: all };
+  const described = scene({ configuration: { ...context.configuration, settings } });
+  await runDoctor({ json: false, offline: true }, described.context);
+  expect(described.printed.join("")).toContain(`${message}\n`);
+});
