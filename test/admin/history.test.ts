@@ -262,6 +262,7 @@ describe("an admin of a group", () => {
     for (const id of outside) {
       const refused = await undoes(id);
       expect([refused.status, wordsOf(refused)]).toEqual([404, "There is no such entry in the audit log."]);
+      expect((await eve("GET", `/history/${id}`)).status).toBe(404);
     }
     expect(await good("GET", `/keys/${theirs}`)).toMatchObject({ limits: { rpm: 600 } });
     expect(await good("GET", `/keys/${movedIn}`)).toMatchObject({ group: team });
@@ -275,6 +276,7 @@ describe("an admin of a group", () => {
     expect(await world.storage.groups.get(team)).toMatchObject({ limits: { requests: 5 } });
     const { entries } = (await eve("GET", `/history?subject=${team}&limit=1`)).json as HistoryAnswer;
     expect(entries[0]).toMatchObject({ id: ownGroup, undo: { possible: false } });
+    expect((await eve("GET", `/history/${ownGroup}`)).json).toEqual(entries[0]);
     // Neither did any of it change what is hers.
     expect(await good("GET", `/keys/${hers}`)).toMatchObject({ limits: { rpm: 60 }, state: "active" });
   });

@@ -114,7 +114,9 @@ describe("through the admin API of a gateway elsewhere, an admin", () => {
   });
 
   test("sees usage, calls and the audit log, and takes a change back", async () => {
-    expect((await admin("usage", "--by", "key")).out).toMatch(/web-key +1 [^]*ads-key +1 [^]*total +2 .* 0.5\n/);
+    const usage = (await admin("usage", "--by", "key")).out;
+    // The rows cost the same, so that either may be the first.
+    for (const row of [/^web-key +1 /m, /^ads-key +1 /m, /\ntotal +2 .* 0\.5\n$/]) expect(usage).toMatch(row);
     expect(await shown<object>(admin, "usage", "--by", "group", "--since", "2026-01-01")).toContainEqual(
       expect.objectContaining({ group_name: "org", calls: 2, cost_usd: 0.5 }),
     );
@@ -156,6 +158,9 @@ describe("through the admin API, the administrator of a group", () => {
   test("manages it: keys are made, changed and revoked there", async () => {
     expect((await eve("keys", "create", "eve-key", "--group", "web", "--rpm", "5")).code).toBe(0);
     expect((await eve("keys", "limits", "eve-key", "--rpm", "6")).out).toContain("6 requests/min");
+    const [change] = await shown<readonly { id: string }[]>(eve, "audit", "--limit", "1");
+    expect(await eve("audit", "undo", change?.id ?? "")).toMatchObject({ code: 0, err: expect.stringContaining("limits.requests: 5 → 6") });
+    expect((await eve("keys", "show", "eve-key")).out).toContain("5 requests/min");
     expect((await eve("keys", "revoke", "eve-key")).code).toBe(0);
     expect((await eve("groups", "create", "app", "--parent", "web")).code).toBe(0);
     expect((await eve("groups", "delete", "app", "--yes")).code).toBe(0);
@@ -173,7 +178,7 @@ describe("through the admin API, the administrator of a group", () => {
       [["groups", "create", "top"], 64, "Choose a group that you manage."],
       [["groups", "freeze", "ads"], 1, "There is no such group."],
       [["explain", "req-ads"], 1, 'No call has the id "req-ads"'],
-      [["audit", "undo", "any"], 77, "This needs the role 'admin'"],
+      [["audit", "undo", "any"], 1, "There is no such entry in the audit log"],
       [["channels", "list"], 77, "This needs the role 'admin'"],
       [["tail"], 77, "This needs the role 'admin'"],
       [["lab"], 77, "This needs the role 'admin'"],

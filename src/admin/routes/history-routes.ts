@@ -57,12 +57,14 @@ export const historyRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/history/{id}",
     access: "viewer",
+    scoped: true,
     summary: "Shows one change, by the id of its entry in the audit log, and whether it can be undone.",
     answer: historyAnswer,
-    handle: async ({ params: { id }, services }) => {
+    handle: async ({ params: { id }, services, caller }) => {
       const entry = await services.reports.audit.get(id);
       if (entry === null) return notFound("entry in the audit log");
-      return historyEntryView(entry, (await subjectNames(services, [entry])).get(entry.subject) ?? null);
+      const name = (await subjectNames(services, [entry])).get(entry.subject) ?? null;
+      return historyEntryView(entry, name, "group" in caller ? caller.group : null);
     },
   }),
   route({
