@@ -266,7 +266,8 @@ async function expectFreedAtOnce({ gateway, upstream, store }: FreedWorld): Prom
     count(await Promise.all(Array.from({ length: clients }, () => chat(gateway, {}, { key: poor.token }))), 200);
   // Several of them hold money of the budget now.
   let spent = await spend(12);
-  const whole = await chat(gateway, { x_tokens: 2_000 }, { key: placed.token, stream: true });
+  // With a key of its own: a slot that has just become free is kept for a moment by the worker that had it.
+  const whole = await chat(gateway, { x_tokens: 2_000 }, { key: (await makeKey(store)).token, stream: true });
   expect(whole).toMatchObject({ done: true, finishReason: "stop" });
   const streams = await Promise.all(
     Array.from({ length: 6 }, () => opened(gateway, placed, { x_tokens: 100_000, x_pace_ms: 50 }, { timeoutMs: 60_000 })),
