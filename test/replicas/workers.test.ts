@@ -313,7 +313,7 @@ async function expectFreedAtOnce({ gateway, upstream, store }: FreedWorld): Prom
   // What it held would expire after ten minutes.
   await eventually("all of the budget can be spent", async () => (spent += await spend(30 - spent)) === 30, 20_000);
   expect(await spend(4)).toBe(0);
-  // Its calls were under way: they are known, and billed what was reserved for them.
+  // Its calls were under way. Those whose beginning was on the disk are known, and billed what was reserved for them; younger ones are lost.
   const lost = {
     keyId: placed.id,
     model: null,
@@ -324,7 +324,7 @@ async function expectFreedAtOnce({ gateway, upstream, store }: FreedWorld): Prom
     before: null,
     limit: 10,
   } as const;
-  expect((await store.storage.receipts.list(lost)).length).toBe(free);
+  expect((await store.storage.receipts.list(lost)).length).toBeLessThanOrEqual(free);
 
   const others = streams.filter((call) => !cut.has(call));
   expect(others.length).toBe(6 - free);
