@@ -22,6 +22,7 @@ export const scenarioNames = [
   "receipts",
   "usage",
   "console",
+  "watched",
   "many",
   "neighbour",
   "replicas",

@@ -34,6 +34,7 @@ import { telemetry } from "./scenarios/telemetry.ts";
 import { translate } from "./scenarios/translate.ts";
 import { upload } from "./scenarios/upload.ts";
 import { usage } from "./scenarios/usage.ts";
+import { watched } from "./scenarios/watched.ts";
 import { workers } from "./scenarios/workers.ts";
 import { direct, startFloor, startUpstream, type Target, type TargetName } from "./target.ts";
 
@@ -58,6 +59,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   receipts,
   usage,
   console: consoleScenario,
+  watched,
   many,
   neighbour,
   replicas,

@@ -44,3 +44,9 @@ export function slope(values: readonly number[]): number {
 export function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
+
+/** Without the fifth at either end: a turn in which one of them was compiled or collected says nothing about the others. */
+export function trimmedMean(values: readonly number[]): number {
+  const cut = Math.floor(values.length / 5);
+  return mean(values.toSorted((a, b) => a - b).slice(cut, values.length - cut));
+}

@@ -1,17 +1,14 @@
 import { mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { storeFile } from "../../src/store/open.ts";
-import { ask } from "../ask.ts";
 import type { Bench, Scenario } from "../bench.ts";
-import { cpuMicroseconds } from "../cpu.ts";
 import { oneChannel, type Gateway } from "../gateway.ts";
-import { openLoop } from "../load.ts";
 import { scratch } from "../processes.ts";
 import { judged, type Row } from "../report.ts";
-import { median, medianRatio } from "../statistics.ts";
+import { median } from "../statistics.ts";
 import { keyOfYear, writeYear, yearOf } from "../year.ts";
 
-/** What the console asks of a gateway with a year of calls, and what it costs the calls to be watched. */
+/** What the console asks of a gateway with a year of calls. */
 export const consoleScenario: Scenario = async (bench) => {
   const calls = bench.options.quick ? 200_000 : 10_000_000;
   // Every call of the year has its receipt.
@@ -30,7 +27,7 @@ export const consoleScenario: Scenario = async (bench) => {
     // Else it would begin to delete what is older than 90 days.
     const gateway = await bench.gatewayWith({ ...oneChannel(bench.upstream), dataDir, adminTokenFile, receiptsKeep: "400d" });
     if (gateway === null) return [];
-    const rows = [...(await answers(gateway, bench.options.quick)), ...(await pages(bench, gateway)), await watching(bench, gateway)];
+    const rows = [...(await answers(gateway, bench.options.quick)), ...(await pages(bench, gateway))];
     await gateway.stop();
     return rows;
   } finally {
@@ -101,41 +98,6 @@ async function pages(bench: Bench, gateway: Gateway): Promise<readonly Row[]> {
   }
   await browser.close();
   return rows;
-}
-
-/** In turns, so that what disturbs the machine disturbs both. */
-async function watching(bench: Bench, gateway: Gateway): Promise<Row> {
-  const seconds = Math.max(3, bench.options.seconds);
-  const [alone, watched]: [number[], number[]] = [[], []];
-  for (let round = 1; round <= Math.max(3, bench.options.rounds); round += 1) {
-    console.error(`console, watched, round ${round}`);
-    for (const list of [alone, watched]) {
-      const leaving = new AbortController();
-      const live = list === watched ? readOn(`${gateway.adminUrl}/admin/api/live`, leaving.signal) : Promise.resolve();
-      const before = cpuMicroseconds(gateway.pid);
-      const { requests } = await openLoop(gateway, ask("json"), { perSecond: 200, seconds });
-      list.push((cpuMicroseconds(gateway.pid) - before) / requests);
-      leaving.abort();
-      await live;
-    }
-  }
-  const ratio = medianRatio(watched, alone);
-  return {
-    bar: "",
-    measure: "CPU time per request with the live page open, at 200 a second",
-    unit: "us",
-    raw: { gateway: watched },
-    judgement: judged("watched / unwatched", ratio, { limit: 1.03, sense: "at most" }),
-  };
-}
-
-async function readOn(url: string, signal: AbortSignal): Promise<void> {
-  try {
-    const response = await fetch(url, { headers, signal });
-    for await (const _ of response.body ?? []);
-  } catch {
-    // It is left in the middle.
-  }
 }
 
 function rowOf(measure: string, unit: string, values: readonly number[], limit: number): Row {

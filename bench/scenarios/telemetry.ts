@@ -3,7 +3,7 @@ import { cpuOf, type Bench, type Scenario } from "../bench.ts";
 import { type GatewaySettings, oneChannel } from "../gateway.ts";
 import { closedLoop } from "../load.ts";
 import { judged, type Row } from "../report.ts";
-import { mean } from "../statistics.ts";
+import { trimmedMean } from "../statistics.ts";
 import type { Target } from "../target.ts";
 
 /**
@@ -69,12 +69,6 @@ async function together(bench: Bench, one: GatewaySettings, other: GatewaySettin
   }
   await Promise.all(gateways.map((gateway) => gateway?.stop()));
   return pairs;
-}
-
-/** Without the fifth at either end: a turn in which one of them was compiled or collected says nothing about the others. */
-function trimmedMean(values: readonly number[]): number {
-  const cut = Math.floor(values.length / 5);
-  return mean(values.toSorted((a, b) => a - b).slice(cut, values.length - cut));
 }
 
 const startsPerRound = 2;

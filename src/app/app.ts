@@ -128,7 +128,7 @@ export class App {
     const durable = await openDurable({
       settings,
       givenMasterKey: options.masterKey,
-      workers: options.workers,
+      hasWorkers: options.workers > 1,
       log: options.log,
       timers,
       nowMs,

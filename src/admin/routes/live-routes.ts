@@ -13,7 +13,7 @@ export const liveRoutes: readonly AdminRoute[] = [
     path: "/admin/api/live",
     access: "viewer",
     summary:
-      "Streams the calls of this gateway, in all of its workers, as they happen, as server-sent events: four frames a second, each with the calls that began, went on or ended since the last one, and how many were left out.",
+      "Streams the calls of this gateway, in all of its workers, as they happen, as server-sent events: four frames a second, or two where much happens, each with the calls that began, went on or ended since the last one, and how many were left out.",
     answer: z.string(),
     text: "text/event-stream",
     handle: ({ services }) => {

@@ -30,7 +30,7 @@ export interface LiveFeedOptions {
  */
 export class LiveFeed {
   private readonly watchers = new Set<(frame: LiveFrame) => void>();
-  private ended: LiveCall[] = [];
+  private ended: EndedCall[] = [];
   private omitted = 0;
   /** What was sent of each running call, so that one that stands still is not sent again. */
   private sent = new Map<string, { readonly mark: string; readonly atMs: number }>();
@@ -54,7 +54,7 @@ export class LiveFeed {
   readonly observe = (record: CallRecord, receipt: Receipt | null): void => {
     if (this.watchers.size === 0 && this.cancelReporting === null) return;
     if (this.ended.length >= this.endedMax) this.omitted += 1;
-    else this.ended.push(endedCall(record, receipt));
+    else this.ended.push({ record, receipt });
   };
 
   /** Null if too many watch already. The first frame has all running calls. The returned function stops watching. */
@@ -85,7 +85,8 @@ export class LiveFeed {
   }
 
   private readonly look = (): void => {
-    this.cancelTimer = this.watchers.size === 0 ? null : this.options.after(everyMs, this.look);
+    const nextMs = this.ended.length + this.reported.length > crowded ? crowdedEveryMs : everyMs;
+    this.cancelTimer = this.watchers.size === 0 ? null : this.options.after(nextMs, this.look);
     const { calls, running, omitted } = this.frame();
     const frame = {
       calls: [...calls, ...this.reported],
@@ -136,7 +137,8 @@ export class LiveFeed {
     let { omitted } = this;
     this.ended = [];
     this.omitted = 0;
-    const calls: LiveCall[] = [...ended];
+    // Only here, so that a call that ends is remembered and nothing more is done for it.
+    const calls = ended.map(({ record, receipt }) => endedCall(record, receipt));
     const sent: LiveFeed["sent"] = new Map();
     let running = 0;
     for (const one of this.options.running()) {
@@ -160,6 +162,11 @@ export class LiveFeed {
   }
 }
 
+interface EndedCall {
+  readonly record: CallRecord;
+  readonly receipt: Receipt | null;
+}
+
 /** A frame of another worker. */
 interface LiveReport extends LiveFrame {
   /** From its monotonic clock to the wall clock. */
@@ -173,6 +180,9 @@ function markOf({ attempts }: RunningCall): string {
 
 const firstMs = 20;
 const everyMs = 250;
+/** After a frame in which more calls ended than anybody can follow, the next one takes its time. */
+const crowded = 25;
+const crowdedEveryMs = 500;
 /** How often the figures of a call are sent that has otherwise not changed. */
 const refreshMs = 1000;
 /** A worker that is not asked for so long need not remember calls any more. */

@@ -33,13 +33,15 @@ function running(id: string, attempts: readonly AttemptProgress[] = []): Running
 function world(calls: () => readonly RunningCall[], others: Partial<LiveFeedOptions> = {}) {
   let nowMs = 1000;
   let due: (() => void) | null = null;
+  let dueMs = 0;
   const frames: LiveFrame[] = [];
   const feed = new LiveFeed({
     running: calls,
     nowMs: () => nowMs,
     wallMs: () => nowMs + 1_000_000,
-    after: (_, then) => {
+    after: (ms, then) => {
       due = then;
+      dueMs = ms;
       return () => {
         due = null;
       };
@@ -54,7 +56,14 @@ function world(calls: () => readonly RunningCall[], others: Partial<LiveFeedOpti
     due = null;
     then?.();
   };
-  return { feed, frames, tick, isWaiting: () => due !== null, watch: () => feed.watch((frame) => frames.push(frame)) };
+  return {
+    feed,
+    frames,
+    tick,
+    isWaiting: () => due !== null,
+    waitsMs: () => dueMs,
+    watch: () => feed.watch((frame) => frames.push(frame)),
+  };
 }
 
 describe("the live feed", () => {
@@ -93,6 +102,22 @@ describe("the live feed", () => {
       outputTokens: 3,
       attempts: [{ channel: "main", afterMs: 10 }],
     });
+  });
+
+  test("sends frames half as often while more happens than can be followed, and no call is missed", () => {
+    const { feed, watch, tick, waitsMs, frames } = world(() => []);
+    const end = (count: number): void => {
+      for (let at = 0; at < count; at += 1) feed.observe({ attempts: [], failure: null, startedMs: 0, endedMs: 1 } as never, null);
+    };
+    watch();
+    tick(20);
+    const waits = [25, 26, 100, 3].map((count) => {
+      end(count);
+      tick(waitsMs());
+      return waitsMs();
+    });
+    expect(waits).toEqual([250, 500, 500, 250]);
+    expect(frames.map(({ calls, omitted }) => [calls.length, omitted])).toEqual([0, 25, 26, 100, 3].map((count) => [count, 0]));
   });
 
   test("sends all running calls to whoever joins", () => {

@@ -11,7 +11,7 @@ import { Page } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { matching, noRows, tokensPerSecond, withFrame, type LiveFrameAnswer, type LiveRow } from "./live-rows.ts";
 
-/** Requests as they happen. Frames come four times a second, however many requests there are. */
+/** Requests as they happen. Frames come four times a second at most, however many requests there are. */
 export function LivePage() {
   const state = useSignal(noRows);
   const connection = useSignal<"opening" | "open" | "lost">("opening");
