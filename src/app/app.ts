@@ -128,7 +128,7 @@ export class App {
     const durable = await openDurable({
       settings,
       givenMasterKey: options.masterKey,
-      hasWorkers: options.workers > 1,
+      workers: options.workers,
       log: options.log,
       timers,
       nowMs,

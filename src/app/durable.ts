@@ -113,8 +113,8 @@ export interface DurableStatus {
 export interface DurableOptions {
   readonly settings: Settings;
   readonly givenMasterKey: string | null;
-  /** Several processes of this machine share the port. */
-  readonly hasWorkers: boolean;
+  /** How many processes of this machine share the port. */
+  readonly workers: number;
   readonly log: Log;
   readonly timers: Timers;
   readonly nowMs: () => number;
@@ -261,7 +261,7 @@ interface SharedState {
 function openSharedState(options: DurableOptions, { database }: Store, after: StoreAfter, holder: string): SharedState | null {
   const { settings, log, nowMs } = options;
   const link = settings.state === "memory" ? null : new RedisLink({ url: settings.state });
-  if (link === null && settings.store === "sqlite" && !options.hasWorkers) return null;
+  if (link === null && settings.store === "sqlite" && options.workers <= 1) return null;
   const kind = link !== null ? "redis" : database.engine;
   const redisCounts = link === null ? null : new RedisCounts(link);
   const counts: DistributedCounts = redisCounts ?? new SqlCounts(database, { wallMs: Date.now });
@@ -273,7 +273,7 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
     notice: (lost, reason) => (lost ? log.warn("state_lost", { kind, detail: reason }) : log.info("state_back", { kind })),
     ...(link !== null ? { deadlineMs: redisMs } : { deadlineMs: sqlMs, stalledMs: sqlStalledMs }),
   });
-  const membership: Membership = new Membership({ counts, guard, process: holder, nowMs, after });
+  const membership: Membership = new Membership({ counts, guard, process: holder, startTogether: options.workers, nowMs, after });
   const partition =
     link === null || database.engine === "sqlite"
       ? null

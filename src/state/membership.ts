@@ -6,6 +6,8 @@ export interface MembershipOptions {
   readonly guard: Pick<StoreGuard, "run">;
   /** Names this process among the others. */
   readonly process: string;
+  /** How many processes, with this one, start together. They count before they have announced themselves. */
+  readonly startTogether?: number;
   readonly nowMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
   readonly everyMs?: number;
@@ -17,12 +19,13 @@ export interface MembershipOptions {
  */
 export class Membership {
   private readonly everyMs: number;
-  private seen: readonly { readonly count: number; readonly atMs: number }[] = [];
+  private seen: readonly { readonly count: number; readonly atMs: number }[];
   private stopped = false;
   private cancelTimer: () => void = () => {};
 
   constructor(private readonly options: MembershipOptions) {
     this.everyMs = options.everyMs ?? 2_000;
+    this.seen = [{ count: options.startTogether ?? 1, atMs: options.nowMs() }];
     void this.round();
   }
 

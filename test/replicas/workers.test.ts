@@ -15,7 +15,7 @@ import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { product } from "../support/product.ts";
 import { rawRequest } from "../support/raw-request.ts";
-import { ben, count, makeKey, mostAtOnce, offer, opened, tally, type MadeKey } from "../support/replicas.ts";
+import { ben, count, degraded, makeKey, mostAtOnce, offer, opened, tally, type MadeKey, type TimedReply } from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startRedis } from "../support/servers/redis.ts";
 import { slowed } from "../support/slowed.ts";
@@ -23,6 +23,8 @@ import { slowed } from "../support/slowed.ts";
 setDefaultTimeout(60_000);
 
 const workers = 3;
+/** A call goes on without the store that has waited for it for so long. */
+const stalledMs = 250;
 const redis = await startRedis();
 const missing = remark(redis);
 
@@ -96,6 +98,11 @@ describe("several processes behind one port", () => {
     return (await store.storage.receipts.usage(query)).reduce((sum, row) => sum + row.calls, 0);
   }
 
+  /** So many connections reach each of them. */
+  async function reachTheStore(): Promise<boolean> {
+    return (await Promise.all(Array.from({ length: 4 * workers }, () => degraded(gateway)))).flat().length === 0;
+  }
+
   test("listen at the same address, and one of them greets and makes the first key", async () => {
     expect(new Set(gateway.logs.filter(({ event }) => event === "listening").map(({ url }) => url)).size).toBe(1);
     expect(gateway.text.match(/Your client key/g)?.length).toBe(1);
@@ -108,10 +115,17 @@ describe("several processes behind one port", () => {
   });
 
   test("keep a limit, the number of calls at once and a budget together", async () => {
-    const rated = await makeKey(store, { requests: 100 });
-    const rates = await offer([gateway], rated, { clients: 12, forMs: 4_000, enough: (so) => count(so, 429) > 400 });
-    // Several processes keep a rate to five in a hundred; money and places they keep exactly.
-    expect(count(rates, 200)).toBeLessThanOrEqual(105);
+    let rates: readonly TimedReply[] = [];
+    let isStalled = true;
+    for (let round = 0; isStalled && round < 3; round += 1) {
+      await eventually("all of them reach the store", reachTheStore, 20_000);
+      const rated = await makeKey(store, { requests: 100 });
+      rates = await offer([gateway], rated, { clients: 12, forMs: 4_000, enough: (so) => count(so, 429) > 400 });
+      isStalled = rates.some(({ tookMs }) => tookMs >= stalledMs);
+    }
+    // Several processes keep a rate to five in a hundred; money and places they keep exactly. Where the disk or the processor kept one
+    // waiting for the store, it went on without it: then each of the others may grant its part besides.
+    expect(count(rates, 200)).toBeLessThanOrEqual(isStalled ? 100 + (workers - 1) * 34 : 105);
     expect(count(rates, 200)).toBeGreaterThanOrEqual(95);
 
     const placed = await makeKey(store, { concurrency: 4 });
