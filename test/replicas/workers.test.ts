@@ -46,6 +46,11 @@ function times(gateway: Gateway, event: string): number {
   return gateway.logs.filter((line) => line["event"] === event).length;
 }
 
+/** Whether all of them reach what they share: so many connections come to each of them. */
+async function allShare(gateway: Gateway): Promise<boolean> {
+  return (await Promise.all(Array.from({ length: 4 * workers }, () => degraded(gateway)))).flat().length === 0;
+}
+
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
@@ -98,11 +103,6 @@ describe("several processes behind one port", () => {
     return (await store.storage.receipts.usage(query)).reduce((sum, row) => sum + row.calls, 0);
   }
 
-  /** So many connections reach each of them. */
-  async function reachTheStore(): Promise<boolean> {
-    return (await Promise.all(Array.from({ length: 4 * workers }, () => degraded(gateway)))).flat().length === 0;
-  }
-
   test("listen at the same address, and one of them greets and makes the first key", async () => {
     expect(new Set(gateway.logs.filter(({ event }) => event === "listening").map(({ url }) => url)).size).toBe(1);
     expect(gateway.text.match(/Your client key/g)?.length).toBe(1);
@@ -118,7 +118,7 @@ describe("several processes behind one port", () => {
     let rates: readonly TimedReply[] = [];
     let isStalled = true;
     for (let round = 0; isStalled && round < 3; round += 1) {
-      await eventually("all of them reach the store", reachTheStore, 20_000);
+      await eventually("all of them reach the store", () => allShare(gateway), 20_000);
       const rated = await makeKey(store, { requests: 100 });
       rates = await offer([gateway], rated, { clients: 12, forMs: 4_000, enough: (so) => count(so, 429) > 400 });
       isStalled = rates.some(({ tookMs }) => tookMs >= stalledMs);
@@ -270,11 +270,32 @@ describe("several processes behind one port", () => {
 });
 
 /**
+ * Streams that have all slots of a key. There are none where the machine kept a worker waiting for the shared counts for so long that it
+ * went on without them, or refused one.
+ */
+async function sixStreams(
+  gateway: Gateway,
+  store: Store,
+  withinMs: number,
+): Promise<{ readonly placed: MadeKey; readonly streams: readonly ChatCall[] }> {
+  await eventually("all of them reach the shared counts", () => allShare(gateway), 20_000);
+  const placed = await makeKey(store, { concurrency: 6 });
+  const beganMs = performance.now();
+  const streams = await Promise.all(
+    Array.from({ length: 6 }, () => opened(gateway, placed, { x_tokens: 100_000, x_pace_ms: 50 }, { timeoutMs: 60_000 })),
+  );
+  await Promise.all(streams.map((call) => call.untilHead()));
+  if (performance.now() - beganMs < withinMs && streams.every(({ response }) => response.status === 200)) return { placed, streams };
+  for (const call of streams) call.abort();
+  await Promise.all(streams.map(({ reply }) => reply));
+  return { placed, streams: [] };
+}
+
+/**
  * Kills workers until one of them had streams. What it held is free within two seconds: of the parent's own clock from the end of the
  * worker on, and of a client's from the signal on.
  */
 async function expectFreedAtOnce({ gateway, upstream, store }: FreedWorld): Promise<void> {
-  const placed = await makeKey(store, { concurrency: 6 });
   const poor = await makeKey(store, { budget: { nanos: 300_000_000, period: "total" } });
   const spend = async (clients: number): Promise<number> =>
     count(await Promise.all(Array.from({ length: clients }, () => chat(gateway, {}, { key: poor.token }))), 200);
@@ -283,9 +304,10 @@ async function expectFreedAtOnce({ gateway, upstream, store }: FreedWorld): Prom
   // With a key of its own: a slot that has just become free is kept for a moment by the worker that had it.
   const whole = await chat(gateway, { x_tokens: 2_000 }, { key: (await makeKey(store)).token, stream: true });
   expect(whole).toMatchObject({ done: true, finishReason: "stop" });
-  const streams = await Promise.all(
-    Array.from({ length: 6 }, () => opened(gateway, placed, { x_tokens: 100_000, x_pace_ms: 50 }, { timeoutMs: 60_000 })),
-  );
+  let { placed, streams } = await sixStreams(gateway, store, 1_000);
+  if (streams.length < 6) ({ placed, streams } = await sixStreams(gateway, store, 1_000));
+  if (streams.length < 6) ({ placed, streams } = await sixStreams(gateway, store, Infinity));
+  expect(streams.length).toBe(6);
   await Promise.all(streams.map((call) => call.untilBody(200)));
   const cut = new Set<ChatCall>();
   for (const call of streams) void call.reply.catch(() => null).finally(() => cut.add(call));
