@@ -31,8 +31,8 @@ interface End {
  * thousands in a run of the suite, and ten milliseconds to read.
  */
 function bytesToRead(from: End, to: End): number | null {
-  kernel ??= openKernel();
-  if (kernel === null) return null;
+  if (library === undefined) library = openLibrary();
+  if (library === null) return null;
   const asked = Buffer.alloc(requestBytes);
   asked.writeUInt32LE(requestBytes, 0);
   asked.writeUInt16LE(byFamily, 4);
@@ -46,12 +46,19 @@ function bytesToRead(from: End, to: End): number | null {
   asked.set(to.address.split(".").map(Number), 44);
   // Any cookie.
   asked.fill(0xff, 64, 72);
-  const { descriptor, send, recv } = kernel;
   const answer = Buffer.alloc(512);
-  if (Number(send(descriptor, ptr(asked), requestBytes, doNotWait)) !== requestBytes) return null;
-  const length = Number(recv(descriptor, ptr(answer), answer.length, doNotWait));
-  // An error, such as that there is no such connection, has another type.
-  return length >= 76 && answer.readUInt16LE(4) === byFamily ? answer.readUInt32LE(72) : null;
+  const { socket, send, recv, close } = library;
+  // Not kept: tests count the descriptors of this process.
+  const descriptor = socket(netlink, raw | closedOnExec, sockDiag);
+  if (descriptor < 0) return null;
+  try {
+    if (Number(send(descriptor, ptr(asked), requestBytes, doNotWait)) !== requestBytes) return null;
+    const length = Number(recv(descriptor, ptr(answer), answer.length, doNotWait));
+    // An error, such as that there is no such connection, has another type.
+    return length >= 76 && answer.readUInt16LE(4) === byFamily ? answer.readUInt32LE(72) : null;
+  } finally {
+    close(descriptor);
+  }
 }
 
 const requestBytes = 72;
@@ -61,27 +68,26 @@ const ipv4 = 2;
 const tcp = 6;
 const doNotWait = 0x40;
 
-type Kernel = ReturnType<typeof openLibrary>["symbols"] & { readonly descriptor: number };
-let kernel: Kernel | null | undefined;
+const netlink = 16;
+const raw = 3;
+const closedOnExec = 0x8_0000;
+const sockDiag = 4;
 
-function openKernel(): Kernel | null {
-  try {
-    const { symbols } = openLibrary();
-    const [netlink, raw, closedOnExec, sockDiag] = [16, 3, 0x8_0000, 4];
-    const descriptor = symbols.socket(netlink, raw | closedOnExec, sockDiag);
-    return descriptor < 0 ? null : { ...symbols, descriptor };
-  } catch {
-    return null;
-  }
-}
+/** Null where there is no such library. */
+let library: ReturnType<typeof openLibrary> | undefined;
 
 function openLibrary() {
   const { i32, i64, u64 } = FFIType;
-  return dlopen("libc.so.6", {
-    socket: { args: [i32, i32, i32], returns: i32 },
-    send: { args: [i32, FFIType.ptr, u64, i32], returns: i64 },
-    recv: { args: [i32, FFIType.ptr, u64, i32], returns: i64 },
-  });
+  try {
+    return dlopen("libc.so.6", {
+      socket: { args: [i32, i32, i32], returns: i32 },
+      send: { args: [i32, FFIType.ptr, u64, i32], returns: i64 },
+      recv: { args: [i32, FFIType.ptr, u64, i32], returns: i64 },
+      close: { args: [i32], returns: i32 },
+    }).symbols;
+  } catch {
+    return null;
+  }
 }
 
 /** The same by the list of all connections, for kernels that answer no such questions. */
