@@ -42,7 +42,7 @@ describe("S20: a byte of a request costs at most a hundred times as much of", ()
   test("the processor as one that asks for nothing, on every route", async () => {
     await using rig = await start(models);
     const times = 15;
-    const roundsMax = 4;
+    const roundsMax = 8;
     const perByteUs = async (bytes: Buffer, method: string, rounds: number): Promise<number> => {
       const all = async (): Promise<void> => {
         let connection = await RawConnection.open(rig.gateway.url);
