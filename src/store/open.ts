@@ -31,7 +31,7 @@ export { storeFile } from "./sqlite/sqlite.ts";
 export async function openDatabase(options: OpenOptions): Promise<Database> {
   const database = connectDatabase(options);
   try {
-    if (database.engine === "postgres") await refuseUnnamedPooler(options.store);
+    if (database.engine === "postgres") await refuseUnnamedPooler(options.store, options.statementMs);
     if ((await pending(database)).length > 0) await runMigrations(database, options);
     return database;
   } catch (error) {

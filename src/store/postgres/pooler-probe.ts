@@ -12,17 +12,19 @@ import { TransientError, unnamedPooler } from "./postgres-errors.ts";
  * Without such a pooler, a connection has one process of the server for itself. With one, two connections that ask one after the other
  * get the same process, which was used last; or, where the pooler uses its connections in turn, one connection gets another process the
  * second time. Other clients may hide that for a moment, so that it is tried a few times. What is found is never a mistake.
+ *
+ * Each step takes at most as long as a statement may.
  */
-export async function refuseUnnamedPooler(address: string): Promise<void> {
+export async function refuseUnnamedPooler(address: string, statementMs = 2_000): Promise<void> {
   const hosts = new PostgresHosts(address);
   if (hosts.isPooled) return;
-  const one = await opened(hosts);
+  const one = await opened(hosts, statementMs);
   if (one === null) return;
-  const other = await opened(hosts).catch(() => null);
+  const other = await opened(hosts, statementMs).catch(() => null);
   try {
-    let before = await processOf(one);
+    let before = await processOf(one, statementMs);
     for (let round = 0; round < roundsMax; round += 1) {
-      const [again, others] = [await processOf(one), other === null ? null : await processOf(other)];
+      const [again, others] = [await processOf(one, statementMs), other === null ? null : await processOf(other, statementMs)];
       if (again !== before || again === others) throw unnamedPooler("two connections have shared one");
       before = again;
     }
@@ -33,7 +35,7 @@ export async function refuseUnnamedPooler(address: string): Promise<void> {
 }
 
 /** Prepares no statements and sets nothing. Null while the server has no place for it: whoever needs one waits, and says why. */
-async function opened(hosts: PostgresHosts): Promise<PostgresConnection | null> {
+async function opened(hosts: PostgresHosts, waitMs: number): Promise<PostgresConnection | null> {
   try {
     return await hosts.open(waitMs, waitMs, true);
   } catch (error) {
@@ -42,7 +44,7 @@ async function opened(hosts: PostgresHosts): Promise<PostgresConnection | null> 
   }
 }
 
-async function processOf(connection: PostgresConnection): Promise<unknown> {
+async function processOf(connection: PostgresConnection, waitMs: number): Promise<unknown> {
   const { rows } = await connection.send(sql`select pg_backend_pid() as pid`, waitMs);
   const [row] = rows as readonly { readonly pid?: unknown }[];
   if (row?.pid === undefined) throw new StorageError("unavailable", "PostgreSQL did not say which of its processes answers.");
@@ -50,5 +52,3 @@ async function processOf(connection: PostgresConnection): Promise<unknown> {
 }
 
 const roundsMax = 3;
-/** As long as a statement may take. */
-const waitMs = 2_000;
