@@ -41,16 +41,11 @@ export function runStoreCommand(request: StoreRequest, context: CommandContext):
 export function runRemoteCommand(request: StoreRequest, remote: RemoteGateway, context: CommandSurroundings): Promise<number> {
   return reported(context, async () => {
     const api = remoteAdminApi(remote);
+    if (isManagement(request)) {
+      await runManagement(request, apiManagement(api), context);
+      return 0;
+    }
     switch (request.on) {
-      case "keys":
-      case "groups":
-      case "usage":
-      case "requests":
-      case "audit":
-      case "undo":
-      case "explain":
-        await runManagement(request, apiManagement(api), context);
-        return 0;
       case "channels":
         await listChannels(request, api, context);
         return 0;
@@ -89,7 +84,13 @@ async function reported({ terminal }: Pick<CommandSurroundings, "terminal">, wor
   }
 }
 
-type ManagementRequest = Extract<StoreRequest, { readonly on: "keys" | "groups" | "usage" | "requests" | "audit" | "undo" | "explain" }>;
+/** What works on the store and through the admin API alike. */
+const managed = ["keys", "groups", "usage", "requests", "audit", "undo", "explain"] as const;
+type ManagementRequest = Extract<StoreRequest, { readonly on: (typeof managed)[number] }>;
+
+function isManagement(request: StoreRequest): request is ManagementRequest {
+  return managed.some((name) => name === request.on);
+}
 
 function runManagement(request: ManagementRequest, management: Management, context: CommandSurroundings): Promise<void> {
   switch (request.on) {
@@ -127,17 +128,10 @@ type PlainRequest = Exclude<
 >;
 
 async function runPlain(store: OpenStore, request: PlainRequest, context: CommandContext): Promise<void> {
+  if (isManagement(request)) return runManagement(request, storeManagement(store, context.actor), context);
   switch (request.on) {
     case "config":
       return explain(request, store, context);
-    case "keys":
-    case "groups":
-    case "usage":
-    case "requests":
-    case "audit":
-    case "undo":
-    case "explain":
-      return runManagement(request, storeManagement(store, context.actor), context);
     case "channels":
       return withAdminApi({ command: "channels", role: "viewer" }, store, context, (api) => listChannels(request, api, context));
     case "issuers":

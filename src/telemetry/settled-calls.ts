@@ -1,8 +1,9 @@
+import type { LedgerPorts } from "../gateway/admission/ledger.ts";
 import type { CallRecord } from "../gateway/settlement/record.ts";
 import type { Receipt } from "../usage/receipt.ts";
 
-/** Is told of each call when it is settled. `receipt` is null for one that was not admitted. */
-export type CallObserver = (record: CallRecord, receipt: Receipt | null) => void;
+/** Is told of each call when it is settled. */
+export type CallObserver = NonNullable<LedgerPorts["observe"]>;
 
 /**
  * Settled calls, handed to observers some at a time. What an observer touches has left the processor's caches when the next call is
