@@ -3,12 +3,20 @@ import { createAdminToken, revokeAdminToken } from "../manage/accounts.ts";
 import type { CommandContext, OpenStore } from "./command-context.ts";
 import { CommandError, exitCodes, orThrow } from "./command-error.ts";
 
-type AdminApiMethod = "GET" | "POST" | "PATCH" | "DELETE";
+type AdminApiMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 /** The admin API of a gateway. Both methods reject with a `CommandError` unless the answer is a good one. */
 export interface RunningAdminApi {
-  request(method: AdminApiMethod, path: string, options?: { body?: unknown; signal?: AbortSignal }): Promise<Response>;
-  json<Answer>(method: AdminApiMethod, path: string, body?: unknown): Promise<Answer>;
+  request(method: AdminApiMethod, path: string, options?: AdminApiOptions): Promise<Response>;
+  json<Answer>(method: AdminApiMethod, path: string, body?: unknown, answerMs?: number): Promise<Answer>;
+}
+
+interface AdminApiOptions {
+  readonly body?: unknown;
+  /** Ends the request and its answer; without one there is a time limit. */
+  readonly signal?: AbortSignal;
+  /** The longest time for the answer, if there is no signal. */
+  readonly answerMs?: number;
 }
 
 /** The gateway refused, in its own words. */
@@ -53,21 +61,21 @@ export async function withAdminApi<T>(
 }
 
 function adminApi(url: string, token: string, isRemote: boolean): RunningAdminApi {
-  const request: RunningAdminApi["request"] = async (method, path, { body, signal } = {}) => {
+  const request: RunningAdminApi["request"] = async (method, path, { body, signal, answerMs = answerMsMax } = {}) => {
     let response: Response;
     try {
       response = await fetch(`${url}/admin/api${path}`, {
         method,
         headers: { authorization: `Bearer ${token}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        signal: signal ?? AbortSignal.timeout(answerMsMax),
+        signal: signal ?? AbortSignal.timeout(answerMs),
         // A token is not for whoever the answer names.
         redirect: "manual",
         ...(isRemote ? {} : { tls: { rejectUnauthorized: false } }),
       });
     } catch (error) {
       throw new CommandError(
-        isRemote ? unreachable(url, error) : `No gateway answers at ${url}. Is it running, with this configuration?`,
+        isRemote ? unreachable(url, error, answerMs) : `No gateway answers at ${url}. Is it running, with this configuration?`,
         exitCodes.unavailable,
       );
     }
@@ -76,8 +84,8 @@ function adminApi(url: string, token: string, isRemote: boolean): RunningAdminAp
   };
   return {
     request,
-    json: async <Answer>(method: AdminApiMethod, path: string, body?: unknown) => {
-      const response = await request(method, path, body === undefined ? {} : { body });
+    json: async <Answer>(method: AdminApiMethod, path: string, body?: unknown, answerMs: number = answerMsMax) => {
+      const response = await request(method, path, { body, answerMs });
       try {
         return (await response.json()) as Answer;
       } catch {
@@ -116,9 +124,9 @@ function notTheApi(url: string): string {
   return `What answers at ${url} is not the admin API of a gateway: give the address that its configuration has under \`admin\`.`;
 }
 
-function unreachable(url: string, error: unknown): string {
+function unreachable(url: string, error: unknown, answerMs: number): string {
   const { code = "", name = "" } = error as { readonly code?: string; readonly name?: string };
-  if (name === "TimeoutError") return `The gateway at ${url} did not answer within ${answerMsMax / 1000} s.`;
+  if (name === "TimeoutError") return `The gateway at ${url} did not answer within ${answerMs / 1000} s.`;
   if (/CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL/.test(code)) {
     return (
       `The certificate of ${url} could not be verified (${code}). Use the name that it is for. If an authority of your own ` +

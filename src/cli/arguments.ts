@@ -221,7 +221,10 @@ export function parseArguments(args: readonly string[], version: string): Invoca
 function withRemote(invocation: Invocation, remote: RemoteOptions): Invocation {
   if (invocation.command === "usage-error") return invocation;
   if (invocation.command !== "store" && invocation.command !== "channels") {
-    return usageError(`error: --url and --token are not for sluice ${invocation.command}`, "See sluice --help");
+    return usageError(
+      `error: --url and --token are not for sluice ${invocation.command}`,
+      "It works on the machine of the gateway, or on this one, and not through the admin API: leave them out, and run it there.",
+    );
   }
   if (invocation.config !== null && remote.url !== undefined) {
     return usageError(

@@ -3,6 +3,7 @@ import { runAccounts } from "./accounts/command.ts";
 import { runAudit } from "./audit/command.ts";
 import { runUndo } from "./audit/undo-command.ts";
 import { runBackup } from "./backup/command.ts";
+import { runRemoteBackup } from "./backup/remote-command.ts";
 import type { StoreRequest } from "./command-registry.ts";
 import { runConfig } from "./config/command.ts";
 import { explain } from "./config/explain.ts";
@@ -54,15 +55,18 @@ export function runRemoteCommand(request: StoreRequest, remote: RemoteGateway, c
         return 0;
       case "lab":
         return runLab(request, api, context);
-      case "issuers":
-      case "prices":
-      case "accounts":
       case "backup":
+        await runRemoteBackup(request, api, context);
+        return 0;
       case "config":
-      case "open":
         throw new CommandError(
           `sluice ${request.on} works on the store itself, and not through the admin API of a gateway elsewhere. Run it where the store can ` +
             "be reached: with --config, and without --url and SLUICE_ADMIN_URL.",
+          exitCodes.usage,
+        );
+      case "open":
+        throw new CommandError(
+          `A link that signs in is made on the machine of the gateway alone. Open ${remote.url}/console in a browser and log in there.`,
           exitCodes.usage,
         );
     }
@@ -85,7 +89,7 @@ async function reported({ terminal }: Pick<CommandSurroundings, "terminal">, wor
 }
 
 /** What works on the store and through the admin API alike. */
-const managed = ["keys", "groups", "usage", "requests", "audit", "undo", "explain"] as const;
+const managed = ["keys", "groups", "usage", "requests", "audit", "undo", "explain", "prices", "accounts", "issuers"] as const;
 type ManagementRequest = Extract<StoreRequest, { readonly on: (typeof managed)[number] }>;
 
 function isManagement(request: StoreRequest): request is ManagementRequest {
@@ -108,6 +112,12 @@ function runManagement(request: ManagementRequest, management: Management, conte
       return runUndo(request, management, context);
     case "explain":
       return runExplain(request, management, context);
+    case "prices":
+      return runPrices(request, management, context);
+    case "accounts":
+      return runAccounts(request, management, context);
+    case "issuers":
+      return runIssuers(request, management, context);
   }
 }
 
@@ -134,12 +144,6 @@ async function runPlain(store: OpenStore, request: PlainRequest, context: Comman
       return explain(request, store, context);
     case "channels":
       return withAdminApi({ command: "channels", role: "viewer" }, store, context, (api) => listChannels(request, api, context));
-    case "issuers":
-      return runIssuers(request, store, context);
-    case "prices":
-      return runPrices(request, store, context);
-    case "accounts":
-      return runAccounts(request, store, context);
     case "tail":
       return withAdminApi({ command: "tail", role: "viewer" }, store, context, (api) => runTail(request, api, context));
     case "open":

@@ -1,17 +1,25 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { keptBackups } from "../../src/app/kept-backups.ts";
 import type { GroupView } from "../../src/manage/group-view.ts";
 import type { KeyView } from "../../src/manage/key-view.ts";
+import { restoreStore } from "../../src/store/backup/restore.ts";
+import type { Price } from "../../src/usage/price.ts";
 import { startAdmin, type AdminWorld } from "../support/admin.ts";
 import { CommandLine, remotely, type Outcome } from "../support/command-line.ts";
+import { migratedDataDir } from "../support/databases.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
 import { refusedUrl } from "../support/refused-port.ts";
 import { makeCertificates } from "../support/tls.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
+
+const masterKey = "5f".repeat(32);
+const shippedPrice: Price = { provider: null, model: "shipped-model", fromMs: 0, rates: { input: 1_500_000_000, longAboveTokens: 200_000 } };
+const filePrice: Price = { provider: "router", model: "file-model", fromMs: 0, rates: { output: 250_000_000, stated: true } };
 
 let world: AdminWorld;
 let tokens: Readonly<Record<"admin" | "viewer" | "eve", string>>;
@@ -35,7 +43,9 @@ async function shown<T>(run: (...args: readonly string[]) => Promise<Outcome>, .
 
 /** An organisation with the teams web and ads, each with a key that made one call. */
 beforeAll(async () => {
-  world = await startAdmin();
+  const dataDir = await migratedDataDir();
+  const backups = keptBackups({ store: "sqlite", dataDir }, masterKey, { info: () => undefined, error: () => undefined });
+  world = await startAdmin({ dataDir, services: { backups, prices: () => ({ shipped: [shippedPrice], file: [filePrice] }) } });
   const bearer = async (...whose: Parameters<AdminWorld["token"]>): Promise<string> =>
     ((await world.token(...whose))["authorization"] ?? "").replace("Bearer ", "");
   tokens = { admin: await bearer("admin"), viewer: await bearer("viewer"), eve: "" };
@@ -134,9 +144,103 @@ describe("through the admin API of a gateway elsewhere, an admin", () => {
     expect(await admin("audit", "undo", "nothing")).toMatchObject({ code: 1 });
   });
 
-  test("lists the channels", async () => {
+  test("lists the channels, and lets the gateway make real calls to one", async () => {
     expect(await admin("channels", "list", "--json")).toMatchObject({ code: 0 });
+    const cli = new CommandLine();
+    const audio = join(cli.folder, "speech.mp3");
+    const tested = await admin("channels", "test", "tested", "--model", "m", "--operations", "speech", "--audio", audio);
+    expect(tested).toMatchObject({ code: 0, out: expect.stringMatching(/speech +m +ok +5 +3 bytes of audio/) });
+    expect([...readFileSync(audio)]).toEqual([1, 2, 3]);
+    expect(await shown<object>(admin, "channels", "test", "tested")).toMatchObject({ channel: "tested", calls: [{ ok: true, tookMs: 5 }] });
+    expect(await admin("channels", "test", "gone")).toMatchObject({ code: 1, err: expect.stringContaining("channel") });
   });
+
+  test("lists, sets and removes prices as on the store", async () => {
+    const listed = (await admin("prices", "list")).out;
+    expect(listed).toMatch(/file-model +router +always +- +0\.25 +- +yes +now +file/);
+    expect(listed).toMatch(/shipped-model +any +always +1\.5 +- +>200000 +- +now +shipped/);
+    const args = ["--provider", "router", "--from", "2026-02-01", "--input", "0.1", "--cached-input", "0.025", "--long-above-tokens", "9"];
+    const set = await shown<{ id: string }>(admin, "prices", "set", "shipped-model", ...args, "--note", "of the contract");
+    expect(set).toMatchObject({
+      source: "store",
+      provider: "router",
+      from_at: "2026-02-01T00:00:00.000Z",
+      rates: { input: 0.1, cached_input: 0.025, long_above_tokens: 9 },
+      state: "now",
+      note: "of the contract",
+    });
+    expect((await world.storage.prices.list()).map(({ id, rates }) => ({ id, rates }))).toEqual([
+      { id: set.id, rates: { input: 100_000_000, cachedInput: 25_000_000, longAboveTokens: 9 } },
+    ]);
+    expect((await admin("prices", "remove", "shipped-model")).out).toStartWith("Removed the price of shipped-model");
+    expect(await admin("prices", "remove", "shipped-model")).toMatchObject({ code: 1, err: expect.stringContaining("shipped with Sluice") });
+    expect(await admin("prices", "remove", "file-model")).toMatchObject({ code: 1, err: expect.stringContaining("configuration of the gateway") });
+    expect(await viewer("prices", "set", "x", "--input", "1")).toMatchObject({ code: 77 });
+  });
+
+  test("manages accounts, admin tokens and sessions", async () => {
+    const withPassword = (...args: readonly string[]): Promise<Outcome> =>
+      remotely(args, { SLUICE_ADMIN_URL: world.url, SLUICE_ADMIN_TOKEN: tokens.admin }, "three unrelated words");
+    expect((await withPassword("accounts", "create", "Bob", "--role", "viewer")).out).toBe("Created account bob with role viewer.\n");
+    expect(await withPassword("accounts", "create", "bob", "--role", "viewer")).toMatchObject({ code: 1, err: expect.stringContaining("already exists") });
+    expect((await withPassword("accounts", "password", "bob")).code).toBe(0);
+    expect((await admin("accounts", "disable", "bob")).out).toContain("Disabled account bob");
+    expect((await admin("accounts", "list")).out).toMatch(/bob +viewer +disabled +\d{4}-/);
+    expect((await admin("accounts", "enable", "bob")).out).toContain("Enabled account bob");
+    expect((await admin("accounts", "end-sessions", "bob")).out).toContain("bob has no session");
+    expect((await admin("accounts", "remove", "bob")).out).toContain("Removed account bob");
+    const token = await shown<{ token: string; group: string }>(admin, "accounts", "tokens", "create", "ci", "--role", "group_admin", "--group", "web");
+    expect(token).toMatchObject({ token: expect.stringMatching(/^sk-gwa_/), group: ids["web"] });
+    expect((await remotely(["keys", "list", "--url", world.url, "--token", token.token])).out).toContain("web-key");
+    expect((await admin("accounts", "tokens", "revoke", "ci")).out).toBe("Revoked token ci.\n");
+    expect((await admin("accounts", "tokens")).out).toMatch(/ci +group_admin +revoked/);
+    expect(await viewer("accounts", "list")).toMatchObject({ code: 77 });
+    expect(await admin("accounts", "allow-local")).toMatchObject({ code: 64, err: expect.stringContaining("on the machine of the gateway") });
+  });
+
+  test("blocks and unblocks subjects of an issuer of tokens", async () => {
+    expect((await admin("issuers", "block", "jobs", "repo:acme/app:x")).out).toContain("Blocked the tokens of subject repo:acme/app:x");
+    expect((await admin("issuers", "blocked")).out).toMatch(/jobs +repo:acme\/app:x +\d{4}-/);
+    expect((await admin("issuers", "block", "jobs")).out).toContain("Blocked all tokens of issuer jobs");
+    expect(await shown<object>(admin, "issuers", "unblock", "jobs")).toEqual({ issuer: "jobs", subject: null, blocked: false });
+    expect(await admin("issuers", "block", "other")).toMatchObject({ code: 1, err: expect.stringContaining("it has jobs") });
+  });
+
+  test("makes a backup there and brings it here; nothing of it stays on the gateway", async () => {
+    const cli = new CommandLine();
+    const file = join(cli.folder, "sluice.backup");
+    const made = await shown<{ bytes: number }>(admin, "backup", file);
+    expect(made).toEqual({ file, bytes: statSync(file).size, encrypted_with: "master_key" } as object as typeof made);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(world.services.backups.list()).toEqual([]);
+    // It can be opened with the master key of the gateway.
+    const { masterKey: fits } = await restoreStore({
+      store: "sqlite",
+      dataDir: cli.dataDir,
+      given: masterKey,
+      from: { file, passphrase: null, checkOnly: true },
+      onProgress: () => undefined,
+    });
+    expect(fits.kind).toBe("fits");
+    expect(await admin("backup", file)).toMatchObject({ code: 64, err: expect.stringContaining("exists already") });
+    const other = join(cli.folder, "other.backup");
+    expect(await viewer("backup", other)).toMatchObject({ code: 77 });
+    expect(existsSync(other)).toBe(false);
+  });
+});
+
+test("what cannot be done from elsewhere is refused before anything is asked, and says where it can be done", async () => {
+  for (const [args, words] of [
+    [["backup", "x", "--plain"], "encrypts its backups with its master key"],
+    [["restore", "x", "--check"], "all gateways must be stopped"],
+    [["master-key", "rotate"], "all gateways must be stopped"],
+    [["open"], "/console in a browser"],
+    [["models", "list"], "on the machine of the gateway"],
+    [["doctor"], "on the machine of the gateway"],
+  ] as const) {
+    const outcome = await remotely([...args, "--url", "http://127.0.0.1:1", "--token", "t"]);
+    expect([args, outcome]).toEqual([args, { code: 64, out: "", err: expect.stringContaining(words) }]);
+  }
 });
 
 describe("through the admin API, the administrator of a group", () => {
@@ -222,7 +326,6 @@ describe("the gateway elsewhere", () => {
       [["--url", "http://x:1", "--token", "two words", "keys", "list"], 64, "characters that no token has"],
       [["--url", "http://x:1", "--token", "t", "start"], 64, "not for sluice start"],
       [["--url", "http://x:1", "--token", "t", "keys", "list", "--config", "x.yaml"], 64, "both given"],
-      [["--url", "http://x:1", "--token", "t", "accounts", "list"], 64, "works on the store itself"],
       [["--url", world.url, "--token", wrong, "keys", "list"], 77, "Incorrect or missing admin token"],
       [["--url", refusedUrl(), "--token", wrong, "keys", "list"], 69, "No gateway can be reached"],
       [["--url", `${world.url}/elsewhere`, "--token", wrong, "keys", "list"], 69, "may be older"],

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { CommandError } from "../../src/cli/command-error.ts";
 import { remoteGateway } from "../../src/cli/remote-gateway.ts";
-import { runRemoteCommand, runStoreCommand } from "../../src/cli/store-commands.ts";
+import { runRemoteChannelTest, runRemoteCommand, runStoreCommand } from "../../src/cli/store-commands.ts";
 import { oneLine, type Terminal } from "../../src/cli/terminal.ts";
 import { commandContext } from "../../src/app/command-context.ts";
 import { loadConfig } from "../../src/config/load.ts";
@@ -113,18 +113,20 @@ export class CommandLine {
 }
 
 /** A command through the admin API of a gateway elsewhere, without a process of its own. */
-export async function remotely(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+export async function remotely(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string): Promise<Outcome> {
   const invocation = parseArguments(args, "1.2.3");
-  if (invocation.command !== "store") return { code: 64, out: "", err: "text" in invocation ? invocation.text : "" };
+  if (invocation.command !== "store" && invocation.command !== "channels") return { code: 64, out: "", err: "text" in invocation ? invocation.text : "" };
   const gateway = remoteGateway(invocation.remote ?? {}, invocation.config, {
     url: env["SLUICE_ADMIN_URL"] ?? null,
     token: () => env["SLUICE_ADMIN_TOKEN"] ?? null,
   });
   if (gateway === null) throw new Error("no gateway is named");
   if (gateway instanceof CommandError) return { code: gateway.exitCode, out: "", err: gateway.message };
-  const terminal = new Recorder();
+  const terminal = new Recorder(input);
   const context = { terminal, wallMs: Date.now, interruption: () => new AbortController().signal };
-  const code = await runRemoteCommand(invocation.request, gateway, context);
+  const code = await (invocation.command === "store"
+    ? runRemoteCommand(invocation.request, gateway, context)
+    : runRemoteChannelTest(invocation.request, gateway, context));
   return { code, out: terminal.out, err: terminal.err };
 }
 

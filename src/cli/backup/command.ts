@@ -3,7 +3,7 @@ import type { BackupRequest } from "./arguments.ts";
 import { readPassphrase } from "./passphrase.ts";
 import { json, plural } from "../shown-text.ts";
 import { inUseProblem, type MaintenanceProgress, type RestoreResult } from "../../manage/backup.ts";
-import type { CommandContext } from "../command-context.ts";
+import type { CommandContext, CommandSurroundings } from "../command-context.ts";
 import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 
 type BackupRequestOf<Act extends BackupRequest["act"]> = Extract<BackupRequest, { readonly act: Act }>;
@@ -122,7 +122,7 @@ function masterKeyPlace({ maintenance: { masterKeyGiven, dataDir } }: CommandCon
   return masterKeyGiven ? "SLUICE_MASTER_KEY" : resolve(dataDir, "master-key");
 }
 
-function showProgress({ terminal }: CommandContext): (progress: MaintenanceProgress) => void {
+export function showProgress({ terminal }: CommandSurroundings): (progress: MaintenanceProgress) => void {
   return ({ doing, doneBytes, totalBytes }) => {
     const percent = Math.min(100, Math.floor((100 * doneBytes) / Math.max(1, totalBytes)));
     terminal.progress(doing === "checking" ? "Checking the copy" : `${doing === "copying" ? "Copying" : "Encrypting"}: ${percent} %`);

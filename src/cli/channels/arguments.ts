@@ -65,6 +65,6 @@ Examples:
   sluice channels test main --audio speech.mp3            keeps what it speaks, to listen to it
 
 The calls are real and cost a little. They are made by this command itself: the gateway does not have to run, and neither
-limits nor receipts of a running one are touched. Channels of the store are tested in the console, or through the admin
-API: with --url, the gateway there asks the channel for its models.
+limits nor receipts of a running one are touched. Channels of the store are tested in the console, or with --url: the
+gateway there makes the same calls.
 `;

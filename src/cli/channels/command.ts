@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { shown } from "../shown-text.ts";
 import { table } from "../table.ts";
+import type { Terminal } from "../terminal.ts";
 import type { ChannelsRequest } from "./arguments.ts";
 import { testCalls, type TestCall, type TestTarget } from "../../manage/channel-test/test-calls.ts";
 
@@ -20,7 +21,8 @@ export interface ChannelsContext {
 }
 
 /** Carries out `sluice channels test` and returns the exit code: 0 only if every call succeeded. */
-export async function runChannels({ name, model, operations, audio, json }: ChannelsRequest, context: ChannelsContext): Promise<number> {
+export async function runChannels(request: ChannelsRequest, context: ChannelsContext): Promise<number> {
+  const { name, model, operations, json } = request;
   if (!context.names.includes(name)) {
     const similar = context.nearest(name, context.names);
     console.error(`There is no channel "${shown(name)}" in the configuration.${similar === null ? "" : ` Did you mean "${similar}"?`}`);
@@ -37,13 +39,22 @@ export async function runChannels({ name, model, operations, audio, json }: Chan
   } finally {
     await gateway.stop();
   }
+  return reportTest(request, calls, { print: console.log, say: console.error });
+}
+
+/** Shows what came of the calls, and returns the exit code. */
+export async function reportTest(
+  { name, audio, json }: ChannelsRequest,
+  calls: readonly TestCall[],
+  { print, say }: Pick<Terminal, "print" | "say">,
+): Promise<number> {
   const spoken = calls.find((call) => call.audio !== null)?.audio ?? null;
   if (audio !== null && spoken !== null) {
     await writeFile(audio, spoken.bytes);
-    console.error(`What it spoke is in ${resolve(audio)}.`);
+    say(`What it spoke is in ${resolve(audio)}.`);
   }
-  if (json) console.log(JSON.stringify({ channel: name, calls: calls.map((call) => ({ ...call, audio: undefined })) }, null, 2));
-  else console.log(calls.length === 0 ? nothingToTry : table(columns, calls));
+  if (json) print(JSON.stringify({ channel: name, calls: calls.map((call) => ({ ...call, audio: undefined })) }, null, 2));
+  else print(calls.length === 0 ? nothingToTry : table(columns, calls));
   return calls.length > 0 && calls.every(({ ok }) => ok) ? 0 : 1;
 }
 

@@ -1,9 +1,11 @@
 import type { RunningAdminApi } from "../admin-api.ts";
+import type { TestCall } from "../../manage/channel-test/test-calls.ts";
 import type { CommandSurroundings } from "../command-context.ts";
-import { CommandError, exitCodes } from "../command-error.ts";
+import { placeOf } from "../management/api-paths.ts";
 import { json } from "../shown-text.ts";
 import { table } from "../table.ts";
 import type { ChannelListRequest, ChannelsRequest } from "./arguments.ts";
+import { reportTest } from "./command.ts";
 
 /** What is shown of a channel as the admin API describes it. */
 interface ListedChannel {
@@ -35,21 +37,25 @@ const columns = [
   { title: "TROUBLE", cell: ({ troubles }: ListedChannel) => troubles.map(({ scope, cause }) => `${scope}: ${cause}`).join(", ") },
 ];
 
-interface ChannelTestAnswer {
-  readonly ok: boolean;
-  readonly status: number | null;
-  readonly code: string;
+/** A call as the admin API describes it. */
+type AnsweredCall = Omit<TestCall, "tookMs" | "audio"> & {
   readonly took_ms: number;
+  readonly audio: { readonly type: string; readonly base64: string } | null;
+};
+
+/** Lets a gateway elsewhere make the calls, and returns the exit code. */
+export async function testChannelOf(request: ChannelsRequest, api: RunningAdminApi, { terminal }: CommandSurroundings): Promise<number> {
+  const { model, operations } = request;
+  const wanted = { ...(model === null ? {} : { model }), ...(operations === null ? {} : { operations }) };
+  const path = `${placeOf("channels", request.name)}/calls`;
+  const { calls } = await api.json<{ readonly calls: readonly AnsweredCall[] }>("POST", path, wanted, testMsMax);
+  return reportTest(request, calls.map(testCallOf), terminal);
 }
 
-/** Lets a gateway elsewhere make a small call itself, and returns the exit code. */
-export async function testChannelOf(request: ChannelsRequest, api: RunningAdminApi, { terminal }: CommandSurroundings): Promise<number> {
-  if (request.model !== null || request.operations !== null) {
-    throw new CommandError("A gateway elsewhere chooses the call itself: leave --model and --operations out.", exitCodes.usage);
-  }
-  const answer = await api.json<ChannelTestAnswer>("POST", `/channels/${encodeURIComponent(request.name)}/test`, {});
-  const { ok, status, code, took_ms } = answer;
-  if (request.json) terminal.print(json({ channel: request.name, ...answer }));
-  else terminal.print(`${ok ? "ok" : `failed: ${code}${status === null ? "" : ` (${status})`}`} after ${took_ms} ms`);
-  return ok ? 0 : exitCodes.failure;
+/** Somewhat longer than the gateway takes at most: a model of its machine may have to be loaded first. */
+const testMsMax = 16 * 60_000;
+
+function testCallOf({ took_ms, audio, ...call }: AnsweredCall): TestCall {
+  const spoken = audio === null ? null : { type: audio.type, bytes: new Uint8Array(Buffer.from(audio.base64, "base64")) };
+  return { ...call, tookMs: took_ms, audio: spoken };
 }

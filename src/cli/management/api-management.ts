@@ -10,7 +10,9 @@ import { isoOrNull } from "../../usage/time-text.ts";
 import type { UsageView } from "../../usage/usage-view.ts";
 import { AdminApiError, type RunningAdminApi } from "../admin-api.ts";
 import type { CallFilters } from "../call-filters.ts";
-import { exitCodes } from "../command-error.ts";
+import { apiAccessManagement } from "./access-management.ts";
+import { placeOf, queryText, type ListName, type Query } from "./api-paths.ts";
+import { apiPriceManagement } from "./price-management.ts";
 import type { CallSummaryView, CallView, ChangeView, KeyAndToken, GroupBudgetView, Management } from "./management.ts";
 
 /** Management through the admin API of a gateway, which decides what the token may see and change. */
@@ -29,6 +31,8 @@ export function apiManagement(api: RunningAdminApi): Management {
   const budgetsOf = async (list: ListName, id: string): Promise<readonly GroupBudgetView[]> =>
     (await get<{ readonly budgets: readonly GroupBudgetView[] }>(`${placeOf(list, id)}/standing`)).budgets;
   return {
+    ...apiAccessManagement(api),
+    ...apiPriceManagement(api),
     catchUp: () => Promise.resolve(0),
 
     key: (idOrName) => find("keys", idOrName),
@@ -106,14 +110,6 @@ export function apiManagement(api: RunningAdminApi): Management {
   };
 }
 
-function placeOf(list: "keys" | "groups" | "requests" | "history" | "audit", idOrName: string): string {
-  // These would lead to another path.
-  if (/^\.{0,2}$/.test(idOrName)) throw new AdminApiError("There is no such name.", exitCodes.failure, "not_found");
-  return `/${list}/${encodeURIComponent(idOrName)}`;
-}
-
-type ListName = Parameters<typeof placeOf>[0];
-
 /** The most rows of a page of the admin API. */
 const pageRows = 200;
 
@@ -131,13 +127,6 @@ interface AuditPageAnswer {
 function withoutChildren(listed: GroupPageAnswer["groups"][number]): GroupView {
   const { children: _, ...group } = listed;
   return group;
-}
-
-type Query = Readonly<Record<string, string | null>>;
-
-function queryText(query: Query): string {
-  const given = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== null);
-  return given.length === 0 ? "" : `?${new URLSearchParams(given).toString()}`;
 }
 
 function filtersQuery({ since, until, key, group, model, channel }: CallFilters): Query {

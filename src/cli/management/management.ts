@@ -11,12 +11,14 @@ import type { Receipt } from "../../usage/receipt.ts";
 import type { UsageColumn } from "../../usage/usage-row.ts";
 import type { UsageView } from "../../usage/usage-view.ts";
 import type { CallFilters } from "../call-filters.ts";
+import type { AccessManagement } from "./access-management.ts";
+import type { PriceManagement } from "./price-management.ts";
 
 /**
  * What commands ask for and change, in the words of the admin API: on the store itself, or through the admin API of a gateway
  * elsewhere, which decides what the holder of the token may see. Every method rejects with a `CommandError` or a `StorageError`.
  */
-export interface Management {
+export interface Management extends AccessManagement, PriceManagement {
   /** Waits for the receipts that are on their way into the store, and returns how many bytes are still missing. */
   catchUp(): Promise<number>;
 

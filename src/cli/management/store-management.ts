@@ -17,7 +17,9 @@ import { parsePastMoment } from "../../usage/time-text.ts";
 import { usageView } from "../../usage/usage-view.ts";
 import type { OpenStore } from "../command-context.ts";
 import { orThrow } from "../command-error.ts";
+import { storeAccessManagement } from "./access-management.ts";
 import type { KeyAndToken, Management } from "./management.ts";
+import { storePriceManagement } from "./price-management.ts";
 
 /** Management of the store itself: whoever can open it may do everything. */
 export function storeManagement(store: OpenStore, actor: Actor): Management {
@@ -26,6 +28,8 @@ export function storeManagement(store: OpenStore, actor: Actor): Management {
   const withToken = ({ key, token }: KeyWithToken): KeyAndToken => ({ key: shownKey(key), token });
   const momentMs = (text: string | null): number | null => (text === null ? null : parsePastMoment(text, store.wallMs()));
   return {
+    ...storeAccessManagement(store, actor),
+    ...storePriceManagement(store, actor),
     catchUp: () => store.catchUp(),
 
     key: async (idOrName) => {

@@ -1,5 +1,4 @@
-import type { ManageContext } from "../../manage/context.ts";
-import { listPrices, removePrice, setPrice, type PriceSources } from "../../manage/prices.ts";
+import type { PriceSources } from "../../manage/prices.ts";
 import { matchesPattern } from "../../keys/allow.ts";
 import { dollarsOf } from "../../usage/dollars.ts";
 import { makePriceBook, priceOf } from "../../usage/price-book.ts";
@@ -8,20 +7,21 @@ import { priceFields } from "../../usage/price-fields.ts";
 import { isoMoment, isoOrNull } from "../../usage/time-text.ts";
 import type { PricesRequest } from "./arguments.ts";
 import { json, shown } from "../shown-text.ts";
-import type { OpenStore, CommandContext } from "../command-context.ts";
+import type { CommandSurroundings } from "../command-context.ts";
+import type { PriceManagement } from "../management/price-management.ts";
 import { table, type Column } from "../table.ts";
-import { CommandError, exitCodes, orThrow } from "../command-error.ts";
+import { CommandError, exitCodes } from "../command-error.ts";
 
 type PricesRequestOf<Act extends PricesRequest["act"]> = Extract<PricesRequest, { readonly act: Act }>;
 
-export async function runPrices(request: PricesRequest, store: OpenStore, context: CommandContext): Promise<void> {
+export async function runPrices(request: PricesRequest, management: PriceManagement, context: CommandSurroundings): Promise<void> {
   switch (request.act) {
     case "list":
-      return list(request, store, context);
+      return list(request, management, context);
     case "set":
-      return set(request, store, context);
+      return set(request, management, context);
     case "remove":
-      return remove(request, store, context);
+      return remove(request, management, context);
   }
 }
 
@@ -35,8 +35,8 @@ interface Listed {
   readonly state: "now" | "later" | "over" | "hidden";
 }
 
-async function list({ model, all, json: asJson }: PricesRequestOf<"list">, store: OpenStore, context: CommandContext): Promise<void> {
-  const listed = priceStates(await listPrices(store), context.wallMs()).filter(
+async function list({ model, all, json: asJson }: PricesRequestOf<"list">, management: PriceManagement, context: CommandSurroundings): Promise<void> {
+  const listed = priceStates(await management.prices(), context.wallMs()).filter(
     ({ price, state }) => (all || state === "now" || state === "later") && (model === null || concerns(price.model, model)),
   );
   if (asJson) return context.terminal.print(json(listed.map(priceJson)));
@@ -149,11 +149,11 @@ const rateColumns = [
 
 async function set(
   { model, provider, fromMs, rates, note, json: asJson }: PricesRequestOf<"set">,
-  store: OpenStore,
-  context: CommandContext,
+  management: PriceManagement,
+  context: CommandSurroundings,
 ): Promise<void> {
-  const kept = orThrow(await setPrice(store, { model, provider, fromMs, rates, note }, context.actor));
-  const state = priceStates(await listPrices(store), context.wallMs()).find(({ id }) => id === kept.id)?.state ?? "now";
+  const kept = await management.setPrice({ model, provider, fromMs, rates, note });
+  const state = priceStates(await management.prices(), context.wallMs()).find(({ id }) => id === kept.id)?.state ?? "now";
   const listed: Listed = { price: kept, source: "store", id: kept.id, note, createdMs: kept.createdMs, state };
   context.terminal.print(asJson ? json(priceJson(listed)) : priceTable([listed]));
   if (state === "hidden" || state === "over") {
@@ -163,26 +163,25 @@ async function set(
 
 async function remove(
   { price, provider, json: asJson }: PricesRequestOf<"remove">,
-  store: OpenStore,
-  context: CommandContext,
+  management: PriceManagement,
+  context: CommandSurroundings,
 ): Promise<void> {
-  const stored = await store.storage.prices.list();
+  const sources = await management.prices();
+  const stored = sources.store;
   const named = stored.filter((one) => one.model === price && (provider === null || one.provider === provider));
   const [found, ...others] = stored.some(({ id }) => id === price) ? stored.filter(({ id }) => id === price) : named;
-  if (found === undefined) throw notSet(price, store, context);
+  if (found === undefined) throw notSet(price, sources, management);
   if (others.length > 0) {
     const ids = named.map((one) => `  ${one.id}  ${one.provider ?? "any provider"}, from ${isoMoment(one.fromMs).slice(0, 10)}`);
     throw new CommandError(`There are several prices for this model: give the id of one.\n${ids.join("\n")}`, exitCodes.usage);
   }
-  await removePrice(store, found.id, context.actor);
+  await management.removePrice(found.id);
   context.terminal.print(asJson ? json({ removed: found.id }) : `Removed the price of ${shown(found.model)} (${found.id}).`);
 }
 
-function notSet(model: string, { prices }: ManageContext, { configFile }: CommandContext): CommandError {
-  const { file, shipped } = prices();
-  if (file.some((price) => price.model === model)) {
-    return new CommandError(`This price is defined in ${configFile ?? "the configuration"}: change it there.`);
-  }
+function notSet(model: string, { file, shipped }: PriceSources, management: PriceManagement): CommandError {
+  const inFile = file.find((price) => price.model === model);
+  if (inFile !== undefined) return new CommandError(`This price is defined in ${management.priceOrigin(inFile)}: change it there.`);
   if (shipped.some((price) => price.model === model)) {
     return new CommandError("This price is shipped with Sluice and cannot be removed: override it with sluice prices set.");
   }
