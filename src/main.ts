@@ -8,6 +8,7 @@ import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
 import { parseArguments, type Invocation, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
 import type { ChannelsRequest } from "./cli/channels/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
+import type { CommandSurroundings } from "./cli/command-context.ts";
 import { CommandError } from "./cli/command-error.ts";
 import { remoteGateway } from "./cli/remote-gateway.ts";
 import type { StoreRequest } from "./cli/command-registry.ts";
@@ -198,7 +199,11 @@ async function models(file: string | null, request: ModelsRequest): Promise<void
 /** A gateway elsewhere if one is named, else the store of the configuration. */
 async function storeOrRemote(invocation: Extract<Invocation, { readonly command: "store" | "channels" }>): Promise<void> {
   const { config, remote: given = {} } = invocation;
-  const context = { terminal: typedTerminal(), wallMs: Date.now, interruption };
+  const readResourceText: CommandSurroundings["readResourceText"] = async (file) => {
+    const { readResourceText: read } = await import("./app/resource-text.ts");
+    return read(file, process.env);
+  };
+  const context = { terminal: typedTerminal(), wallMs: Date.now, interruption, readResourceText };
   const remote = remoteGateway(given, config, {
     url: process.env["SLUICE_ADMIN_URL"] || null,
     token: () => process.env["SLUICE_ADMIN_TOKEN"] || readNamedFile("SLUICE_ADMIN_TOKEN_FILE"),

@@ -1,6 +1,7 @@
 import type { LabServices } from "./lab-services.ts";
 import type { ChannelContext, ChannelLesson } from "../manage/channel-context.ts";
 import type { KeptBackups } from "../manage/backup.ts";
+import type { DesiredResources, ResourceContext } from "../manage/resource-file/desired-resources.ts";
 import type { RunningWebhooks } from "../manage/webhooks.ts";
 import type { Key } from "../keys/key.ts";
 import type { SignInProvider } from "../gateway/sign-in.ts";
@@ -23,6 +24,8 @@ export interface Services extends ChannelContext {
   readonly nowMs: () => number;
   /** The settings, and where their values come from. */
   readonly configuration: () => Promise<ExplainedSettings>;
+  /** What comparing the store with a resource file needs. */
+  readonly resources: ResourceServices;
   /** What this gateway counted minute by minute since its start, for a day at most. */
   readonly traffic: TrafficHistory;
   /** What was spent of budgets, as of a minute ago or so. */
@@ -47,6 +50,16 @@ export interface Services extends ChannelContext {
   readonly explain: (ask: ExplainRequest) => Promise<Explained>;
   /** The same for a request as a client would send it, with what each candidate would be sent; or why a client would be refused. */
   readonly preview: (ask: PreviewRequest) => Promise<RequestPreview | ExplainedRefusal>;
+}
+
+export interface ResourceServices {
+  /** What a file says, or what is wrong with it, in sentences. */
+  readonly read: (
+    file: string,
+    text: string,
+    variables: Readonly<Record<string, string>>,
+  ) => Promise<{ readonly desired: DesiredResources } | { readonly problems: readonly string[] }>;
+  readonly unseal: ResourceContext["channels"]["unseal"];
 }
 
 /** How people sign in. */
@@ -92,6 +105,8 @@ export interface ExplainedSettings {
   readonly problem: string | null;
   readonly settings: readonly {
     readonly path: string;
+    /** The same with numbers in place of names. */
+    readonly numbered: string;
     readonly value: unknown;
     readonly origin: "file" | "environment" | "default";
     readonly line: number | null;

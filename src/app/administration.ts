@@ -31,6 +31,7 @@ import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure } from "../operations/failure.ts";
 import type { PlanRefusal } from "../routing/plan.ts";
 import { previewedRequest, previewedSending } from "./request-preview.ts";
+import { desiredResources } from "./resource-text.ts";
 import { discoverModels } from "./discovery/discover.ts";
 import type { Price } from "../usage/price.ts";
 import { shippedPrices } from "../usage/shipped-prices.ts";
@@ -111,6 +112,13 @@ export function administration(parts: AdministrationParts): Services {
     },
     nowMs: parts.gateway.ports.nowMs,
     configuration: parts.configuration,
+    resources: {
+      read: (file, text, variables) => desiredResources(file, { text, variables }),
+      unseal: (channel, sealed) => {
+        const opened = durable.channelSecrets.decrypt(channel, sealed);
+        return "kind" in opened ? null : opened;
+      },
+    },
     traffic: parts.traffic,
     budgets: parts.budgets,
     live: parts.live,

@@ -15,11 +15,11 @@ import { readFileText } from "../config/file-text.ts";
 import { renderProblem } from "../config/findings/problem.ts";
 import { withSecretFiles, type Environment } from "../config/interpolate.ts";
 import { readSecretFile } from "../config/load.ts";
-import { readResourceFile } from "../config/resource-file/read.ts";
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
 import { localModels } from "../engines/catalog.ts";
 import { openStore } from "./durable.ts";
 import { explainedConfiguration } from "./explained-configuration.ts";
+import { desiredResources, readResourceText } from "./resource-text.ts";
 import { StorageError } from "../gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import { backupStore } from "../store/backup/backup.ts";
@@ -53,11 +53,11 @@ export function commandContext(
     open: () => keyTrouble(() => open(settings, configFile, givenMasterKey, terminal)),
     hasStore: () => settings.store !== "sqlite" || existsSync(storeFile(settings.dataDir)),
     explained: async () => ({ file: configFile, rows: await explainedRows(configFile, env) }),
+    readResourceText: (file) => readResourceText(file, env),
     readResources: async (file) => {
       const text = await readFileText(file);
       if (typeof text !== "string") return { problems: [renderProblem(file, text)] };
-      const reading = await readResourceFile(text, withSecretFiles(text, env, readSecretFile));
-      return reading.ok ? { desired: reading.desired } : { problems: reading.problems.map((problem) => renderProblem(file, problem)) };
+      return desiredResources(file, { text, variables: withSecretFiles(text, env, readSecretFile) });
     },
   };
 }

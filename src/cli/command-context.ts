@@ -9,6 +9,10 @@ export interface CommandSurroundings {
   readonly wallMs: () => number;
   /** A signal for a command that goes on until the user ends it. */
   readonly interruption: () => AbortSignal;
+  /** The text of a resource file, with the values of the variables that it refers to; or why it cannot be read, in sentences. */
+  readonly readResourceText: (
+    file: string,
+  ) => Promise<{ readonly text: string; readonly variables: Readonly<Record<string, string>> } | { readonly problems: readonly string[] }>;
 }
 
 /** What the store commands need besides the store. */

@@ -12,6 +12,7 @@ import { runGroups } from "./groups/groups-command.ts";
 import { runIssuers } from "./issuers/command.ts";
 import { runKeys } from "./keys/keys-command.ts";
 import { runLab } from "./lab/command.ts";
+import { apiConfigManagement, storeConfigManagement, storelessConfiguration } from "./management/config-management.ts";
 import { apiManagement } from "./management/api-management.ts";
 import type { Management } from "./management/management.ts";
 import { storeManagement } from "./management/store-management.ts";
@@ -32,7 +33,8 @@ export function runStoreCommand(request: StoreRequest, context: CommandContext):
   return reported(context, async () => {
     if (request.on === "backup") await runBackup(request, context);
     // A store that does not exist yet has nothing to explain, and must not be created for that.
-    else if (request.on === "config" && request.act === "explain" && !context.hasStore()) await explain(request, null, context);
+    else if (request.on === "config" && request.act === "explain" && !context.hasStore())
+      await explain(request, storelessConfiguration(context), context);
     else return withStore(context, (store) => runOn(store, request, context));
     return 0;
   });
@@ -59,11 +61,7 @@ export function runRemoteCommand(request: StoreRequest, remote: RemoteGateway, c
         await runRemoteBackup(request, api, context);
         return 0;
       case "config":
-        throw new CommandError(
-          `sluice ${request.on} works on the store itself, and not through the admin API of a gateway elsewhere. Run it where the store can ` +
-            "be reached: with --config, and without --url and SLUICE_ADMIN_URL.",
-          exitCodes.usage,
-        );
+        return runConfig(request, apiConfigManagement(api, context), context);
       case "open":
         throw new CommandError(
           `A link that signs in is made on the machine of the gateway alone. Open ${remote.url}/console in a browser and log in there.`,
@@ -126,22 +124,17 @@ async function runOn(
   request: Exclude<StoreRequest, { readonly on: "backup" }>,
   context: CommandContext,
 ): Promise<number> {
-  if (request.on === "config" && request.act !== "explain") return runConfig(request, store, context);
+  if (request.on === "config") return runConfig(request, storeConfigManagement(store, context), context);
   if (request.on === "lab") return withAdminApi({ command: "lab", role: "admin" }, store, context, (api) => runLab(request, api, context));
   await runPlain(store, request, context);
   return 0;
 }
 
-type PlainRequest = Exclude<
-  StoreRequest,
-  { readonly on: "backup" | "lab" } | { readonly on: "config"; readonly act: "export" | "diff" | "apply" }
->;
+type PlainRequest = Exclude<StoreRequest, { readonly on: "backup" | "lab" | "config" }>;
 
 async function runPlain(store: OpenStore, request: PlainRequest, context: CommandContext): Promise<void> {
   if (isManagement(request)) return runManagement(request, storeManagement(store, context.actor), context);
   switch (request.on) {
-    case "config":
-      return explain(request, store, context);
     case "channels":
       return withAdminApi({ command: "channels", role: "viewer" }, store, context, (api) => listChannels(request, api, context));
     case "tail":

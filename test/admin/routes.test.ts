@@ -135,6 +135,23 @@ const examples: Readonly<Record<string, Example>> = {
   },
   "GET /admin/api/problems": ({ call }) => call("/admin/api/problems"),
   "GET /admin/api/configuration": ({ call }) => call("/admin/api/configuration"),
+  "GET /admin/api/configuration/store": async ({ world, call }) => {
+    await storedKey(world);
+    await storedChannel(world);
+    return call("/admin/api/configuration/store?path=keys.app");
+  },
+  "GET /admin/api/resources": async ({ world, call }) => {
+    await storedChannel(world);
+    return call("/admin/api/resources?only=channels,groups&key_variables=true");
+  },
+  "POST /admin/api/resources/diff": async ({ world, call }) => {
+    await storedGroup(world);
+    return call("/admin/api/resources/diff", {
+      body: { text: 'groups:\n  - {name: "${NAME}", kind: team}\n', variables: { NAME: "b" }, prune: true },
+    });
+  },
+  "POST /admin/api/resources/apply": ({ call }) =>
+    call("/admin/api/resources/apply", { body: { file: "r.yaml", text: "prices: [{model: m, input: 1}]", dry_run: true } }),
   "POST /admin/api/playground/chat": ({ call }) =>
     call("/admin/api/playground/chat", { body: { key: "sk-client", request: { model: "m", messages: [] } } }),
   "POST /admin/api/playground/speech": ({ call }) =>

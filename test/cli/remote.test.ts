@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { openStore } from "../../src/app/durable.ts";
 import { keptBackups } from "../../src/app/kept-backups.ts";
 import type { GroupView } from "../../src/manage/group-view.ts";
 import type { KeyView } from "../../src/manage/key-view.ts";
@@ -17,8 +18,13 @@ import { makeCertificates } from "../support/tls.ts";
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
 
-const masterKey = "5f".repeat(32);
-const shippedPrice: Price = { provider: null, model: "shipped-model", fromMs: 0, rates: { input: 1_500_000_000, longAboveTokens: 200_000 } };
+const masterKey = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex");
+const shippedPrice: Price = {
+  provider: null,
+  model: "shipped-model",
+  fromMs: 0,
+  rates: { input: 1_500_000_000, longAboveTokens: 200_000 },
+};
 const filePrice: Price = { provider: "router", model: "file-model", fromMs: 0, rates: { output: 250_000_000, stated: true } };
 
 let world: AdminWorld;
@@ -44,6 +50,8 @@ async function shown<T>(run: (...args: readonly string[]) => Promise<Outcome>, .
 /** An organisation with the teams web and ads, each with a key that made one call. */
 beforeAll(async () => {
   const dataDir = await migratedDataDir();
+  // The store remembers its master key.
+  await (await openStore({ store: "sqlite", dataDir }, masterKey, false)).database.close();
   const backups = keptBackups({ store: "sqlite", dataDir }, masterKey, { info: () => undefined, error: () => undefined });
   world = await startAdmin({ dataDir, services: { backups, prices: () => ({ shipped: [shippedPrice], file: [filePrice] }) } });
   const bearer = async (...whose: Parameters<AdminWorld["token"]>): Promise<string> =>
@@ -173,8 +181,14 @@ describe("through the admin API of a gateway elsewhere, an admin", () => {
       { id: set.id, rates: { input: 100_000_000, cachedInput: 25_000_000, longAboveTokens: 9 } },
     ]);
     expect((await admin("prices", "remove", "shipped-model")).out).toStartWith("Removed the price of shipped-model");
-    expect(await admin("prices", "remove", "shipped-model")).toMatchObject({ code: 1, err: expect.stringContaining("shipped with Sluice") });
-    expect(await admin("prices", "remove", "file-model")).toMatchObject({ code: 1, err: expect.stringContaining("configuration of the gateway") });
+    expect(await admin("prices", "remove", "shipped-model")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("shipped with Sluice"),
+    });
+    expect(await admin("prices", "remove", "file-model")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("configuration of the gateway"),
+    });
     expect(await viewer("prices", "set", "x", "--input", "1")).toMatchObject({ code: 77 });
   });
 
@@ -182,20 +196,37 @@ describe("through the admin API of a gateway elsewhere, an admin", () => {
     const withPassword = (...args: readonly string[]): Promise<Outcome> =>
       remotely(args, { SLUICE_ADMIN_URL: world.url, SLUICE_ADMIN_TOKEN: tokens.admin }, "three unrelated words");
     expect((await withPassword("accounts", "create", "Bob", "--role", "viewer")).out).toBe("Created account bob with role viewer.\n");
-    expect(await withPassword("accounts", "create", "bob", "--role", "viewer")).toMatchObject({ code: 1, err: expect.stringContaining("already exists") });
+    expect(await withPassword("accounts", "create", "bob", "--role", "viewer")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("already exists"),
+    });
     expect((await withPassword("accounts", "password", "bob")).code).toBe(0);
     expect((await admin("accounts", "disable", "bob")).out).toContain("Disabled account bob");
     expect((await admin("accounts", "list")).out).toMatch(/bob +viewer +disabled +\d{4}-/);
     expect((await admin("accounts", "enable", "bob")).out).toContain("Enabled account bob");
     expect((await admin("accounts", "end-sessions", "bob")).out).toContain("bob has no session");
     expect((await admin("accounts", "remove", "bob")).out).toContain("Removed account bob");
-    const token = await shown<{ token: string; group: string }>(admin, "accounts", "tokens", "create", "ci", "--role", "group_admin", "--group", "web");
-    expect(token).toMatchObject({ token: expect.stringMatching(/^sk-gwa_/), group: ids["web"] });
-    expect((await remotely(["keys", "list", "--url", world.url, "--token", token.token])).out).toContain("web-key");
+    const { token, group } = await shown<{ token: string; group: string }>(
+      admin,
+      "accounts",
+      "tokens",
+      "create",
+      "ci",
+      "--role",
+      "group_admin",
+      "--group",
+      "web",
+    );
+    expect(token).toStartWith("sk-gwa_");
+    expect(group).toBe(ids["web"] ?? "");
+    expect((await remotely(["keys", "list", "--url", world.url, "--token", token])).out).toContain("web-key");
     expect((await admin("accounts", "tokens", "revoke", "ci")).out).toBe("Revoked token ci.\n");
     expect((await admin("accounts", "tokens")).out).toMatch(/ci +group_admin +revoked/);
     expect(await viewer("accounts", "list")).toMatchObject({ code: 77 });
-    expect(await admin("accounts", "allow-local")).toMatchObject({ code: 64, err: expect.stringContaining("on the machine of the gateway") });
+    expect(await admin("accounts", "allow-local")).toMatchObject({
+      code: 64,
+      err: expect.stringContaining("on the machine of the gateway"),
+    });
   });
 
   test("blocks and unblocks subjects of an issuer of tokens", async () => {
@@ -204,6 +235,53 @@ describe("through the admin API of a gateway elsewhere, an admin", () => {
     expect((await admin("issuers", "block", "jobs")).out).toContain("Blocked all tokens of issuer jobs");
     expect(await shown<object>(admin, "issuers", "unblock", "jobs")).toEqual({ issuer: "jobs", subject: null, blocked: false });
     expect(await admin("issuers", "block", "other")).toMatchObject({ code: 1, err: expect.stringContaining("it has jobs") });
+  });
+
+  test("explains the configuration of the gateway and what its store says", async () => {
+    const rows = (await admin("config", "explain")).out;
+    expect(rows).toMatch(/listen +127\.0\.0\.1:4400 +\/etc\/sluice\.yaml:1\n/);
+    expect(rows).toMatch(/groups\.web\.kind +team +store\n/);
+    expect(await shown<object>(viewer, "config", "explain", "keys.web-key.group", "groups.web.kind")).toEqual([
+      expect.objectContaining({ path: "groups.web.kind", value: "team", origin: "store" }),
+      expect.objectContaining({ path: "keys.web-key.group", value: "web", overridden_by: null }),
+    ]);
+    expect(await admin("config", "explain", "nothing")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("There is no setting nothing"),
+    });
+  });
+
+  test("exports, compares and applies resource files, with the variables of this machine alone", async () => {
+    const cli = new CommandLine();
+    const file = join(cli.folder, "resources.yaml");
+    const run = (...args: readonly string[]): Promise<Outcome> =>
+      remotely(args, { SLUICE_ADMIN_URL: world.url, SLUICE_ADMIN_TOKEN: tokens.admin, LABEL: "from here" });
+    const exported = await run("config", "export", "--only", "groups", "prices");
+    expect(exported.out).toContain("- name: ads");
+    writeFileSync(file, exported.out);
+    expect(await run("config", "diff", file)).toMatchObject({ code: 0, err: expect.stringContaining("Nothing differs") });
+
+    writeFileSync(
+      file,
+      `${exported.out}channels: []\n`.replace("prices: []", "prices:\n  - {model: applied, input: 0.5, note: '${LABEL}'}"),
+    );
+    const planned = await run("config", "diff", file);
+    expect(planned).toMatchObject({ code: 2, out: expect.stringMatching(/^\+ price applied \(line \d+\): create: .*from here/) });
+    expect(await run("config", "apply", file, "--dry-run")).toMatchObject({ code: 2, err: expect.stringContaining("1 change to make.") });
+    expect((await world.storage.prices.list()).some(({ model }) => model === "applied")).toBe(false);
+    expect(await run("config", "apply", file)).toMatchObject({ code: 0, err: expect.stringContaining("1 change made.") });
+    expect(await world.storage.prices.list()).toContainEqual(expect.objectContaining({ model: "applied", note: "from here" }));
+    const [entry] = await shown<readonly object[]>(admin, "audit", "--action", "config.apply");
+    expect(entry).toMatchObject({ subject: file, actor: { kind: "admin" } });
+
+    // A variable of the gateway is none of the caller's business.
+    writeFileSync(file, "prices: [{model: applied, input: 0.5, note: '${PATH}'}]");
+    expect(await run("config", "diff", file)).toMatchObject({ code: 64, err: expect.stringContaining("PATH is not set") });
+    writeFileSync(file, "prices: [{model: applied, inputs: 0.5}]");
+    expect(await run("config", "apply", file)).toMatchObject({ code: 64, err: expect.stringContaining(`${file}:1`) });
+    expect(await run("config", "diff", join(cli.folder, "gone.yaml"))).toMatchObject({ code: 1, err: expect.stringContaining("ENOENT") });
+    expect(await viewer("config", "export")).toMatchObject({ code: 77 });
+    expect(await eve("config", "diff", file)).toMatchObject({ code: 77 });
   });
 
   test("makes a backup there and brings it here; nothing of it stays on the gateway", async () => {

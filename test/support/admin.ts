@@ -4,6 +4,7 @@ import { listenAdmin, type AdminListener, type AdminListenOptions } from "../../
 import { hashPassword } from "../../src/admin/login/password.ts";
 import type { AdminRoute } from "../../src/admin/route.ts";
 import { resourceRoutes } from "../../src/admin/routes/routes.ts";
+import { desiredResources } from "../../src/app/resource-text.ts";
 import type { LabRunFacts, LabServices } from "../../src/admin/lab-services.ts";
 import type { OidcServices, Services } from "../../src/admin/services.ts";
 import type { TestCall } from "../../src/manage/channel-test/test-calls.ts";
@@ -195,6 +196,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       clear: () => 1,
     },
     nowMs: () => performance.now(),
+    resources: { read: (file, text, variables) => desiredResources(file, { text, variables }), unseal: () => null },
     configuration: async () => ({ file: "/etc/sluice.yaml", problem: null, settings: [shownSetting] }),
     traffic: { since: () => [], state: () => ({ inFlight: 0, sinceMs: wallMs() }), firstContent: () => null },
     budgets: () => [],
@@ -284,6 +286,7 @@ const standInLab: LabServices = {
 
 const shownSetting = {
   path: "listen",
+  numbered: "listen",
   value: "127.0.0.1:4400",
   origin: "file",
   line: 1,

@@ -8,6 +8,7 @@ import { remoteGateway } from "../../src/cli/remote-gateway.ts";
 import { runRemoteChannelTest, runRemoteCommand, runStoreCommand } from "../../src/cli/store-commands.ts";
 import { oneLine, type Terminal } from "../../src/cli/terminal.ts";
 import { commandContext } from "../../src/app/command-context.ts";
+import { readResourceText } from "../../src/app/resource-text.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Storage } from "../../src/gateway/storage.ts";
 import { openStore } from "../../src/app/durable.ts";
@@ -115,7 +116,8 @@ export class CommandLine {
 /** A command through the admin API of a gateway elsewhere, without a process of its own. */
 export async function remotely(args: readonly string[], env: Readonly<Record<string, string>> = {}, input?: string): Promise<Outcome> {
   const invocation = parseArguments(args, "1.2.3");
-  if (invocation.command !== "store" && invocation.command !== "channels") return { code: 64, out: "", err: "text" in invocation ? invocation.text : "" };
+  if (invocation.command !== "store" && invocation.command !== "channels")
+    return { code: 64, out: "", err: "text" in invocation ? invocation.text : "" };
   const gateway = remoteGateway(invocation.remote ?? {}, invocation.config, {
     url: env["SLUICE_ADMIN_URL"] ?? null,
     token: () => env["SLUICE_ADMIN_TOKEN"] ?? null,
@@ -123,7 +125,12 @@ export async function remotely(args: readonly string[], env: Readonly<Record<str
   if (gateway === null) throw new Error("no gateway is named");
   if (gateway instanceof CommandError) return { code: gateway.exitCode, out: "", err: gateway.message };
   const terminal = new Recorder(input);
-  const context = { terminal, wallMs: Date.now, interruption: () => new AbortController().signal };
+  const context = {
+    terminal,
+    wallMs: Date.now,
+    interruption: () => new AbortController().signal,
+    readResourceText: (file: string) => readResourceText(file, env),
+  };
   const code = await (invocation.command === "store"
     ? runRemoteCommand(invocation.request, gateway, context)
     : runRemoteChannelTest(invocation.request, gateway, context));

@@ -10,7 +10,11 @@ import { showProgress } from "./command.ts";
 
 interface BackupsAnswer {
   readonly master_key: string;
-  readonly running: { readonly doing: "copying" | "checking" | "encrypting"; readonly done_bytes: number; readonly total_bytes: number } | null;
+  readonly running: {
+    readonly doing: "copying" | "checking" | "encrypting";
+    readonly done_bytes: number;
+    readonly total_bytes: number;
+  } | null;
   readonly failure: string | null;
   readonly backups: readonly { readonly name: string; readonly bytes: number }[];
 }

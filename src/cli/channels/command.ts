@@ -46,15 +46,15 @@ export async function runChannels(request: ChannelsRequest, context: ChannelsCon
 export async function reportTest(
   { name, audio, json }: ChannelsRequest,
   calls: readonly TestCall[],
-  { print, say }: Pick<Terminal, "print" | "say">,
+  terminal: Pick<Terminal, "print" | "say">,
 ): Promise<number> {
   const spoken = calls.find((call) => call.audio !== null)?.audio ?? null;
   if (audio !== null && spoken !== null) {
     await writeFile(audio, spoken.bytes);
-    say(`What it spoke is in ${resolve(audio)}.`);
+    terminal.say(`What it spoke is in ${resolve(audio)}.`);
   }
-  if (json) print(JSON.stringify({ channel: name, calls: calls.map((call) => ({ ...call, audio: undefined })) }, null, 2));
-  else print(calls.length === 0 ? nothingToTry : table(columns, calls));
+  if (json) terminal.print(JSON.stringify({ channel: name, calls: calls.map((call) => ({ ...call, audio: undefined })) }, null, 2));
+  else terminal.print(calls.length === 0 ? nothingToTry : table(columns, calls));
   return calls.length > 0 && calls.every(({ ok }) => ok) ? 0 : 1;
 }
 

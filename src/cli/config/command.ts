@@ -1,40 +1,38 @@
 import { stringify } from "yaml";
-import { applyResources } from "../../manage/resource-file/apply.ts";
 import type { ResourceChange } from "../../manage/resource-file/desired-resources.ts";
-import { exportedResources, resourceSections } from "../../manage/resource-file/exported-resources.ts";
-import { plannedChanges } from "../../manage/resource-file/planned-changes.ts";
-import type { CommandContext, OpenStore } from "../command-context.ts";
-import { CommandError, orThrow } from "../command-error.ts";
+import { resourceSections } from "../../manage/resource-file/exported-resources.ts";
+import type { CommandSurroundings } from "../command-context.ts";
+import type { ConfigManagement } from "../management/config-management.ts";
 import { json, plural, shown } from "../shown-text.ts";
 import type { ConfigRequest } from "./arguments.ts";
+import { explain } from "./explain.ts";
 
 type ConfigRequestOf<Act extends ConfigRequest["act"]> = Extract<ConfigRequest, { readonly act: Act }>;
 
 /** The exit code of a comparison that found something. */
 const differsExitCode = 2;
 
-/** Carries out a command that needs the store, and returns the exit code. */
-export async function runConfig(
-  request: Exclude<ConfigRequest, { readonly act: "explain" }>,
-  store: OpenStore,
-  context: CommandContext,
-): Promise<number> {
+/** Carries out a command and returns the exit code. */
+export async function runConfig(request: ConfigRequest, management: ConfigManagement, context: CommandSurroundings): Promise<number> {
   switch (request.act) {
+    case "explain":
+      await explain(request, management, context);
+      return 0;
     case "export":
-      return exportAll(request, store, context);
+      return exportAll(request, management, context);
     case "diff":
-      return diff(request, store, context);
+      return diff(request, management, context);
     case "apply":
-      return apply(request, store, context);
+      return apply(request, management, context);
   }
 }
 
 async function exportAll(
   { only, keyVariables, json: asJson }: ConfigRequestOf<"export">,
-  store: OpenStore,
-  { terminal }: CommandContext,
+  management: ConfigManagement,
+  { terminal }: CommandSurroundings,
 ): Promise<number> {
-  const { document, variables } = await exportedResources(store, { sections: only ?? resourceSections, keyVariables });
+  const { document, variables } = await management.exportedResources({ sections: only ?? resourceSections, keyVariables });
   terminal.print(asJson ? json(document) : `${exportHeading}${stringify(document, { lineWidth: 0 })}`.trimEnd());
   if (variables.size > 0) {
     terminal.say("Secrets are not exported. Before this file is applied elsewhere, set:");
@@ -47,27 +45,24 @@ const exportHeading = `# yaml-language-server: $schema=./sluice-resources.schema
 # Made by: sluice config export. The schema comes from: sluice config schema --resources > sluice-resources.schema.json
 `;
 
-async function diff({ file, prune, json: asJson }: ConfigRequestOf<"diff">, store: OpenStore, context: CommandContext): Promise<number> {
-  const planned = orThrow(await plannedChanges(store, await desiredOf(file, context), prune));
-  const changes = planned.map(({ change }) => change);
+async function diff(
+  { file, prune, json: asJson }: ConfigRequestOf<"diff">,
+  management: ConfigManagement,
+  context: CommandSurroundings,
+): Promise<number> {
+  const changes = await management.compareResources(file, prune);
   report(changes, { file, asJson, done: false }, context);
   return changes.length === 0 ? 0 : differsExitCode;
 }
 
 async function apply(
   { file, prune, dryRun, json: asJson }: ConfigRequestOf<"apply">,
-  store: OpenStore,
-  context: CommandContext,
+  management: ConfigManagement,
+  context: CommandSurroundings,
 ): Promise<number> {
-  const changes = orThrow(await applyResources(store, await desiredOf(file, context), { prune, dryRun, file }, context.actor));
+  const changes = await management.applyResources(file, { prune, dryRun });
   report(changes, { file, asJson, done: !dryRun }, context);
   return dryRun && changes.length > 0 ? differsExitCode : 0;
-}
-
-async function desiredOf(file: string, { readResources }: CommandContext) {
-  const reading = await readResources(file);
-  if ("problems" in reading) throw new CommandError(reading.problems.join("\n"));
-  return reading.desired;
 }
 
 interface ReportOptions {
@@ -76,7 +71,7 @@ interface ReportOptions {
   readonly done: boolean;
 }
 
-function report(changes: readonly ResourceChange[], { file, asJson, done }: ReportOptions, { terminal }: CommandContext): void {
+function report(changes: readonly ResourceChange[], { file, asJson, done }: ReportOptions, { terminal }: CommandSurroundings): void {
   if (asJson) return terminal.print(json({ file, applied: done, changes }));
   for (const change of changes) terminal.print(changeText(change));
   if (changes.length === 0) terminal.say(`Nothing differs: the store has what ${file} says.`);

@@ -1,12 +1,9 @@
-import type { StoredChannel } from "../../gateway/storage.ts";
-import { headersOf, hiddenValue } from "../../manage/channel-secrets.ts";
-import { groupFields, keyFields, priceFileFields } from "../../manage/resource-file/fields.ts";
-import { groupNamesOf } from "../../manage/resource-file/group-plan.ts";
-import { dayName } from "../../manage/resource-file/price-plan.ts";
-import type { CommandContext, ExplainedConfiguration, OpenStore } from "../command-context.ts";
+import type { StoredSetting } from "../../manage/resource-file/stored-settings.ts";
+import type { CommandSurroundings, ExplainedConfiguration } from "../command-context.ts";
 import { CommandError } from "../command-error.ts";
 import { json } from "../shown-text.ts";
 import { table } from "../table.ts";
+import type { ConfigManagement } from "../management/config-management.ts";
 import type { ConfigRequest } from "./arguments.ts";
 
 /** A setting with its origin, of the configuration or the store. */
@@ -24,12 +21,13 @@ interface OriginRow {
 
 export async function explain(
   { paths, all, json: asJson }: Extract<ConfigRequest, { readonly act: "explain" }>,
-  store: OpenStore | null,
-  context: CommandContext,
+  management: Pick<ConfigManagement, "configuration" | "storedSettings">,
+  context: CommandSurroundings,
 ): Promise<void> {
-  const settings = await context.explained();
-  const stored = store === null ? [] : await storeRows(store, paths, (note) => context.terminal.say(note));
-  const rows = [...settings.rows.map(configRow), ...stored];
+  const settings = await management.configuration();
+  const stored = await management.storedSettings(paths);
+  for (const note of stored.notes) context.terminal.say(note);
+  const rows = [...settings.rows.map(configRow), ...stored.rows.map(storedRow)];
   const unknown = paths.find((path) => !rows.some((row) => isUnder(row, path)));
   if (unknown !== undefined) {
     const fix = "docs/configuration.md lists all settings; without a path, all of them are shown";
@@ -60,61 +58,8 @@ function configRow(row: ExplainedConfiguration["rows"][number]): OriginRow {
   return { path, numbered, value, origin, line, variables, otherwise, overridden: null };
 }
 
-async function storeRows(store: OpenStore, paths: readonly string[], say: (note: string) => void): Promise<readonly OriginRow[]> {
-  const rows: OriginRow[] = [];
-  for (const channel of await store.storage.channels.list()) {
-    const place = store.channels.isInFile(channel.name) ? store.definedAt("channels", channel.name) : null;
-    rows.push(...membersOf(`channels.${channel.name}`, channelMembers(channel), place));
-  }
-  for (const price of await store.storage.prices.list()) rows.push(...membersOf(`prices.${dayName(price)}`, priceFileFields(price), null));
-  const groups = await store.storage.groups.list();
-  const groupName = groupNamesOf(store, groups);
-  const asked = paths.filter((path) => path.startsWith("groups."));
-  const shown = asked.length > 0 ? groups.filter(({ name }) => asked.some((path) => `${path}.`.startsWith(`groups.${name}.`))) : groups;
-  if (shown.length > entriesMax) say(manyGroups);
-  for (const group of shown.slice(0, entriesMax)) {
-    const place = store.fileGroups().some(({ name }) => name === group.name) ? store.definedAt("groups", group.name) : null;
-    rows.push(...membersOf(`groups.${group.name}`, groupFields(group, groupName), place));
-  }
-  // There may be a million keys: all of them belong into an export.
-  const named = paths.flatMap((path) => (path.startsWith("keys.") ? [path.slice("keys.".length)] : []));
-  const wanted = named.flatMap((path) => path.split(".").map((_, at, parts) => parts.slice(0, at + 1).join(".")));
-  const keys =
-    wanted.length > 0
-      ? (await Promise.all([...new Set(wanted)].slice(0, entriesMax).map((name) => store.storage.keys.find(name)))).filter(
-          (key) => key !== null,
-        )
-      : await store.storage.keys.list({ search: null, revoked: false, after: null, limit: entriesMax });
-  if (wanted.length === 0 && keys.length === entriesMax) say(manyKeys);
-  for (const key of keys) {
-    const place = store.fileKeys().some(({ name }) => name === key.name) ? store.definedAt("keys", key.name) : null;
-    const { name, ...members } = keyFields(key, groupName);
-    rows.push(...membersOf(`keys.${key.name}`, { name, id: key.id, key: `****${key.tokens[0]?.last4 ?? ""}`, ...members }, place));
-  }
-  return rows;
-}
-
-const entriesMax = 200;
-const manyGroups = `Of the groups in the store, the first ${entriesMax} are shown: name one, as in groups.NAME, or use sluice groups list.`;
-const manyKeys = `Of the keys in the store, the first ${entriesMax} are shown: name one, as in keys.NAME, or use sluice keys list.`;
-
-function channelMembers({ entry, last4 }: StoredChannel): Readonly<Record<string, unknown>> {
-  const headers = headersOf(entry);
-  const hidden = headers === null ? {} : { headers: Object.fromEntries(Object.keys(headers).map((name) => [name, hiddenValue])) };
-  return { ...entry, ...hidden, ...(last4.length === 0 ? {} : { api_keys: last4.map((end) => `****${end.replace(/^\*+$/, "")}`) }) };
-}
-
-function membersOf(path: string, members: Readonly<Record<string, unknown>>, overridden: string | null): readonly OriginRow[] {
-  return Object.entries(members).map(([name, value]) => ({
-    path: `${path}.${name}`,
-    numbered: null,
-    value,
-    origin: "store",
-    line: null,
-    variables: [],
-    otherwise: null,
-    overridden,
-  }));
+function storedRow({ path, value, overridden }: StoredSetting): OriginRow {
+  return { path, numbered: null, value, origin: "store", line: null, variables: [], otherwise: null, overridden };
 }
 
 function valueText({ value, otherwise }: OriginRow): string {

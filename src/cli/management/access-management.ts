@@ -82,8 +82,7 @@ export function apiAccessManagement(api: RunningAdminApi): AccessManagement {
     },
     revokeAdminToken: (name) => api.json("DELETE", placeOf("tokens", name)),
 
-    blockedSubjects: async () =>
-      (await api.json<{ readonly blocked: readonly BlockedSubjectView[] }>("GET", "/issuers/blocked")).blocked,
+    blockedSubjects: async () => (await api.json<{ readonly blocked: readonly BlockedSubjectView[] }>("GET", "/issuers/blocked")).blocked,
     blockSubject: (issuer, subject) => api.json("POST", `${placeOf("issuers", issuer)}/block`, { subject }),
     unblockSubject: (issuer, subject) => api.json("POST", `${placeOf("issuers", issuer)}/unblock`, { subject }),
   };

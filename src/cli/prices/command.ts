@@ -35,7 +35,11 @@ interface Listed {
   readonly state: "now" | "later" | "over" | "hidden";
 }
 
-async function list({ model, all, json: asJson }: PricesRequestOf<"list">, management: PriceManagement, context: CommandSurroundings): Promise<void> {
+async function list(
+  { model, all, json: asJson }: PricesRequestOf<"list">,
+  management: PriceManagement,
+  context: CommandSurroundings,
+): Promise<void> {
   const listed = priceStates(await management.prices(), context.wallMs()).filter(
     ({ price, state }) => (all || state === "now" || state === "later") && (model === null || concerns(price.model, model)),
   );

@@ -2,6 +2,7 @@ import type { StoredChannel } from "../../gateway/storage.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
 import { headersOf } from "../channel-secrets.ts";
 import type { ManageContext } from "../context.ts";
+import { ManageError } from "../error.ts";
 import { groupFields, keyFields, priceFileFields, type GroupNames } from "./fields.ts";
 import { groupNamesOf } from "./group-plan.ts";
 import { storedKeys } from "./key-plan.ts";
@@ -43,6 +44,15 @@ export async function exportedResources(context: ManageContext, { sections, keyV
     },
     variables: names.meanings,
   };
+}
+
+/** Why a store cannot be exported by a gateway that has calls to serve. */
+export async function exportProblem({ reports }: ManageContext, { sections }: ExportOptions, keysMax: number): Promise<ManageError | null> {
+  if (!sections.includes("keys")) return null;
+  const keys = await reports.keys.list({ search: null, revoked: false, after: null, limit: keysMax + 1 });
+  if (keys.length <= keysMax) return null;
+  const fix = "export the other lists only, or run sluice config export where the store can be reached";
+  return new ManageError("invalid_value", `The store has more than ${keysMax} keys: ${fix}.`, "only");
 }
 
 /** Secrets stay out of the file: each is replaced by a variable. */
