@@ -8,7 +8,7 @@ import { json, plural, shown } from "../shown-text.ts";
 import type { BackupRequest } from "./arguments.ts";
 import { showProgress } from "./command.ts";
 
-interface BackupsAnswer {
+interface KeptBackupsView {
   readonly master_key: string;
   readonly running: {
     readonly doing: "copying" | "checking" | "encrypting";
@@ -68,14 +68,14 @@ async function made(
   context: CommandSurroundings,
   signal: AbortSignal,
 ): Promise<{ readonly name: string; readonly whole: number; readonly masterKey: string }> {
-  const before = new Set((await api.json<BackupsAnswer>("GET", "/backups")).backups.map(({ name }) => name));
-  let state = await api.json<BackupsAnswer>("POST", "/backups", {});
+  const before = new Set((await api.json<KeptBackupsView>("GET", "/backups")).backups.map(({ name }) => name));
+  let state = await api.json<KeptBackupsView>("POST", "/backups", {});
   while (state.running !== null) {
     signal.throwIfAborted();
     const { doing, done_bytes, total_bytes } = state.running;
     showProgress(context)({ doing, doneBytes: done_bytes, totalBytes: total_bytes });
     await Bun.sleep(askAgainMs);
-    state = await api.json<BackupsAnswer>("GET", "/backups");
+    state = await api.json<KeptBackupsView>("GET", "/backups");
   }
   if (state.failure !== null) throw new CommandError(`The gateway could not make the backup: ${state.failure}`);
   // Another may have been made right after it. Names are in the order of time.

@@ -30,21 +30,21 @@ export function storePriceManagement(store: OpenStore, actor: Actor): PriceManag
 export function apiPriceManagement(api: RunningAdminApi): PriceManagement {
   return {
     prices: async () => {
-      const { prices } = await api.json<{ readonly prices: readonly PriceAnswer[] }>("GET", "/prices");
-      const of = (source: PriceAnswer["source"]): readonly StoredPrice[] =>
-        prices.filter((answer) => answer.source === source).map(priceOfAnswer);
+      const { prices } = await api.json<{ readonly prices: readonly ListedPrice[] }>("GET", "/prices");
+      const of = (source: ListedPrice["source"]): readonly StoredPrice[] =>
+        prices.filter((answer) => answer.source === source).map(priceOfRow);
       return { shipped: of("shipped"), store: of("store"), file: of("file") };
     },
     priceOrigin: () => "the configuration of the gateway",
     setPrice: async ({ provider, model, fromMs, rates, note }) => {
       const body = { provider, model, from: isoOrNull(fromMs) ?? undefined, rates: priceFields(rates), note };
-      return priceOfAnswer(await api.json<PriceAnswer>("PUT", "/prices", body));
+      return priceOfRow(await api.json<ListedPrice>("PUT", "/prices", body));
     },
     removePrice: (id) => api.json("DELETE", placeOf("prices", id)),
   };
 }
 
-interface PriceAnswer {
+interface ListedPrice {
   /** Null unless it is in the store. */
   readonly id: string | null;
   readonly source: keyof PriceSources;
@@ -57,7 +57,7 @@ interface PriceAnswer {
   readonly created_at: string | null;
 }
 
-function priceOfAnswer({ id, provider, model, from_at, rates, stated, note, created_at }: PriceAnswer): StoredPrice {
+function priceOfRow({ id, provider, model, from_at, rates, stated, note, created_at }: ListedPrice): StoredPrice {
   return {
     id: id ?? "",
     provider,
