@@ -146,7 +146,11 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   });
   const drain = startDrain({
     journal,
-    database: { ...databaseOptions(settings, false), connectionsMax: connectionShares(settings.storeConnections).receipts },
+    database: {
+      ...databaseOptions(settings, false),
+      connectionsMax: connectionShares(settings.storeConnections).receipts,
+      poolerChecked: true,
+    },
     keptShare: settings.receipts.keptShare,
     onError: (message) => {
       if (message === null) log.info("drain_recovered", {});

@@ -23,6 +23,8 @@ export interface OpenOptions {
   readonly connectionsMax?: number;
   /** The master key, if the environment sets one. It encrypts the backup that is made before a migration. */
   readonly givenMasterKey?: string | null;
+  /** Another connection of this process has found before that no pooler mixes up the statements of clients. */
+  readonly poolerChecked?: boolean;
 }
 
 export { storeFile } from "./sqlite/sqlite.ts";
@@ -31,7 +33,7 @@ export { storeFile } from "./sqlite/sqlite.ts";
 export async function openDatabase(options: OpenOptions): Promise<Database> {
   const database = connectDatabase(options);
   try {
-    if (database.engine === "postgres") await refuseUnnamedPooler(options.store, options.statementMs);
+    if (database.engine === "postgres" && options.poolerChecked !== true) await refuseUnnamedPooler(options.store, options.statementMs);
     if ((await pending(database)).length > 0) await runMigrations(database, options);
     return database;
   } catch (error) {
