@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, w
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
+import { startGroup, type ProcessGroup } from "./process-group.ts";
 import { idleShare, processorTimes, readingEveryMs, stolenShareMax, worstStolenShare, type ProcessorTimes } from "./test-machine.ts";
 import { needsOf, type Need } from "./test-needs.ts";
 import { buildProduct } from "./test-product.ts";
@@ -79,10 +80,10 @@ const environment: Record<string, string | undefined> = {
   // On a busy machine, a model of low priority would not finish within the time of any test.
   ...(slowness() > 1 ? { SLUICE_ENGINE_NICENESS: "0" } : {}),
 };
-const running = new Set<Bun.Subprocess>();
+const running = new Set<ProcessGroup>();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.once(signal, () => {
-    for (const child of running) child.kill("SIGTERM");
+    for (const group of running) group.kill("SIGTERM");
     process.exit(130);
   });
 }
@@ -276,23 +277,23 @@ async function run(files: Batch, shown: boolean): Promise<FileRun> {
   const fromMs = performance.now();
   const before = processorTimes();
   const firstReading = readings.length;
-  const child = Bun.spawn(command, {
-    env: environment,
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "inherit",
-    // A test that blocks its process is out of reach of its own timeout.
-    timeout: fileMsMax * Math.min(files.length, batchFilesMax),
-    killSignal: "SIGKILL",
-  });
-  running.add(child);
   const pieces: Uint8Array[] = [];
-  for await (const bytes of child.stdout) {
-    pieces.push(bytes);
-    if (shown) process.stdout.write(bytes);
-  }
-  await child.exited;
-  running.delete(child);
+  const group = startGroup(command, {
+    env: environment,
+    // A test that blocks its process is out of reach of its own timeout.
+    timeoutMs: fileMsMax * Math.min(files.length, batchFilesMax),
+    // What a test has left running would hold the output open.
+    isOver: () => existsSync(status),
+    onOutput: (bytes) => {
+      pieces.push(bytes);
+      if (shown) process.stdout.write(bytes);
+    },
+  });
+  running.add(group);
+  const { killed, cpuSeconds } = await group.ended;
+  running.delete(group);
+  if (killed === "left over") console.log(`${nameOf(files)} left processes running, which were killed`);
+  if (killed === "too long") console.log(`${nameOf(files)} took too long, and was killed with everything it had started`);
   const exitCode = existsSync(status) ? Number(readFileSync(status, "utf8")) : 1;
   const output = Buffer.concat(pieces);
   if (!shown) process.stdout.write(output);
@@ -300,6 +301,5 @@ async function run(files: Batch, shown: boolean): Promise<FileRun> {
   const stolen = worstStolenShare([before, ...readings.slice(firstReading), processorTimes()]);
   // Without this line, a file that died after it had counted its tests could not be found in the log.
   if (exitCode !== 0) console.log(`${nameOf(files)} ended with ${signalOf(exitCode) ?? exitCode}`);
-  const cpuSeconds = Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1e6;
   return { files, report, seconds: (performance.now() - fromMs) / 1_000, cpuSeconds, stolen, alone: shown, reruns: 0 };
 }

@@ -3,9 +3,11 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { startGroup, type GroupEnd, type GroupOptions } from "../../scripts/process-group.ts";
 import { idleShare, processorTimes, stolenShare, worstStolenShare } from "../../scripts/test-machine.ts";
 import { needsOf, type Need } from "../../scripts/test-needs.ts";
 import { readReport, summarise, type FileReport, type FileRun, type Suite } from "../../scripts/test-report.ts";
+import { eventually } from "../support/eventually.ts";
 import { slownessOf } from "../support/slowed.ts";
 
 const root = resolve(import.meta.dir, "../..");
@@ -232,6 +234,39 @@ describe("the report of a file", () => {
       "3 skipped",
       "3 passed, 0 failed",
     ]);
+  });
+});
+
+describe("a file and what it has started", () => {
+  const started = async (script: string, options: Partial<GroupOptions>): Promise<GroupEnd & { readonly output: string }> => {
+    let output = "";
+    const onOutput = (bytes: Uint8Array): void => void (output += Buffer.from(bytes).toString());
+    const { ended } = startGroup(["sh", "-c", script], { env: process.env, timeoutMs: 60_000, isOver: () => false, onOutput, ...options });
+    return { ...(await ended), output };
+  };
+  const isRunning = (pid: string): boolean => {
+    // One that has ended, and whose parent has not asked how, is not running.
+    try {
+      return !/^State:\s+Z/m.test(readFileSync(`/proc/${Number(pid)}/status`, "utf8"));
+    } catch {
+      return false;
+    }
+  };
+
+  test("are killed when the time of the file is over, whatever they do with signals and its output", async () => {
+    const { killed, output } = await started('sh -c "trap : TERM; echo \\$\\$; while :; do sleep 600; done" | cat', { timeoutMs: 500 });
+    expect(killed).toBe("too long");
+    await eventually("that it has ended", () => !isRunning(output));
+  });
+
+  test("are waited for only for a moment after it has ended, where they hold its output open", async () => {
+    const { killed, output } = await started("sleep 600 & echo $!", { isOver: () => true, leftOverMs: 50 });
+    expect(killed).toBe("left over");
+    await eventually("that it has ended", () => !isRunning(output));
+  });
+
+  test("are left alone where they end by themselves", async () => {
+    expect(await started("echo done", { isOver: () => true })).toMatchObject({ killed: null, output: "done\n" });
   });
 });
 
