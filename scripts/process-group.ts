@@ -45,11 +45,14 @@ export function startGroup(
   };
   const limit = setTimeout(() => end("too long"), timeoutMs);
   let overMs: number | null = null;
-  const looking = setInterval(() => {
-    if (!isOver()) return;
-    overMs ??= performance.now();
-    if (performance.now() - overMs >= leftOverMs) end("left over");
-  }, Math.min(1_000, leftOverMs));
+  const looking = setInterval(
+    () => {
+      if (!isOver()) return;
+      overMs ??= performance.now();
+      if (performance.now() - overMs >= leftOverMs) end("left over");
+    },
+    Math.min(1_000, leftOverMs),
+  );
   const read = async (): Promise<GroupEnd> => {
     try {
       for await (const bytes of child.stdout) onOutput(bytes);

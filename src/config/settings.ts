@@ -104,6 +104,8 @@ export interface TokenIssuerSetting {
 export interface TokenRuleSetting {
   readonly claims: ReadonlyMap<string, string>;
   readonly key: Key;
+  /** The id or the name of a key of the store, in place of `key`; null for none. A group of `key` goes before its own. */
+  readonly storedKey: string | null;
   /** The id or the name of a group of the store that tokens belong to, in place of the key's own; null for none. */
   readonly storedGroup: string | null;
 }

@@ -3,6 +3,7 @@ import type { Opened } from "../gateway/admission/key-cache.ts";
 import { BoundedMap } from "../gateway/upstream-state/bounded-map.ts";
 import { matchesPattern } from "../keys/allow.ts";
 import type { Key } from "../keys/key.ts";
+import type { StoredKey } from "../keys/stored-key.ts";
 import { claimAt, claimTexts } from "./claims.ts";
 import { IssuerClient, isObject, type FetchIssuerText } from "./issuer-client.ts";
 import { KeySet } from "./key-set.ts";
@@ -22,6 +23,8 @@ export interface TrustedIssuer {
 export interface TokenRule {
   readonly claims: ReadonlyMap<string, string>;
   readonly key: Key;
+  /** The id or the name of a key of the store, in place of `key`; null for none. A group of `key` goes before its own. */
+  readonly storedKey: string | null;
   /** The id or the name of a group of the store that tokens belong to, in place of the key's own; null for none. */
   readonly storedGroup: string | null;
 }
@@ -37,6 +40,8 @@ export interface TokenIssuerPorts {
   /** Monotonic. */
   readonly nowMs: () => number;
   readonly wallMs: () => number;
+  /** A key of the store, by its id or its name; null if there is none. */
+  readonly storedKey: (idOrName: string) => Promise<StoredKey | null | "unavailable">;
   /** The id of a group of the store, by its id or its name; null if there is none. */
   readonly storedGroupId: (idOrName: string) => Promise<string | null | "unavailable">;
   /** A token was refused, and why. Called once a second at most. */
@@ -50,6 +55,8 @@ export interface TokenIssuerPorts {
 export class TokenIssuers {
   private issuers: ReadonlyMap<string, { readonly trusted: TrustedIssuer; readonly keys: KeySet }> = new Map();
   private readonly known = new BoundedMap<string, AcceptedToken>(knownMax);
+  /** Where accepted tokens have their permissions from, by id. */
+  private readonly storedKeys = new Set<string>();
   private readonly refusedUntil = new BoundedMap<string, number>(refusedMax);
   private readonly pending = new Map<string, Promise<Opened>>();
   private blockedIds: ReadonlySet<string> = new Set();
@@ -89,6 +96,20 @@ export class TokenIssuers {
   groupsChanged(): void {
     const isConcerned = [...this.issuers.values()].some(({ trusted }) => trusted.rules.some(({ storedGroup }) => storedGroup !== null));
     if (isConcerned) this.forget();
+  }
+
+  /** The keys of the store that accepted tokens have their permissions from. */
+  storedKeyIds(): readonly string[] {
+    return [...this.storedKeys];
+  }
+
+  /** Keys of the store have changed. Returns the ids of the subjects that have their permissions from one of them. */
+  keysChanged(ids: readonly string[]): readonly string[] {
+    const changed = new Set(ids.filter((id) => this.storedKeys.has(id)));
+    if (changed.size === 0) return [];
+    const subjects = [...this.known.values()].flatMap(({ key, from }) => (from !== null && changed.has(from) ? [key.id] : []));
+    this.forget();
+    return [...new Set(subjects)];
   }
 
   /** Whether calls of a key must end, because its issuer or its subject is not accepted any more. Keys of other kinds are not concerned. */
@@ -141,16 +162,35 @@ export class TokenIssuers {
     if (this.isBlocked(name, id)) return this.refuse(name, "its subject or its issuer is blocked", null, digest);
     const rule = trusted.rules.find(({ claims }) => matches(claims, verdict.claims));
     if (rule === undefined) return this.refuse(name, "no rule of the issuer matches its claims", null, digest);
-    const group = rule.storedGroup === null ? rule.key.group : await this.ports.storedGroupId(rule.storedGroup);
+    const base = await this.baseOf(rule);
+    if (typeof base === "string") return this.refuse(name, base, null, digest);
+    if (base === null) return this.refuse(name, "the store cannot be asked for the key of its rule", "unavailable");
+    const group = rule.storedGroup === null ? (rule.key.group ?? base.group) : await this.ports.storedGroupId(rule.storedGroup);
     if (group === "unavailable") return this.refuse(name, "the store cannot be asked for the group of its rule", group);
     if (group === null && rule.storedGroup !== null) {
       return this.refuse(name, `the group '${rule.storedGroup}' of its rule does not exist: create it, or change the rule`, null, digest);
     }
-    const expiresMs = Math.min(verdict.expiresMs, rule.key.expiresMs ?? Number.POSITIVE_INFINITY);
-    const key: Key = { ...rule.key, group, id, name: id.slice(idPrefix.length), expiresMs };
+    const expiresMs = Math.min(verdict.expiresMs, base.expiresMs ?? Number.POSITIVE_INFINITY);
+    const key: Key = { ...base, group, id, name: id.slice(idPrefix.length), expiresMs };
+    const from = rule.storedKey === null ? null : base.id;
     // While it was verified, the rules may have changed: it is used this once, and verified again the next time.
-    if (changes === this.changes) this.known.set(digest, { key, expiresMs });
+    if (changes !== this.changes) return key;
+    this.known.set(digest, { key, expiresMs, from });
+    if (from !== null) this.storedKeys.add(from);
     return key;
+  }
+
+  /** Whose permissions a token has; null while the store cannot be asked, and a text says why there is none. */
+  private async baseOf({ key, storedKey }: TokenRule): Promise<Key | string | null> {
+    if (storedKey === null) return key;
+    const found = await this.ports.storedKey(storedKey);
+    if (found === "unavailable") return null;
+    const fix = "create it, or change the rule";
+    if (found === null) return `the key '${storedKey}' of its rule is neither in the file nor in the store: ${fix}`;
+    if (found.revokedMs !== null) return `the key '${storedKey}' of its rule was revoked: ${fix}`;
+    if (found.expiresMs !== null && found.expiresMs <= this.ports.wallMs()) return `the key '${storedKey}' of its rule has expired: ${fix}`;
+    const { id, name, models, operations, channels, expiresMs, limits, group, splits } = found;
+    return { id, name, models, operations, channels, expiresMs, limits, group, splits };
   }
 
   private refuse(issuer: string, reason: string, result: null | "unavailable", digest: string | null = null): Opened {
@@ -170,6 +210,7 @@ export class TokenIssuers {
   private forget(): void {
     this.changes += 1;
     this.known.clear();
+    this.storedKeys.clear();
     this.refusedUntil.clear();
   }
 
@@ -181,6 +222,8 @@ export class TokenIssuers {
 interface AcceptedToken {
   readonly key: Key;
   readonly expiresMs: number;
+  /** The id of the key of the store that it has its permissions from; null if that is in the file. */
+  readonly from: string | null;
 }
 
 /** The id of a subject's key. Subjects that are too long, or hold what ids of limits must not, are named by their hash. */

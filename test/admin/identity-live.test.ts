@@ -45,6 +45,7 @@ beforeAll(async () => {
       rules: [
         { group: "robots", claims: { tier: "group" } },
         { group: "nightly", claims: { tier: "stored" } },
+        { key: "workers", claims: { tier: "stored-key" } },
         { key: "limited", claims: { tier: "small" } },
         { key: "jobs", claims: { repository: "acme/*" } },
       ],
@@ -146,6 +147,24 @@ describe("a token of an issuer, sent in place of a key,", () => {
     expect(await statusOf(await of("n1", { iat: seconds - 900, exp: seconds - 300 }))).toBe(401);
     await groups.change(id, { frozen: true, limits: limitsOf({}) }, [], by);
     await eventually("that it is frozen", async () => (await statusOf(key)) === 403, slowed(10_000));
+  });
+
+  test("of a key of the store has its permissions as they change, and its running stream ends when that is revoked", async () => {
+    const key = await token({ sub: "w1", tier: "stored-key" });
+    expect(await statusOf(key)).toBe(401);
+    await rig.gateway.waitForLog(({ event, detail }) => event === "token_refused" && String(detail).includes("'workers'"));
+    const { id } = await keys.make({ name: "workers", models: ["plain"] });
+    await eventually("that it is accepted", async () => (await statusOf(key)) === 200, slowed(10_000));
+    expect(await statusOf(key, "large")).toBe(403);
+    await keys.store.storage.keys.change(id, { models: ["large"] }, { kind: "cli", name: "ada" });
+    await eventually("that it may use the other model", async () => (await statusOf(key, "large")) === 200, slowed(10_000));
+    expect(await statusOf(key)).toBe(403);
+    const streaming = { model: "large", x_tokens: 4_000, x_pace_ms: 20 };
+    const stream = await rig.open(streaming, { key, stream: true, timeoutMs: slowed(60_000) });
+    await stream.untilBody(500);
+    await keys.revoke(id);
+    expect(await stream.reply).toMatchObject({ status: 200, done: false, error: { code: "key_revoked" } });
+    expect(await statusOf(key, "large")).toBe(401);
   });
 
   test("that is forged, expired, for others, or matches no rule gets the answer of a wrong key, which tells nothing", async () => {

@@ -61,7 +61,7 @@ export const tokenIssuerShape = {
     {
       key: optional(
         name(),
-        "The key of this file whose permissions and limits the token has. Each subject has these limits for itself, and receipts of its own.",
+        "The key whose permissions and limits the token has: one of this file by its name, or one of the store by its name or id; while that does not exist, or is revoked, the tokens are refused. Each subject has these limits for itself, and receipts of its own.",
         "everything is allowed, within the limits of the group",
       ),
       group: optional(

@@ -14,8 +14,8 @@ export interface TokenIssuersReading {
 type RuleEntry = ConfigFile["token_issuers"][number]["rules"][number];
 
 /**
- * `keys` and `groups` are those of the same file: a rule has the permissions of one, and the limits of both. A group that is not in the
- * file may be in the store, which is not known here: while it does not exist, tokens of the rule are refused.
+ * `keys` and `groups` are those of the same file: a rule has the permissions of one, and the limits of both. A key or a group that is not
+ * in the file may be in the store, which is not known here: while it does not exist, tokens of the rule are refused.
  */
 export function readTokenIssuers(
   { token_issuers: entries }: Pick<ConfigFile, "token_issuers">,
@@ -30,29 +30,9 @@ export function readTokenIssuers(
 
   function ruleFindings({ key, group }: RuleEntry, path: readonly (string | number)[]): readonly Finding[] {
     if (key === undefined && group === undefined) {
-      return [problem(path, "tokens would have no limits", "name a key of this file or a group: { key: NAME }, { group: NAME }")];
+      return [problem(path, "tokens would have no limits", "name a key or a group: { key: NAME }, { group: NAME }")];
     }
-    const wrong: Finding[] = [];
-    if (key !== undefined && !byName.has(key)) {
-      wrong.push(
-        problem(
-          [...path, "key"],
-          `there is no key '${key}' in this file`,
-          "add it under keys:, name another, or name a group of the store: { group: NAME }",
-        ),
-      );
-    }
-    const similar = group === undefined || groups.has(group) ? null : nearest(group, [...groups]);
-    if (similar !== null) {
-      wrong.push(
-        warning(
-          [...path, "group"],
-          `there is no group '${group}' in this file, so that a group of the store is meant`,
-          `write '${similar}' if you mean the one in this file`,
-        ),
-      );
-    }
-    return wrong;
+    return [...maybeMeant("key", key, [...byName.keys()], path), ...maybeMeant("group", group, [...groups], path)];
   }
 
   const settings = entries.map(({ name, issuer, audience, jwks_uri: jwksUri, lifetime, rules }) => ({
@@ -67,10 +47,24 @@ export function readTokenIssuers(
         (key === undefined ? undefined : byName.get(key)) ?? unlimitedKey,
         group !== undefined && groups.has(group) ? group : undefined,
       ),
+      storedKey: key === undefined || byName.has(key) ? null : key,
       storedGroup: group === undefined || groups.has(group) ? null : group,
     })),
   }));
   return { settings, findings };
+}
+
+/** What is not in the file must be in the store, unless it is a spelling mistake. */
+function maybeMeant(
+  what: "key" | "group",
+  name: string | undefined,
+  known: readonly string[],
+  path: readonly (string | number)[],
+): readonly Finding[] {
+  const similar = name === undefined || known.includes(name) ? null : nearest(name, known);
+  if (similar === null) return [];
+  const reason = `there is no ${what} '${name}' in this file, so that a ${what} of the store is meant`;
+  return [warning([...path, what], reason, `write '${similar}' if you mean the one in this file`)];
 }
 
 /** Its id and name are those of the subject, in the end. */

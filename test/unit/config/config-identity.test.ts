@@ -123,10 +123,23 @@ describe("token_issuers", () => {
     ]);
   });
 
+  test("have rules that name keys of the store, and a warning says so where one of the file may be meant", async () => {
+    const groups = "groups: [{ name: robots }]\n";
+    const text = `${keys}${groups}token_issuers: [{ ${issuer}, rules: [{ key: other, group: robots }, { key: job }] }]`;
+    const loaded = await load(text);
+    if (!loaded.ok) throw new Error("it cannot be used");
+    expect(loaded.settings.tokenIssuers[0]?.rules.map(({ key, storedKey }) => [key.group, storedKey])).toEqual([
+      ["file-group:robots", "other"],
+      [null, "job"],
+    ]);
+    expect(loaded.warnings.map(({ reason, fix }) => `${reason}: ${fix}`)).toEqual([
+      "there is no key 'job' in this file, so that a key of the store is meant: write 'jobs' if you mean the one in this file",
+    ]);
+  });
+
   const wrong: readonly (readonly [what: string, entry: string, problem: string])[] = [
     ["neither key nor group", `{ ${issuer}, rules: [{ claims: { a: b } }] }`, "token_issuers[0].rules[0]: tokens would have no limits"],
     ["no rule", `{ ${issuer} }`, "token_issuers[0]: every token would be refused"],
-    ["an unknown key", `{ ${issuer}, rules: [{ key: other }] }`, "token_issuers[0].rules[0].key: there is no key 'other' in this file"],
     ["a lifetime of two days", `{ ${issuer}, lifetime: 2d, rules: [{ key: jobs }] }`, "token_issuers[0].lifetime: '2d' is out of range"],
     ["no audience", "{ name: ci, issuer: https://ci.example.com, rules: [{ key: jobs }] }", "token_issuers[0].audience: this is missing"],
     [

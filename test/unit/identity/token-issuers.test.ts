@@ -1,6 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { TokenIssuers, tokenKeyId, type TrustedIssuer } from "../../../src/identity/token-issuers.ts";
 import type { Key } from "../../../src/keys/key.ts";
+import type { StoredKey } from "../../../src/keys/stored-key.ts";
 import { unlimited } from "../../../src/limits/limits.ts";
 import { issuerUrl, nowMs, PaperIssuer, signed, signingKey, type SigningKey } from "../../support/issuer.ts";
 
@@ -24,6 +25,7 @@ let told: string[];
 let issuers: TokenIssuers;
 /** The groups of the store by name; null while it is down. */
 let stored: Map<string, string> | null;
+let storedKeys: Map<string, StoredKey>;
 
 const trusted = (rules: TrustedIssuer["rules"]): TrustedIssuer => ({
   name: "ci",
@@ -33,11 +35,11 @@ const trusted = (rules: TrustedIssuer["rules"]): TrustedIssuer => ({
   lifetimeMs: 3_600_000,
   rules,
 });
-const rule = (key: Key, claims: Record<string, string> = {}, storedGroup: string | null = null): TrustedIssuer["rules"][number] => ({
-  key,
-  claims: new Map(Object.entries(claims)),
-  storedGroup,
-});
+const rule = (
+  key: Key,
+  claims: Record<string, string> = {},
+  { storedGroup = null, storedKey = null }: { storedGroup?: string | null; storedKey?: string | null } = {},
+): TrustedIssuer["rules"][number] => ({ key, claims: new Map(Object.entries(claims)), storedKey, storedGroup });
 
 beforeAll(async () => {
   signing = await signingKey("one");
@@ -49,10 +51,12 @@ beforeEach(() => {
   clock = { wallMs: nowMs, nowMs: 5_000 };
   told = [];
   stored = new Map();
+  storedKeys = new Map();
   issuers = new TokenIssuers({
     fetchText: issuer.fetchText,
     nowMs: () => clock.nowMs,
     wallMs: () => clock.wallMs,
+    storedKey: (name) => Promise.resolve(stored === null ? "unavailable" : (storedKeys.get(name) ?? null)),
     storedGroupId: (name) => Promise.resolve(stored === null ? "unavailable" : (stored.get(name) ?? null)),
     onRefused: (name, reason) => told.push(`${name}: ${reason}`),
   });
@@ -99,7 +103,7 @@ describe("a token of an issuer", () => {
   });
 
   test("belongs to the group of the store that its rule names, as long as there is one", async () => {
-    issuers.configure([trusted([rule(template, {}, "web")])], false);
+    issuers.configure([trusted([rule(template, {}, { storedGroup: "web" })])], false);
     const token = await signed(signing);
     expect(await opened(token)).toBeNull();
     expect(told).toEqual(["ci: the group 'web' of its rule does not exist: create it, or change the rule"]);
@@ -113,6 +117,69 @@ describe("a token of an issuer", () => {
     stored = null;
     issuers.groupsChanged();
     expect(await opened(token)).toBe("unavailable");
+  });
+
+  describe("whose rule names a key of the store", () => {
+    const inStore: StoredKey = {
+      ...template,
+      id: "k-1",
+      models: ["large-*"],
+      group: "grp_1",
+      owner: "ada",
+      note: null,
+      createdMs: 1,
+      revokedMs: null,
+      lastUsedMs: null,
+      tokens: [],
+    };
+    const ofStore = { ...template, id: "", name: "", models: null };
+
+    test("has the permissions and the group of that key as they are now", async () => {
+      issuers.configure([trusted([rule(ofStore, {}, { storedKey: "robots" })])], false);
+      const token = await signed(signing);
+      storedKeys.set("robots", inStore);
+      expect(await opened(token)).toEqual({
+        ...template,
+        id: "jwt:ci:job-1",
+        name: "ci:job-1",
+        models: ["large-*"],
+        group: "grp_1",
+        expiresMs: nowMs + 660_000,
+      });
+      expect(issuers.storedKeyIds()).toEqual(["k-1"]);
+      storedKeys.set("robots", { ...inStore, models: ["small-*"], expiresMs: nowMs + 1000 });
+      expect(issuers.keysChanged(["another"])).toEqual([]);
+      expect(await opened(token)).toMatchObject({ models: ["large-*"] });
+      expect(issuers.keysChanged(["k-1"])).toEqual(["jwt:ci:job-1"]);
+      expect(await opened(token)).toMatchObject({ models: ["small-*"], expiresMs: nowMs + 1000 });
+    });
+
+    test("belongs to the group of the rule, where that names one", async () => {
+      storedKeys.set("robots", inStore);
+      issuers.configure([trusted([rule({ ...ofStore, group: "file-group:web" }, {}, { storedKey: "robots" })])], false);
+      expect(await opened(await signed(signing))).toMatchObject({ group: "file-group:web", models: ["large-*"] });
+      stored?.set("ads", "grp_2");
+      issuers.configure([trusted([rule(ofStore, {}, { storedKey: "robots", storedGroup: "ads" })])], false);
+      expect(await opened(await signed(signing))).toMatchObject({ group: "grp_2", models: ["large-*"] });
+    });
+
+    const gone: readonly (readonly [what: string, key: StoredKey | null, reason: string])[] = [
+      ["missing", null, "neither in the file nor in the store: create it, or change the rule"],
+      ["revoked", { ...inStore, revokedMs: 5 }, "was revoked: create it, or change the rule"],
+      ["expired", { ...inStore, expiresMs: nowMs }, "has expired: create it, or change the rule"],
+    ];
+    test.each(gone)("is refused while the key is %s, and the reason is told to the operator", async (_, key, reason) => {
+      if (key !== null) storedKeys.set("robots", key);
+      issuers.configure([trusted([rule(ofStore, {}, { storedKey: "robots" })])], false);
+      expect(await opened(await signed(signing))).toBeNull();
+      expect(told).toEqual([`ci: the key 'robots' of its rule ${reason.startsWith("neither") ? `is ${reason}` : reason}`]);
+    });
+
+    test("is neither accepted nor refused while the store cannot be asked", async () => {
+      issuers.configure([trusted([rule(ofStore, {}, { storedKey: "robots" })])], false);
+      stored = null;
+      expect(await opened(await signed(signing))).toBe("unavailable");
+    });
   });
 
   test("is remembered across changes of groups if no rule names one of the store", async () => {
