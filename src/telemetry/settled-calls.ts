@@ -45,5 +45,5 @@ export class SettledCalls {
   }
 }
 
-const waitingMax = 32;
+const waitingMax = 128;
 const waitsMs = 1_000;
