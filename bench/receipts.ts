@@ -165,6 +165,8 @@ function receiptOf(number: number, key: number, keyId: string): Receipt {
     estimated: false,
     partial: false,
     warning: null,
+    finish: null,
+    cacheSavedNanos: null,
     owners: [],
     channelTags: [],
     attempts: [

@@ -1,6 +1,7 @@
 import { Database as Sqlite } from "bun:sqlite";
 import { SQL } from "bun";
 import { openDatabase, storeFile } from "../src/store/open.ts";
+import { outcomeFigures } from "../src/usage/call-outcome.ts";
 import { firstContentBoundsMs } from "../src/usage/first-content.ts";
 
 /**
@@ -54,6 +55,18 @@ export async function writeYear(year: Year, place: YearPlace): Promise<void> {
         from (${callsSql(engine, year, from, to)}) as calls where status = 200 group by 1, 2
         on conflict (at_ms, operation) do update set ${firstContentNames.map((name) => `${name} = first_content_hours.${name} + excluded.${name}`).join(", ")}`);
     }
+    await engine.run(`insert into outcome_hours select at_ms, key_id, model, channel, operation, ${outcomeSums} from usage_hours
+      where failed > 0 or cached_tokens > 0 group by 1, 2, 3, 4, 5`);
+    await engine.run(
+      `insert into outcome_hours select at_ms, '*', model, channel, operation, ${outcomeSums} from usage_hours group by 1, 2, 3, 4, 5`,
+    );
+    await engine.run(`insert into outcome_days select at_ms - at_ms % ${dayMs}, owner_id, model, channel, operation,
+      ${outcomeFigures.map((figure) => `sum(${figure})`).join(", ")} from outcome_hours group by 1, 2, 3, 4, 5`);
+    for (const unit of ["hours", "days"]) {
+      // As fast as each other: only the number of rows matters.
+      await engine.run(`insert into model_time_${unit} select at_ms, '*', model, kind, ${firstContentNames.map(() => "sum(calls)").join(", ")}
+        from usage_${unit}, (select 'first' as kind union all select 'took') as kinds group by 1, 3, 4`);
+    }
     for (let part = 0; part < 12; part += 1) {
       const [from, to] = portion(year.calls - year.receipts, year.calls, part);
       await engine.run(`insert into receipts (id, request_id, key_id, operation, model, channel, upstream_model, stream, status, state, error,
@@ -76,6 +89,11 @@ export async function writeYear(year: Year, place: YearPlace): Promise<void> {
     await engine.close();
   }
 }
+
+/** Failed calls stand for all that is counted rarely, and cached tokens for what nearly every call has. */
+const outcomeSums = outcomeFigures
+  .map((figure) => (figure === "cache_saved_nanos" ? "sum(cached_tokens)" : figure === "truncated" ? "sum(failed)" : "0"))
+  .join(", ");
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;

@@ -50,6 +50,9 @@ const questions: readonly (readonly [name: string, path: string, limitMs: number
   ["requests by a cost that none has", "/receipts?limit=50&min_cost_usd=999999", 1_000],
   ["the usage by model over 90 days", "/usage?by=model&since=90d", 1_000],
   ["the usage by key over 90 days", "/usage?by=key&since=90d", 1_000],
+  ["the outcomes over 90 days", "/outcomes?since=90d", 200],
+  ["the outcomes by key over 90 days", "/outcomes?by=key&since=90d", 1_000],
+  ["two models side by side over 90 days", "/comparison?model=model-01&other=model-02&since=90d", 200],
 ];
 
 async function answers(gateway: Gateway, quick: boolean): Promise<readonly Row[]> {

@@ -526,6 +526,7 @@ class CallExecution implements HedgeTrigger {
       firstContentMs: whole === null ? null : endedMs - facts.startedMs,
       usage: whole?.usage ?? null,
       finish: whole?.finish ?? null,
+      refused: whole?.refused ?? false,
       bytesOut: whole?.body.length ?? 0,
       chunks: 0,
       clampedTo: this.attempts.at(-1)?.clampedTo ?? null,

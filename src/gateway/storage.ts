@@ -2,6 +2,8 @@ import type { PaidCalls } from "../keys/budget-selector.ts";
 import type { Group } from "../keys/group.ts";
 import type { GroupChange, NewGroup, StoredGroup } from "../keys/stored-group.ts";
 import type { KeyChange, NewKey, StoredKey, HashedToken } from "../keys/stored-key.ts";
+import type { OutcomeMark } from "../usage/call-outcome.ts";
+import type { AnswerTimes, AnswerTimesQuery, OutcomeRow, UpstreamRow } from "../usage/outcome-row.ts";
 import type { Price } from "../usage/price.ts";
 import type { Receipt } from "../usage/receipt.ts";
 import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
@@ -176,6 +178,14 @@ export interface ReceiptStorage {
   usage(query: UsageQuery): Promise<readonly UsageRow[]>;
   /** How many streams had their first content within each of `firstContentBoundsMs`, and beyond; extended to whole hours. */
   firstContents(sinceMs: number, untilMs: number | null): Promise<readonly number[]>;
+  /** How the same calls ended. Rows in which nothing is special are missing. */
+  outcomes(query: UsageQuery): Promise<readonly OutcomeRow[]>;
+  /** The first day on which outcomes, times and the use of upstreams were counted; null if there is none yet. */
+  outcomesFrom(): Promise<number | null>;
+  /** How long calls of a model took; extended to whole hours. */
+  modelTimes(query: AnswerTimesQuery): Promise<AnswerTimes>;
+  /** What channels used of the models of their upstreams; extended to whole days of UTC. */
+  upstreamUse(sinceMs: number, untilMs: number): Promise<readonly UpstreamRow[]>;
   /** What was paid for calls that count for a group, or for a key with a budget that has a selector. */
   payments(ownerId: string, sinceMs: number | null): Promise<readonly Payment[]>;
 }
@@ -191,6 +201,8 @@ export interface ReceiptQuery {
   readonly model: string | null;
   readonly channel: string | null;
   readonly state: string | null;
+  /** Only calls of which this was special. */
+  readonly mark?: OutcomeMark | null;
   readonly figures?: FigureBounds;
   readonly sinceMs: number | null;
   readonly untilMs: number | null;

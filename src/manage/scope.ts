@@ -13,6 +13,7 @@ import {
 import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
+import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
 import type { ManageContext } from "./context.ts";
 import { groupTree, idsWithin } from "./group-search.ts";
 
@@ -61,6 +62,22 @@ function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => re
   const groupBelow = (id: string): void => {
     if (id === groupId) throw new StorageError("conflict", "Your own group is managed by those above it.");
     if (!ids.has(id)) throw new StorageError("missing", "There is no such group.");
+  };
+  const sums = async <Row extends Pick<UsageRow, "group">>(
+    query: UsageQuery,
+    read: (narrowed: UsageQuery) => Promise<readonly Row[]>,
+  ): Promise<readonly Row[]> => {
+    if (query.keyId !== null) return (await knowsKey(query.keyId)) ? read(query) : [];
+    const asked = query.groupId ?? null;
+    if (asked !== null && !ids.has(asked)) return [];
+    if (query.by.includes("key") && !query.by.includes("group")) {
+      const keys = fileKeys().map(({ id }) => id);
+      const { groups = [...ids], keys: some = keys } = query.keysOf ?? {};
+      const keysOf = { groups: groups.filter((id) => ids.has(id)), keys: some.filter((id) => keys.includes(id)) };
+      return read({ ...query, keysOf });
+    }
+    if (!query.by.includes("group")) return read({ ...query, groupId: asked ?? groupId });
+    return (await read(query)).filter(({ group }) => ids.has(group.group ?? ""));
   };
   return {
     keys: only<KeyStorage>({
@@ -126,20 +143,16 @@ function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => re
         return ids.has(asked) ? storage.receipts.list({ ...query, groupId: asked }) : [];
       },
       horizon: (query, count) => storage.receipts.horizon(query, count),
-      usage: async (query) => {
-        if (query.keyId !== null) return (await knowsKey(query.keyId)) ? storage.receipts.usage(query) : [];
-        const asked = query.groupId ?? null;
-        if (asked !== null && !ids.has(asked)) return [];
-        if (query.by.includes("key") && !query.by.includes("group")) {
-          const keys = fileKeys().map(({ id }) => id);
-          const { groups = [...ids], keys: some = keys } = query.keysOf ?? {};
-          const keysOf = { groups: groups.filter((id) => ids.has(id)), keys: some.filter((id) => keys.includes(id)) };
-          return storage.receipts.usage({ ...query, keysOf });
-        }
-        if (!query.by.includes("group")) return storage.receipts.usage({ ...query, groupId: asked ?? groupId });
-        return (await storage.receipts.usage(query)).filter(({ group }) => ids.has(group.group ?? ""));
+      usage: (query) => sums(query, (narrowed) => storage.receipts.usage(narrowed)),
+      outcomes: (query) => sums(query, (narrowed) => storage.receipts.outcomes(narrowed)),
+      outcomesFrom: () => storage.receipts.outcomesFrom(),
+      modelTimes: async (query) => {
+        const asked = query.groupId ?? groupId;
+        return ids.has(asked) ? storage.receipts.modelTimes({ ...query, groupId: asked }) : { first: [], took: [] };
       },
       firstContents: refuse,
+      // Invoices are about the whole gateway.
+      upstreamUse: refuse,
       payments: async (ownerId, sinceMs) =>
         ids.has(ownerId) || (await knowsKey(ownerId)) ? storage.receipts.payments(ownerId, sinceMs) : [],
     },

@@ -38,6 +38,8 @@ export interface WholeAnswer {
   readonly type: string;
   readonly usage: MeteredUsage | null;
   readonly finish: string | null;
+  /** The model says in it that it refuses. */
+  readonly refused?: true;
   /** All of its output as one text, where the upstream did not report how much that was and the body is no chat completion. */
   readonly said?: string;
   /** What it says, where the client speaks another API than the upstream: the body is then written anew from this. */

@@ -16,6 +16,7 @@ export interface RetentionResult {
   /** Whole days of receipts, of which PostgreSQL does not say how many they were. */
   readonly days: number;
   readonly receipts: number;
+  /** Hourly sums of usage. */
   readonly hours: number;
 }
 
@@ -27,7 +28,9 @@ export async function retain(database: Database, { receiptsMs, hoursMs, wallMs }
   if (hoursMs === null) return { days, receipts, hours: 0 };
   const beforeMs = Math.trunc(wallMs - hoursMs);
   const hours = await inBatches(async () => deleteHours(database, beforeMs));
-  return { days, receipts, hours: hours + (await inBatches(async () => deleteOwnerHours(database, beforeMs))) };
+  const ofOwners = await inBatches(async () => deleteOwnerHours(database, beforeMs));
+  for (const [table, key] of otherHours) await inBatches(async () => deleteSums(database, table, key, beforeMs));
+  return { days, receipts, hours: hours + ofOwners };
 }
 
 async function forgetReceipts(database: Database, beforeMs: number): Promise<Pick<RetentionResult, "days" | "receipts">> {
@@ -82,6 +85,17 @@ async function deleteHours(database: Database, beforeMs: number): Promise<number
 async function deleteOwnerHours(database: Database, beforeMs: number): Promise<number> {
   return database.run(sql`delete from owner_hours where (owner_id, at_ms, model, channel, tags, operation) in
     (select owner_id, at_ms, model, channel, tags, operation from owner_hours where at_ms < ${beforeMs} order by at_ms limit ${batchRows})`);
+}
+
+/** The other hourly sums, and their primary keys. */
+const otherHours = [
+  [sql`outcome_hours`, sql`at_ms, owner_id, model, channel, operation`],
+  [sql`model_time_hours`, sql`at_ms, owner_id, model, kind`],
+] as const;
+
+async function deleteSums(database: Database, table: Sql, key: Sql, beforeMs: number): Promise<number> {
+  return database.run(sql`delete from ${table} where (${key}) in
+    (select ${key} from ${table} where at_ms < ${beforeMs} order by at_ms limit ${batchRows})`);
 }
 
 const batchRows = 500;

@@ -31,6 +31,18 @@ export function costNanos(rates: PriceRates | null, metered: MeteredUsage | null
   return { nanos, estimated: bill.estimated || (metered?.estimated === true && nanos > 0) };
 }
 
+/**
+ * What the caches of the upstream saved in a call: the price of the same tokens without a cache, less what they cost. Writing to a cache
+ * may cost more than it saved, and then it is negative. Null if no cache was used, or if it cannot be known.
+ */
+export function cacheSavedNanos(rates: PriceRates | null, metered: MeteredUsage): number | null {
+  if (!metered.cachedTokens && !metered.cacheWriteTokens) return null;
+  if (rates === null || rates.stated === true || metered.promptTokens === null) return null;
+  const actual = costNanos(rates, metered).nanos;
+  const without = costNanos(rates, { ...metered, cachedTokens: 0, cacheWriteTokens: 0, cacheWriteHourTokens: 0 }).nanos;
+  return actual === null || without === null ? null : without - actual;
+}
+
 /** Whether a model is billed by tokens, not only by seconds or characters. */
 export function isByTokens(rates: PriceRates): boolean {
   const { input, cachedInput, cacheWrite, cacheWriteHour, output, reasoning, audioInput, audioOutput } = rates;

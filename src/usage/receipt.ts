@@ -40,6 +40,10 @@ export interface Receipt {
   readonly partial: boolean;
   /** Why the answer may be incomplete although no attempt failed: `truncated_audio`, the upload was cut off. */
   readonly warning: string | null;
+  /** Why the answer ended, where that is worth knowing: it was as long as it may be, or the model or its provider refused to go on. */
+  readonly finish: UnusualFinish | null;
+  /** What caches of the upstream saved, in billionths of a dollar; negative if filling them cost more. Null if they were not used, or the price is unknown. */
+  readonly cacheSavedNanos: number | null;
   /**
    * Whose limits it counts on besides those of its key: the groups that the key had when the call was admitted, the nearest first,
    * and the key itself where it has a budget with a selector.
@@ -51,6 +55,8 @@ export interface Receipt {
   /** The candidates, and why each was asked or not; null if there was no choice. */
   readonly plan: readonly PlannedStep[] | null;
 }
+
+export type UnusualFinish = "length" | "content_filter";
 
 export interface Figures {
   readonly promptTokens: number | null;

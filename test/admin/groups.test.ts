@@ -144,8 +144,8 @@ describe("an administrator of a group", () => {
       ["app", "ads"].map(async (group) => (await call("POST", "/keys", { name: `key of ${group}`, group })).json as { id: string }),
     );
     await world.receipts(
-      sampleReceipt({ keyId: inside!.id, requestId: "req-inside", owners: [ids.app, ids.web, ids.org] }),
-      sampleReceipt({ keyId: outside!.id, requestId: "req-outside", owners: [ids.ads, ids.org] }),
+      sampleReceipt({ keyId: inside!.id, requestId: "req-inside", finish: "length", owners: [ids.app, ids.web, ids.org] }),
+      sampleReceipt({ keyId: outside!.id, requestId: "req-outside", finish: "length", owners: [ids.ads, ids.org] }),
     );
     expect((await eve("GET", "/me")).json).toMatchObject({ role: "group_admin", group: ids.web });
     expect((await eve("GET", "/keys")).json).toMatchObject({ keys: [{ id: inside!.id }], next: null });
@@ -154,6 +154,16 @@ describe("an administrator of a group", () => {
     expect((await eve("POST", "/groups", { name: "lab", parent: "web" })).status).toBe(201);
     expect((await eve("PATCH", "/groups/app", { frozen: true })).status).toBe(200);
     expect((await eve("GET", "/usage")).json).toMatchObject({ rows: [{ calls: 1 }] });
+    expect((await eve("GET", "/outcomes")).json).toMatchObject({ rows: [{ calls: 1, truncated: 1 }] });
+    expect((await eve("GET", "/outcomes?by=key")).json).toMatchObject({ rows: [{ key: inside!.id, calls: 1, truncated: 1 }] });
+    expect((await eve("GET", "/outcomes?by=group&group=ads")).json).toMatchObject({ rows: [] });
+    expect((await eve("GET", `/outcomes?key=${outside!.id}`)).json).toMatchObject({ rows: [] });
+    expect((await eve("GET", "/comparison?model=model-1&other=model-2")).json).toMatchObject({
+      models: [{ calls: 1, took: { calls: 1 } }, {}],
+    });
+    expect((await eve("GET", `/comparison?model=model-1&other=b&group=${ids.ads}`)).json).toMatchObject({
+      models: [{ calls: 0, took: null }, {}],
+    });
     expect((await eve("GET", "/receipts")).json).toMatchObject({ receipts: [{ key: inside!.id }] });
     expect((await eve("GET", "/requests/req-inside")).status).toBe(200);
     for (const [method, path, body, status] of [
@@ -176,6 +186,7 @@ describe("an administrator of a group", () => {
       ["GET", "/usage?by=key,group", undefined, 400],
       ["GET", "/groups?parent=org", undefined, 404],
       ["GET", "/channels", undefined, 403],
+      ["GET", "/invoice?month=2026-01", undefined, 403],
       ["GET", "/accounts", undefined, 403],
       ["GET", "/tokens", undefined, 403],
       ["GET", "/prices", undefined, 403],

@@ -182,6 +182,18 @@ const examples: Readonly<Record<string, Example>> = {
     await world.receipts(sampleReceipt());
     return call("/admin/api/usage?by=key,model,channel,operation,day,hour&since=2026-01-01&until=2027-01-01T00:00:00Z&key=key-1");
   },
+  "GET /admin/api/outcomes": async ({ world, call }) => {
+    await world.receipts(sampleReceipt({ finish: "length" }));
+    return call("/admin/api/outcomes?by=key,model,channel,operation,day,hour&since=2026-01-01&until=2027-01-01T00:00:00Z&key=key-1");
+  },
+  "GET /admin/api/comparison": async ({ world, call }) => {
+    await world.receipts(sampleReceipt());
+    return call("/admin/api/comparison?model=model-1&other=model-2&since=2026-01-01");
+  },
+  "GET /admin/api/invoice": async ({ world, call }) => {
+    await world.receipts(sampleReceipt());
+    return call("/admin/api/invoice?month=2026-01");
+  },
   "GET /admin/api/receipts": async ({ world, call }) => {
     await world.receipts(sampleReceipt(), sampleReceipt({ channel: null, billedNanos: null, state: "failed" }));
     return call("/admin/api/receipts?since=2026-01-01&limit=2");

@@ -322,6 +322,140 @@ describe("the parameters of a query", () => {
   });
 });
 
+describe("outcomes", () => {
+  const plain = sampleReceipt().attempts[0]!;
+  const failed = {
+    ...plain,
+    outcome: "failed",
+    status: 503,
+    error: "overloaded",
+    nanos: 250,
+    promptTokens: null,
+    completionTokens: null,
+  } as const;
+  const broken = { ...plain, outcome: "failed", error: "interrupted", completionTokens: 3, nanos: 100 } as const;
+  const second = { ...plain, channel: "channel-2", nanos: 1_000 };
+  const nowMs = Date.UTC(2026, 3, 20, 12, 30);
+
+  async function filled() {
+    const opened = await rig({ services: { wallMs: () => nowMs } });
+    const at = { startedMs: nowMs - 600_000 };
+    await opened.world.receipts(
+      sampleReceipt({ ...at, cacheSavedNanos: 4_000_000 }),
+      sampleReceipt({ ...at, requestId: "cut", finish: "length", tookMs: 900 }),
+      sampleReceipt({ ...at, requestId: "over", attempts: [failed, second] }),
+      sampleReceipt({ ...at, requestId: "rescued", attempts: [broken, second] }),
+      sampleReceipt({
+        ...at,
+        requestId: "no",
+        model: "model-2",
+        keyId: "key-2",
+        state: "failed",
+        error: "content_policy",
+        attempts: [failed],
+      }),
+      sampleReceipt({ ...at, startedMs: nowMs - 40 * dayMs, attempts: [failed, second] }),
+    );
+    return opened;
+  }
+
+  test("count what failover and rescue saved and cost, what caches saved, and what was cut or refused", async () => {
+    const { look } = await filled();
+    const { json } = await look("/outcomes?since=24h");
+    expect(json).toEqual({
+      counted_from: "2026-03-11T00:00:00.000Z",
+      rows: [
+        {
+          calls: 5,
+          failed: 1,
+          truncated: 1,
+          refused: 1,
+          interrupted: 0,
+          abandoned: 0,
+          unknown: 0,
+          failed_over: 1,
+          retried: 0,
+          rescued: 1,
+          rescue_failed: 0,
+          hedges: 0,
+          hedges_won: 0,
+          extra_attempts: 2,
+          extra_tokens: 30,
+          failover_usd: 0.00000025,
+          hedge_usd: 0,
+          rescue_usd: 0.000001,
+          prompt_tokens: 50,
+          cached_tokens: 10,
+          completion_tokens: 100,
+          cost_usd: 0.000005,
+          cache_saved_usd: 0.004,
+          unpriced: 0,
+        },
+      ],
+    });
+    expect(rowsOf(await look("/outcomes?since=90d&by=model")).map((row) => [row["model"], row["failed_over"], row["refused"]])).toEqual([
+      ["model-1", 2, 0],
+      ["model-2", 0, 1],
+    ]);
+    expect(rowsOf(await look("/outcomes?by=key&key=key-2"))).toMatchObject([{ key: "key-2", calls: 1, refused: 1 }]);
+    const { json: wrong } = await look("/outcomes?by=colour");
+    expect((wrong as ErrorBody).error.param).toBe("by");
+  });
+
+  test("lead to the calls that they count", async () => {
+    const { look } = await filled();
+    const found = async (outcome: string) => {
+      const { json } = await look(`/receipts?since=24h&outcome=${outcome}`);
+      return (json as { receipts: { request_id: string; outcomes: string[] }[] }).receipts.map((one) => [one.request_id, one.outcomes]);
+    };
+    expect(await found("truncated")).toEqual([["cut", ["truncated"]]]);
+    expect(await found("refused")).toEqual([["no", ["refused"]]]);
+    expect(await found("rescued")).toEqual([["rescued", ["rescued"]]]);
+    expect(await found("failed_over")).toEqual([["over", ["failed_over"]]]);
+    expect(await found("hedged")).toEqual([]);
+    expect((await look("/receipts?outcome=strange")).status).toBe(400);
+  });
+
+  test("of two models stand side by side, with their times and what an answer costs", async () => {
+    const { look } = await filled();
+    const { json } = await look("/comparison?model=model-1&other=model-2&since=24h");
+    expect(json).toMatchObject({
+      models: [
+        {
+          model: "model-1",
+          calls: 4,
+          failed: 0,
+          truncated: 1,
+          cost_per_call_usd: 0.000001,
+          cost_per_1k_output_usd: 0.00005,
+          first_content: { calls: 4 },
+          took: { calls: 4 },
+        },
+        { model: "model-2", calls: 1, failed: 1, refused: 1, first_content: { calls: 1 }, took: null },
+      ],
+    });
+    const { models } = json as { readonly models: readonly { readonly took: { readonly p50_ms: number; readonly p95_ms: number } }[] };
+    expect(models[0]!.took.p50_ms).toBeLessThanOrEqual(models[0]!.took.p95_ms);
+    expect((await look("/comparison?model=model-1&other=unheard-of")).json).toMatchObject({ models: [{}, { calls: 0, took: null }] });
+    expect((await look("/comparison?model=model-1")).status).toBe(400);
+  });
+
+  test("do not hide from an invoice what attempts cost that did not answer", async () => {
+    const { look } = await filled();
+    const { json } = await look("/invoice?month=2026-04");
+    expect(json).toMatchObject({
+      from_at: "2026-04-01T00:00:00.000Z",
+      to_at: "2026-05-01T00:00:00.000Z",
+      rows: [
+        { channel: "channel-1", model: "upstream-model-1", attempts: 5, answered: 2, prompt_tokens: 30, cost_usd: 0.0000026 },
+        { channel: "channel-2", model: "upstream-model-1", attempts: 2, answered: 2, prompt_tokens: 20, cost_usd: 0.000002 },
+      ],
+    });
+    expect((await look("/invoice?month=2026-02")).json).toMatchObject({ rows: [] });
+    for (const month of ["2026-13", "2026", "April"]) expect((await look(`/invoice?month=${month}`)).status).toBe(400);
+  });
+});
+
 describe("the overview", () => {
   const spans = ["1h", "24h", "7d", "30d", "90d"] as const;
 

@@ -187,7 +187,7 @@ describe("what was used", () => {
     const cli = new CommandLine(config);
     const { id: keyId } = await cli.json<{ id: string }>("keys", "create", "laptop");
     await left(cli, [
-      { keyId, model: "a", startedMs: day(1), billedNanos: 1_000_000_001 },
+      { keyId, model: "a", startedMs: day(1), billedNanos: 1_000_000_001, finish: "length" },
       { keyId, model: "a", startedMs: day(2, 0), billedNanos: null },
       { keyId, model: "b", startedMs: day(2, 23), billedNanos: 1, estimated: true, channel: null, status: 500, state: "failed" },
       { keyId: "file:gone", model: "a", startedMs: day(3), billedNanos: 3, operation: "transcription" },
@@ -250,6 +250,28 @@ describe("what was used", () => {
         "",
       ].join("\n"),
     );
+  });
+
+  test("tells how calls ended, compares two models, and sums up what an invoice should say", async () => {
+    const { cli } = await world();
+    const [row] = await cli.json<Row[]>("usage", "--outcomes");
+    expect(row).toMatchObject({ calls: 4, failed: 1, truncated: 1, failed_over: 0, cached_tokens: 8, cache_saved_usd: 0 });
+    const { out, err } = await cli.run(["usage", "--outcomes", "--by", "model"]);
+    expect(out.split("\n")[0]).toMatch(/^MODEL +CALLS +FAILED +TRUNCATED +PROMPT TOKENS/);
+    expect(err).toContain("counted since 2026-01-01");
+    const models = await cli.json<Row[]>("usage", "--model", "a", "--against", "b");
+    expect(models).toMatchObject([
+      { model: "a", calls: 3, truncated: 1, took: { calls: 3 } },
+      { model: "b", calls: 1, failed: 1, took: null },
+    ]);
+    const compared = await cli.run(["usage", "--model", "a", "--against", "b"]);
+    expect(compared.out).toMatch(/^calls +3 +1$/m);
+    const invoice = await cli.json<Row[]>("usage", "--invoice", "2026-01");
+    expect(invoice).toMatchObject([{ channel: "channel-1", model: "upstream-model-1", attempts: 4, prompt_tokens: 40 }]);
+    expect((await cli.run(["usage", "--invoice", "2026-01"])).out).toContain("channel-1");
+    expect((await cli.here(["usage", "--invoice", "January"])).err).toContain("Give a month such as 2027-01.");
+    expect((await cli.here(["usage", "--against", "b"])).err).toContain("name the other one with --model");
+    expect(await cli.json<Row[]>("requests", "--outcome", "truncated")).toMatchObject([{ model: "a", outcomes: ["truncated"] }]);
   });
 
   test("has an unknown cost if no price is known, not a cost of zero", async () => {

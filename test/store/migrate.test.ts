@@ -124,7 +124,7 @@ for (const { name, skipped, open } of engines) {
           .split(",")
           .filter((number) => number !== ""),
       );
-      expect(taken.sort()).toEqual(later.map(({ number }) => String(number)));
+      expect(taken.map(Number).sort((one, other) => one - other)).toEqual(later.map(({ number }) => number));
       const database = await openDatabase({ store, dataDir });
       expect(await database.all<object>(sql`select name from labels`)).toEqual([{ name: "first" }]);
       await database.close();

@@ -8,7 +8,9 @@ import { retain } from "../../src/store/retention.ts";
 import { entryOf } from "../../src/store/receipts/receipt-entry.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import { firstContentBoundsMs, firstContentBucket } from "../../src/usage/first-content.ts";
-import type { Receipt } from "../../src/usage/receipt.ts";
+import { outcomeFigures, outcomeOf } from "../../src/usage/call-outcome.ts";
+import type { OutcomeRow } from "../../src/usage/outcome-row.ts";
+import type { AttemptReceipt, Receipt } from "../../src/usage/receipt.ts";
 import { usageColumns, type UsageColumn, type UsageQuery, type UsageRow } from "../../src/usage/usage-row.ts";
 import { engines } from "../support/databases.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
@@ -80,6 +82,58 @@ function valueOf({ keyId, model, channel, operation, startedMs }: Receipt, colum
     case "group":
       throw new Error("calls count for several groups");
   }
+}
+
+/** Calls that ended in every way, some of them in two groups. */
+function withOutcome(receipt: Receipt, at: number): Receipt {
+  const plain = sampleReceipt().attempts[0]!;
+  const broken = { ...plain, outcome: "failed", error: "interrupted", completionTokens: 4 } as const;
+  const second = { ...plain, channel: "channel-2" };
+  const attempts = [
+    [plain],
+    [broken, second],
+    [{ ...broken, status: 500, completionTokens: null }, second],
+    [plain, { ...second, hedge: true }],
+  ];
+  return {
+    ...receipt,
+    requestId: `request-${at}`,
+    tookMs: (at * 37) % 90_000,
+    firstContentMs: (at * 13) % 9_000,
+    finish: at % 7 === 0 ? "length" : at % 11 === 0 ? "content_filter" : null,
+    cacheSavedNanos: at % 3 === 0 ? null : at % 5 === 0 ? -at : at,
+    owners: at % 4 === 1 ? ["grp_1", "grp_2"] : [],
+    attempts: attempts[at % 4]!,
+  };
+}
+
+function expectedOutcomes(ended: readonly Receipt[], query: UsageQuery): readonly OutcomeRow[] {
+  const sinceMs = query.sinceMs === null ? -Infinity : Math.floor(query.sinceMs / hour) * hour;
+  const untilMs = query.untilMs === null ? Infinity : Math.ceil(query.untilMs / hour) * hour;
+  const fitting = ended.filter(
+    (receipt) =>
+      receipt.startedMs >= sinceMs &&
+      receipt.startedMs < untilMs &&
+      (query.keyId === null || receipt.keyId === query.keyId) &&
+      (query.groupId == null || receipt.owners.includes(query.groupId)) &&
+      (query.model === null || receipt.model === query.model) &&
+      Object.keys(outcomeOf(receipt)).length > 0,
+  );
+  const placed = fitting.flatMap((receipt) =>
+    (query.by.includes("group") ? receipt.owners : [null]).map((group) => ({
+      receipt,
+      group: Object.fromEntries(query.by.map((column) => [column, column === "group" ? group : valueOf(receipt, column)])),
+    })),
+  );
+  const groups = Map.groupBy(placed, ({ group }) => JSON.stringify(Object.values(group).map((value) => value ?? "")));
+  return [...groups]
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([, rows]) => ({
+      group: rows[0]!.group,
+      figures: Object.fromEntries(
+        outcomeFigures.map((figure) => [figure, rows.reduce((sum, { receipt }) => sum + (outcomeOf(receipt)[figure] ?? 0), 0)]),
+      ) as OutcomeRow["figures"],
+    }));
 }
 
 /** A few days of everything. */
@@ -162,6 +216,83 @@ describe.each(engines)("usage on $name", (engine) => {
         if (isWithin && stream && firstContentMs !== null) buckets[firstContentBucket(firstContentMs)]! += 1;
       }
       expect(await storage.firstContents(since, until)).toEqual(buckets);
+    }
+  });
+
+  it("tells how calls ended, by everything that usage is told by, also of receipts that are not stored", async () => {
+    await using database = await engine.open();
+    const ended = receipts.map(withOutcome);
+    const parts = [0, 1, 2, 3].map((part) => ended.filter((_, at) => at % 4 === part));
+    await Promise.all(parts.slice(1).map(async (part) => add(database, part)));
+    await database.transaction(async (inside) => addToSums(inside, [], parts[0]!.map(entryOf)));
+    const storage = makeReceiptStorage(database);
+    const day = Date.UTC(2026, 1, 28);
+    const queries: readonly UsageQuery[] = [
+      any,
+      { ...any, by: ["model"] },
+      { ...any, by: ["key", "day"] },
+      { ...any, by: ["channel", "operation"], sinceMs: beganMs + 3 * hour + 5, untilMs: beganMs + 70 * hour },
+      { ...any, by: ["hour"], keyId: "key-1" },
+      { ...any, by: ["day"], groupId: "grp_1", sinceMs: day, untilMs: day + 24 * hour },
+      { ...any, by: ["group"], model: "Model-A" },
+    ];
+    for (const query of queries) expect(await storage.outcomes(query)).toEqual([...expectedOutcomes(ended, query)]);
+    expect(await storage.outcomesFrom()).toBe(Date.UTC(2026, 1, 27));
+
+    const began = [...firstContentBoundsMs, Infinity].map(() => 0);
+    const ofModel = ended.filter(({ model, owners }) => model === "Model-A" && owners.includes("grp_1"));
+    for (const { firstContentMs } of ofModel) began[firstContentBucket(firstContentMs!)]! += 1;
+    const took = [...firstContentBoundsMs, Infinity].map(() => 0);
+    for (const { state, tookMs } of ofModel) if (state === "complete") took[firstContentBucket(tookMs)]! += 1;
+    const times = { groupId: "grp_1", model: "Model-A", sinceMs: null, untilMs: null };
+    expect(await storage.modelTimes(times)).toEqual({ first: began, took });
+    expect(await storage.modelTimes({ ...times, model: "unheard of" })).toEqual({ first: began.map(() => 0), took: began.map(() => 0) });
+
+    await retain(database, { receiptsMs: null, hoursMs: 1, wallMs: beganMs + 1_000 * hour });
+    expect(await storage.outcomes({ ...any, by: ["model"] })).toEqual([...expectedOutcomes(ended, { ...any, by: ["model"] })]);
+    expect(await storage.outcomes({ ...any, by: ["hour"] })).toEqual([]);
+    expect(await storage.modelTimes(times)).toEqual({ first: began, took });
+    const listed = await storage.list({ ...any, state: null, mark: "rescued", before: null, limit: 200 });
+    expect(listed.map(({ id }) => id).toSorted()).toEqual(
+      parts
+        .slice(1)
+        .flatMap((part) => part.filter((receipt) => outcomeOf(receipt).rescued === 1).map(({ id }) => id))
+        .toSorted(),
+    );
+    for (const receipt of listed) expect(receipt).toEqual(ended.find(({ id }) => id === receipt.id)!);
+  });
+
+  it("tells what each channel used of its upstream's models over all attempts, by the day", async () => {
+    await using database = await engine.open();
+    const ended = receipts.map(withOutcome);
+    await add(database, ended);
+    const storage = makeReceiptStorage(database);
+    const day = Date.UTC(2026, 1, 28);
+    const attempts = ended.filter(({ startedMs }) => startedMs >= day && startedMs < day + 24 * hour).flatMap((each) => each.attempts);
+    const used = await storage.upstreamUse(day + 1, day + 2);
+    expect(used.map(({ channel, model }) => [channel, model])).toEqual([
+      ["channel-1", "upstream-model-1"],
+      ["channel-2", "upstream-model-1"],
+    ]);
+    for (const row of used) {
+      const own = attempts.filter(({ channel }) => channel === row.channel);
+      const sum = (figure: (attempt: AttemptReceipt) => number | null) => own.reduce((total, one) => total + (figure(one) ?? 0), 0);
+      expect(row).toEqual({
+        channel: row.channel,
+        model: row.model,
+        attempts: own.length,
+        answered: own.filter(({ outcome }) => outcome === "answered").length,
+        promptTokens: sum(({ promptTokens }) => promptTokens),
+        cachedTokens: sum(({ cachedTokens }) => cachedTokens),
+        completionTokens: sum(({ completionTokens }) => completionTokens),
+        reasoningTokens: sum(({ reasoningTokens }) => reasoningTokens),
+        audioSeconds: 0,
+        characters: 0,
+        nanos: sum(({ nanos }) => nanos),
+        unpriced: 0,
+        uncertain: sum(({ costUncertain }) => Number(costUncertain)),
+        estimated: sum(({ estimated }) => Number(estimated)),
+      });
     }
   });
 

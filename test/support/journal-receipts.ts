@@ -26,6 +26,8 @@ export function sampleReceipt(other: Partial<Receipt> = {}): Receipt {
     estimated: false,
     partial: false,
     warning: null,
+    finish: null,
+    cacheSavedNanos: null,
     owners: [],
     channelTags: [],
     attempts: [

@@ -11,12 +11,13 @@ import { keysRoutes } from "./keys-routes.ts";
 import { labRoutes } from "./lab-routes.ts";
 import { liveRoutes } from "./live-routes.ts";
 import { metricsRoutes } from "./metrics-routes.ts";
+import { outcomesRoutes } from "./usage/outcomes-routes.ts";
 import { overviewRoutes } from "./overview-routes.ts";
 import { playgroundRoutes } from "./playground-routes.ts";
 import { pricesRoutes } from "./prices-routes.ts";
 import { requestsRoutes } from "./requests-routes.ts";
 import type { AdminRoute } from "../route.ts";
-import { usageRoutes } from "./usage-routes.ts";
+import { usageRoutes } from "./usage/usage-routes.ts";
 import { webhooksRoutes } from "./webhooks-routes.ts";
 
 /** The resources of the admin API. The listener adds the routes for the login and the OpenAPI document. */
@@ -35,6 +36,7 @@ export const resourceRoutes: readonly AdminRoute[] = [
   ...channelsRoutes,
   ...pricesRoutes,
   ...usageRoutes,
+  ...outcomesRoutes,
   ...requestsRoutes,
   ...auditRoutes,
   ...historyRoutes,

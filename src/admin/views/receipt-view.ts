@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { operations } from "../../operations/operation.ts";
+import { outcomeMarks } from "../../usage/call-outcome.ts";
 import { receiptStates } from "../../usage/receipt.ts";
 import { moment } from "../fields/scalars.ts";
 
@@ -36,6 +37,7 @@ export const receiptSummaryAnswer = z.strictObject({
   estimated: z.boolean().describe("Some figures are estimates of the gateway."),
   partial: z.boolean().describe("The answer is incomplete, because the stream broke off or the client left."),
   warning: z.string().nullable().describe("Why the answer may be less than expected: `truncated_audio`, the upload was incomplete."),
+  outcomes: z.array(z.enum(outcomeMarks)).describe("What was special about the call."),
   attempts: z.int(),
 });
 
@@ -69,6 +71,10 @@ export const receiptAnswer = receiptSummaryAnswer.omit({ ...keysOf(figures), att
   delivered: z.strictObject(figures).describe("What reached the client."),
   generated_tokens: z.number().nullable().describe("Output tokens of all attempts, delivered or not."),
   billed_usd: z.number().nullable().describe("What upstreams will charge for all attempts; null if a price is unknown."),
+  cache_saved_usd: z
+    .number()
+    .nullable()
+    .describe("What caches of the upstream saved, less what filling them cost; null if none was used or the price is unknown."),
   hedge_waste_usd: z.number().describe("The part of it that hedged attempts cost which did not answer."),
   attempts: z.array(attempt),
   plan: z.array(step).nullable().describe("The possible deployments, and why each was tried or not; null if there was no choice."),

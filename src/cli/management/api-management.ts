@@ -3,6 +3,7 @@ import type { AuditEntryView } from "../../manage/audit-export.ts";
 import type { GroupEdit } from "../../manage/groups.ts";
 import type { GroupView } from "../../manage/group-view.ts";
 import type { KeyEdit } from "../../manage/keys.ts";
+import type { InvoiceView, ModelView } from "../../manage/receipts/outcome-report.ts";
 import { limitsView, type KeyView, type LimitsView } from "../../manage/key-view.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { dollarsOf, nanosOf } from "../../usage/dollars.ts";
@@ -77,10 +78,15 @@ export function apiManagement(api: RunningAdminApi): Management {
 
     usage: async ({ by, ...filters }) =>
       (await get<{ readonly rows: readonly UsageView[] }>("/usage", { ...filtersQuery(filters), by: by.join(",") || null })).rows,
-    receiptPage: ({ state, figures, before, limit, ...filters }) =>
+    outcomes: ({ by, ...filters }) => get("/outcomes", { ...filtersQuery(filters), by: by.join(",") || null }),
+    comparison: async (model, other, { since, until, group }) =>
+      (await get<{ readonly models: readonly ModelView[] }>("/comparison", { model, other, since, until, group })).models,
+    invoice: async (month) => (await get<{ readonly rows: readonly InvoiceView[] }>("/invoice", { month })).rows,
+    receiptPage: ({ state, mark, figures, before, limit, ...filters }) =>
       get<{ readonly receipts: readonly CallSummaryView[]; readonly next: string | null }>("/receipts", {
         ...filtersQuery(filters),
         state,
+        outcome: mark,
         ...figuresQuery(figures),
         before,
         limit: String(Math.min(limit, pageRows)),

@@ -6,7 +6,9 @@ import type { historyEntryView } from "../../manage/history/history-view.ts";
 import type { KeyEdit } from "../../manage/keys.ts";
 import type { KeyView } from "../../manage/key-view.ts";
 import type { BudgetPeriod } from "../../limits/limits.ts";
+import type { InvoiceView, ModelView, OutcomeView } from "../../manage/receipts/outcome-report.ts";
 import type { shownReceipt, shownSummary } from "../../manage/receipts/receipt-view.ts";
+import type { OutcomeMark } from "../../usage/call-outcome.ts";
 import type { Receipt } from "../../usage/receipt.ts";
 import type { UsageColumn } from "../../usage/usage-row.ts";
 import type { UsageView } from "../../usage/usage-view.ts";
@@ -40,6 +42,10 @@ export interface Management extends AccessManagement, PriceManagement {
 
   /** The key and the group are given by their ids. */
   usage(query: CallFilters & { readonly by: readonly UsageColumn[] }): Promise<readonly UsageView[]>;
+  outcomes(query: CallFilters & { readonly by: readonly UsageColumn[] }): Promise<OutcomesView>;
+  comparison(model: string, other: string, span: Pick<CallFilters, "since" | "until" | "group">): Promise<readonly ModelView[]>;
+  /** Of a calendar month such as `2027-01`. */
+  invoice(month: string): Promise<readonly InvoiceView[]>;
   receiptPage(query: CallListQuery): Promise<{ readonly receipts: readonly CallSummaryView[]; readonly next: string | null }>;
   receipt(id: string): Promise<CallView | null>;
 
@@ -47,6 +53,12 @@ export interface Management extends AccessManagement, PriceManagement {
   audit(query: AuditListQuery): AsyncGenerator<readonly AuditEntryView[]>;
   change(id: string): Promise<ChangeView | null>;
   undo(id: string, secrets: readonly string[] | null): Promise<void>;
+}
+
+export interface OutcomesView {
+  /** The first day that is counted; null if there is none. */
+  readonly counted_from: string | null;
+  readonly rows: readonly OutcomeView[];
 }
 
 export interface KeyListQuery {
@@ -71,6 +83,7 @@ export interface GroupBudgetView {
 
 export interface CallListQuery extends CallFilters {
   readonly state: Receipt["state"] | null;
+  readonly mark: OutcomeMark | null;
   readonly figures: FigureBounds;
   readonly before: string | null;
   readonly limit: number;

@@ -9,11 +9,13 @@ import { keyById, keyByIdOrName, keyNames, keyPage } from "../../manage/key-sear
 import { budgetSpending, groupSpending, totalSpentNanos } from "../../manage/key-spending.ts";
 import { keyView, type KeyView } from "../../manage/key-view.ts";
 import { createKey, editKey, revokeKey, rotateKey, type KeyWithToken } from "../../manage/keys.ts";
+import { countedFrom, invoiceRows, modelRows, monthSpan, outcomeRows } from "../../manage/receipts/outcome-report.ts";
 import { receiptPage } from "../../manage/receipts/receipt-search.ts";
 import { shownReceipt, shownSummary } from "../../manage/receipts/receipt-view.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import { parsePastMoment } from "../../usage/time-text.ts";
+import type { UsageQuery } from "../../usage/usage-row.ts";
 import { usageView } from "../../usage/usage-view.ts";
 import type { OpenStore } from "../command-context.ts";
 import { orThrow } from "../command-error.ts";
@@ -27,6 +29,15 @@ export function storeManagement(store: OpenStore, actor: Actor): Management {
   const shownKey = (key: StoredKey): KeyView => keyView({ source: "store", key }, store.wallMs());
   const withToken = ({ key, token }: KeyWithToken): KeyAndToken => ({ key: shownKey(key), token });
   const momentMs = (text: string | null): number | null => (text === null ? null : parsePastMoment(text, store.wallMs()));
+  const usageQuery = async ({ by, since, until, key, group, model, channel }: Parameters<Management["usage"]>[0]): Promise<UsageQuery> => ({
+    by,
+    sinceMs: momentMs(since),
+    untilMs: momentMs(until),
+    keyId: key,
+    ...(group !== null && by.includes("key") ? { keysOf: await keysWithin(store, group) } : { groupId: group }),
+    model,
+    channel,
+  });
   return {
     ...storeAccessManagement(store, actor),
     ...storePriceManagement(store, actor),
@@ -71,20 +82,19 @@ export function storeManagement(store: OpenStore, actor: Actor): Management {
     editGroup: async (idOrName, edit) => groupView({ source: "store", group: orThrow(await editGroup(store, idOrName, edit, actor)) }),
     removeGroup: async (id) => groupView({ source: "store", group: orThrow(await removeGroup(store, id, actor)) }),
 
-    usage: async ({ by, since, until, key, group, model, channel }) => {
-      const rows = await storage.receipts.usage({
-        by,
-        sinceMs: momentMs(since),
-        untilMs: momentMs(until),
-        keyId: key,
-        ...(group !== null && by.includes("key") ? { keysOf: await keysWithin(store, group) } : { groupId: group }),
-        model,
-        channel,
-      });
+    usage: async (query) => {
+      const rows = await storage.receipts.usage(await usageQuery(query));
       const keys = rows.flatMap((row) => row.group.key ?? []);
       const groups = rows.flatMap((row) => row.group.group ?? []);
       const names = new Map([...(await keyNames(store, keys, namesMax)), ...(groups.length === 0 ? [] : await groupNames(store, groups))]);
       return rows.map((row) => usageView(row, (id) => names.get(id) ?? null));
+    },
+    outcomes: async (query) => ({ counted_from: await countedFrom(store), rows: await outcomeRows(store, await usageQuery(query)) }),
+    comparison: (model, other, { since, until, group }) =>
+      modelRows(store, [model, other], { sinceMs: momentMs(since), untilMs: momentMs(until), groupId: group }),
+    invoice: async (month) => {
+      const span = monthSpan(month);
+      return span === null ? [] : (await invoiceRows(store, span)).rows;
     },
     receiptPage: async ({ since, until, key, group, ...query }) => {
       const page = await receiptPage(storage.receipts, {

@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import type { FigureBounds } from "../../gateway/storage.ts";
 import { costNanosMax, statusBounds, tookMsMax } from "../../manage/receipts/receipt-search.ts";
+import { outcomeMarks, type OutcomeMark } from "../../usage/call-outcome.ts";
 import { receiptStates, type Receipt } from "../../usage/receipt.ts";
 import { addCallFilters, callFiltersOf, type CallFilterOptions, type CallFilters } from "../call-filters.ts";
 import { configOption, jsonOption, type CommandRegistry, type CommonOptions } from "../command-registry.ts";
@@ -11,6 +12,7 @@ export interface RequestsRequest extends CallFilters {
   readonly on: "requests";
   readonly json: boolean;
   readonly state: Receipt["state"] | null;
+  readonly mark: OutcomeMark | null;
   readonly figures: FigureBounds;
   readonly limit: number;
 }
@@ -18,6 +20,7 @@ export interface RequestsRequest extends CallFilters {
 export function addRequests({ program, onRequest }: CommandRegistry): void {
   addCallFilters(program.command("requests").description("list calls, newest first"))
     .option("--state <state>", `only this outcome: ${receiptStates.join(", ")}`, choice(receiptStates))
+    .option("--outcome <what>", `only calls that were ${outcomeMarks.join(", ")}`, choice(outcomeMarks))
     .option("--status <status>", "only this status, such as 429, or 5xx for all that begin alike", status)
     .option("--min-cost <dollars>", "only calls that cost at least this much", dollars(costNanosMax))
     .option("--max-cost <dollars>", "only calls that cost at most this much", dollars(costNanosMax))
@@ -27,13 +30,14 @@ export function addRequests({ program, onRequest }: CommandRegistry): void {
     .option(...configOption)
     .addHelpText("after", requestsExamples)
     .action((options: RequestsOptions) => {
-      const { config, json = false, state = null, limit = 50 } = options;
-      onRequest(config, { on: "requests", json, ...callFiltersOf(options), state, figures: figuresOf(options), limit });
+      const { config, json = false, state = null, outcome: mark = null, limit = 50 } = options;
+      onRequest(config, { on: "requests", json, ...callFiltersOf(options), state, mark, figures: figuresOf(options), limit });
     });
 }
 
 interface RequestsOptions extends CommonOptions, CallFilterOptions {
   readonly state?: Receipt["state"];
+  readonly outcome?: OutcomeMark;
   readonly status?: FigureBounds;
   readonly minCost?: number;
   readonly maxCost?: number;
@@ -61,6 +65,7 @@ Examples:
   $ sluice requests --since 1h --status 5xx
   $ sluice requests --key laptop --min-cost 0.50
   $ sluice requests --channel backup --min-seconds 30 --since 24h
+  $ sluice requests --outcome rescued --since 7d
   $ sluice requests --state interrupted --json | jq .[].request_id
 
 sluice explain ID tells what happened to one of them. Prompts and answers are not stored.

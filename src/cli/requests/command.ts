@@ -19,7 +19,7 @@ async function found(
   whose: Pick<RequestsRequest, "key" | "group">,
   management: Management,
 ): Promise<readonly CallSummaryView[]> {
-  const { since, until, model, channel, state, figures, limit } = request;
+  const { since, until, model, channel, state, mark, figures, limit } = request;
   const query = {
     ...whose,
     since,
@@ -27,6 +27,7 @@ async function found(
     model,
     channel,
     state,
+    mark,
     figures,
   };
   const receipts: CallSummaryView[] = [];

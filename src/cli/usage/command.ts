@@ -5,7 +5,9 @@ import { dollars, json, plural, shown } from "../shown-text.ts";
 import { whoseCalls } from "../call-filters.ts";
 import type { CommandSurroundings } from "../command-context.ts";
 import type { Management } from "../management/management.ts";
+import { outcomeViewFigures } from "../../manage/receipts/outcome-report.ts";
 import { table, type Column } from "../table.ts";
+import { columnsText, flatModel, invoiceHeadings, invoiceTable, outcomesText } from "./outcome-tables.ts";
 import type { UsageRequest } from "./arguments.ts";
 
 export async function runUsage(request: UsageRequest, management: Management, context: CommandSurroundings): Promise<void> {
@@ -14,18 +16,52 @@ export async function runUsage(request: UsageRequest, management: Management, co
   if (waitingBytes > 0) {
     terminal.say(`note: ${plural(waitingBytes, "byte")} of receipts are not in the store yet, nor in these figures: try again later.`);
   }
-  const { by, since, until, model, channel } = request;
+  const { by, since, until, model, channel, about } = request;
   const { key, group } = await whoseCalls(request, management, terminal);
-  const rows = await management.usage({ by, since, until, key, group, model, channel });
-  switch (request.as) {
-    case "json":
-      return terminal.print(json(rows));
-    case "csv":
-      return terminal.print(csvOf(usageHeadings(by), rows.map(safeCells)).trimEnd());
-    case "table":
-      if (rows.length === 0) return terminal.say("No usage is recorded.");
-      return terminal.print(usageTable(by, rows));
+  switch (about.kind) {
+    case "use": {
+      const rows = await management.usage({ by, since, until, key, group, model, channel });
+      return print(rows, request, usageHeadings(by), () => usageTable(by, rows), terminal);
+    }
+    case "outcomes": {
+      const { counted_from: from, rows } = await management.outcomes({ by, since, until, key, group, model, channel });
+      const headings = [
+        ...by.flatMap((column) => (column === "key" || column === "group" ? [column, `${column}_name`] : [column])),
+        ...outcomeViewFigures,
+      ];
+      if (from !== null) terminal.say(`note: how calls ended is counted since ${from.slice(0, 10)}; earlier calls have zeros.`);
+      return print(rows, request, headings, () => outcomesText(by, rows), terminal);
+    }
+    case "comparison": {
+      const models = await management.comparison(about.model, about.other, { since, until, group });
+      const rows = models.map(flatModel);
+      return print(request.as === "json" ? models : rows, request, Object.keys(rows[0] ?? {}), () => columnsText(rows, "model"), terminal);
+    }
+    case "invoice": {
+      const rows = await management.invoice(about.month);
+      return print(rows, request, invoiceHeadings, () => invoiceTable(rows), terminal);
+    }
   }
+}
+
+/** The rows as they were asked for. */
+function print(
+  rows: readonly object[],
+  { as }: UsageRequest,
+  headings: readonly string[],
+  asTable: () => string,
+  terminal: CommandSurroundings["terminal"],
+): void {
+  if (as === "json") return terminal.print(json(rows));
+  if (as === "csv")
+    return terminal.print(
+      csvOf(
+        headings,
+        rows.map((row) => safeCells(row as UsageView)),
+      ).trimEnd(),
+    );
+  if (rows.length === 0) return terminal.say("No usage is recorded.");
+  return terminal.print(asTable());
 }
 
 function safeCells(view: UsageView): UsageView {

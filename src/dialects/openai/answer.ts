@@ -19,10 +19,12 @@ export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   const { choices } = answer;
   if (!Array.isArray(choices)) return failure("bad_response", "the answer has no choices");
   if (choices.length === 0) return failure("bad_response", "the answer's choices are empty");
-  const first = choices[0] as { readonly finish_reason?: unknown } | null;
+  const first = choices[0] as { readonly finish_reason?: unknown; readonly message?: { readonly refusal?: unknown } | null } | null;
   const finish = typeof first?.finish_reason === "string" ? first.finish_reason : null;
   if (finish === "error") return failure("model_failed", "the answer's finish_reason is error");
-  return { kind: "whole", body, type: "application/json", usage: servedBy(tokenUsage(answer.usage), answer.model), finish };
+  const whole = { kind: "whole", body, type: "application/json", usage: servedBy(tokenUsage(answer.usage), answer.model), finish } as const;
+  const refusal = first?.message?.refusal;
+  return typeof refusal === "string" && refusal !== "" ? { ...whole, refused: true } : whole;
 }
 
 interface ChatCompletion {

@@ -13,7 +13,7 @@ import { concatBytes } from "../../operations/splice.ts";
  * another channel may have to continue the answer.
  */
 export class Relay implements OutputSource {
-  private readonly totals: StreamTotals = { usage: null, finish: null, bytesOut: 0, chunks: 0, skippedEvents: 0 };
+  private readonly totals: StreamTotals = { usage: null, finish: null, refused: false, bytesOut: 0, chunks: 0, skippedEvents: 0 };
   private first: readonly Emission[] | null;
   private ended = false;
   private madeWriter: AnswerWriter | null = null;
@@ -123,6 +123,7 @@ export class Relay implements OutputSource {
         this.totals.skippedEvents++;
         return null;
       case "delta":
+        if (emission.output === "refusal") this.totals.refused = true;
         if (this.stream.translated) return this.writer().write(emission.parts ?? []);
         // Another channel may go on with the answer, and the writer has to know then what the client got.
         if (this.rescue !== null && emission.parts !== undefined) this.writer().write(emission.parts);
@@ -149,6 +150,8 @@ function endsWith(emissions: readonly Emission[]): boolean {
 export interface StreamTotals {
   usage: MeteredUsage | null;
   finish: string | null;
+  /** The model said that it refuses. */
+  refused: boolean;
   bytesOut: number;
   /** How often something arrived from the upstream. */
   chunks: number;

@@ -4,9 +4,9 @@ import type { FailureKind } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { operationSpecs } from "../../operations/operation.ts";
 import type { Plan } from "../../routing/plan.ts";
-import { costNanos, type Cost } from "../../usage/cost.ts";
+import { cacheSavedNanos, costNanos, type Cost } from "../../usage/cost.ts";
 import type { PriceRates } from "../../usage/price.ts";
-import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
+import type { AttemptReceipt, Figures, PlannedStep, Receipt, UnusualFinish } from "../../usage/receipt.ts";
 import type { Admission } from "../admission/limiter.ts";
 import { answeredBy, lostRace, type CallRecord, type AttemptRecord } from "./record.ts";
 
@@ -22,9 +22,16 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
   let hedgeWasteNanos = 0;
   let costUncertain = false;
   let estimated = false;
+  let savedNanos: number | null = null;
   for (const one of attempts) {
     const attempt = attemptOf(one, record, admission, ratesOf);
     receipts.push(attempt);
+    if (one.usage !== null && (one.usage.cachedTokens || one.usage.cacheWriteTokens)) {
+      savedNanos = plus(
+        savedNanos,
+        cacheSavedNanos(ratesOf(one.provider, one.model, admission.startedMs, one.usage.servedModel), one.usage),
+      );
+    }
     generatedTokens = plus(generatedTokens, attempt.completionTokens);
     billedNanos = billedNanos === null || attempt.nanos === null ? null : billedNanos + attempt.nanos;
     if (one.failure === lostRace) hedgeWasteNanos += attempt.nanos ?? 0;
@@ -55,6 +62,8 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     estimated,
     partial: record.state === "interrupted" || record.state === "abandoned",
     warning: admission.warning,
+    finish: record.refused === true ? "content_filter" : record.finish === null ? null : (unusualFinishes.get(record.finish) ?? null),
+    cacheSavedNanos: savedNanos,
     owners: admission.owners,
     channelTags: admission.owners.length === 0 ? noTags : tagsOf(admission.route, answered?.channel ?? null),
     attempts: receipts,
@@ -63,6 +72,16 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
 }
 
 const noTags: readonly string[] = [];
+
+/** Upstreams that are passed on unchanged have words of their own. */
+const unusualFinishes: ReadonlyMap<string, UnusualFinish> = new Map([
+  ["length", "length"],
+  ["max_tokens", "length"],
+  ["max_output_tokens", "length"],
+  ["content_filter", "content_filter"],
+  ["refusal", "content_filter"],
+  ["safety", "content_filter"],
+]);
 
 function tagsOf(route: Route, channel: string | null): readonly string[] {
   return channelNamed(route, channel)?.tags ?? noTags;

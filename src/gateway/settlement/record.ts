@@ -15,6 +15,8 @@ export interface CallRecord extends Readonly<CallFacts> {
   readonly firstContentMs: number | null;
   readonly usage: MeteredUsage | null;
   readonly finish: string | null;
+  /** The model said in its answer that it refuses, which some upstreams tell apart from other words. */
+  readonly refused?: boolean;
   readonly bytesOut: number;
   /** How often something arrived of a stream; 0 if the answer was not streamed. */
   readonly chunks: number;

@@ -19,9 +19,9 @@ export async function receiptPage(receipts: ReceiptStorage, query: ReceiptQuery)
 }
 
 /** The calls of a key are found by its hourly sums. */
-function isKeyAlone({ keyId, groupId, model, channel, state, figures }: ReceiptQuery): boolean {
+function isKeyAlone({ keyId, groupId, model, channel, state, mark, figures }: ReceiptQuery): boolean {
   const isFigure = figures !== undefined && Object.keys(figures).length > 0;
-  return keyId !== null && groupId == null && model === null && channel === null && state === null && !isFigure;
+  return keyId !== null && groupId == null && model === null && channel === null && state === null && mark == null && !isFigure;
 }
 
 /** A fraction of a second. */

@@ -1,4 +1,5 @@
 import { isGroupId } from "../../keys/group.ts";
+import { marksOf, outcomeOf } from "../../usage/call-outcome.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt } from "../../usage/receipt.ts";
 import { isoMoment } from "../../usage/time-text.ts";
@@ -15,6 +16,7 @@ export function shownReceipt(receipt: Receipt, keyName: string | null) {
     delivered: shownFigures(receipt.delivered),
     generated_tokens: receipt.generatedTokens,
     billed_usd: dollarsOrNull(receipt.billedNanos),
+    cache_saved_usd: dollarsOrNull(receipt.cacheSavedNanos),
     hedge_waste_usd: dollarsNumber(receipt.hedgeWasteNanos),
     attempts: receipt.attempts.map(shownAttempt),
     plan: receipt.plan === null ? null : receipt.plan.map(shownStep),
@@ -44,6 +46,7 @@ function head(receipt: Receipt, keyName: string | null) {
     estimated: receipt.estimated,
     partial: receipt.partial,
     warning: receipt.warning,
+    outcomes: [...marksOf(outcomeOf(receipt))],
   };
 }
 

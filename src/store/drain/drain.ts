@@ -360,6 +360,8 @@ export function unknownReceipt(opening: ReceiptOpening): Receipt {
     estimated: true,
     partial: true,
     warning: null,
+    finish: null,
+    cacheSavedNanos: null,
     owners,
     channelTags: [],
     attempts: [],

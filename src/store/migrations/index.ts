@@ -4,6 +4,7 @@ import { initialSchema } from "./0001-initial-schema.ts";
 import { sumsByTime } from "./0002-sums-by-time.ts";
 import { groups } from "./0005-groups.ts";
 import { receiptsByDay } from "./0007-receipts-by-day.ts";
+import { outcomes } from "./0009-outcomes.ts";
 
 /** One migration of the schema. A released migration is never changed; a mistake in it is fixed by the next one. */
 export interface Migration {
@@ -62,4 +63,5 @@ export const migrations: readonly Migration[] = [
   { number: 6, name: "sign-in", reads: 1, statements: signIn },
   { number: 7, name: "receipts by day", reads: 1, statements: receiptsByDay },
   { number: 8, name: "first contents", reads: 1, statements: firstContents },
+  { number: 9, name: "outcomes", reads: 1, statements: outcomes },
 ];

@@ -29,6 +29,10 @@ export class ArrayReader {
     return this.at < this.elements.length ? this.maybeText() : null;
   }
 
+  lastNumber(): number | null {
+    return this.at < this.elements.length ? this.maybeNumber() : null;
+  }
+
   number(): number {
     const element = this.next();
     if (typeof element !== "number") throw wrongShape();

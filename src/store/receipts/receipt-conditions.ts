@@ -14,10 +14,11 @@ export function conditionsOf(query: ReceiptQuery): Sql {
 export function filtersOf(query: ReceiptQuery): readonly Sql[] {
   const facts = [sql`1 = 1`];
   if (query.keyId !== null) facts.push(sql`key_id = ${name(query.keyId)}`);
-  if (query.groupId != null) facts.push(hasOwner(query.groupId));
+  if (query.groupId != null) facts.push(hasWord(sql`owners`, query.groupId));
   if (query.model !== null) facts.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) facts.push(sql`channel = ${name(query.channel)}`);
   if (query.state !== null) facts.push(sql`state = ${name(query.state)}`);
+  if (query.mark != null) facts.push(hasWord(sql`marks`, query.mark));
   facts.push(...figureFilters(query.figures ?? {}));
   if (query.sinceMs !== null) facts.push(sql`started_ms >= ${Math.ceil(query.sinceMs)}`);
   if (query.untilMs !== null) facts.push(sql`started_ms < ${Math.ceil(query.untilMs)}`);
@@ -35,9 +36,9 @@ function figureFilters({ statusMin, statusMax, nanosMin, nanosMax, tookMsMin }: 
 }
 
 /** Not with `like`, which ignores case in SQLite. */
-function hasOwner(id: string): Sql {
-  const words = sql`(' ' || owners || ' ')`;
-  return sql`replace(${words}, ${` ${name(id)} `}, '') <> ${words}`;
+function hasWord(column: Sql, word: string): Sql {
+  const words = sql`(' ' || ${column} || ' ')`;
+  return sql`replace(${words}, ${` ${name(word)} `}, '') <> ${words}`;
 }
 
 /** Ids contain the time and are indexed. The start of a call may differ a little from the time in its id. */

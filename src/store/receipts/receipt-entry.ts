@@ -1,16 +1,20 @@
 import { operations } from "../../operations/operation.ts";
 import type { Receipt } from "../../usage/receipt.ts";
 import { ArrayReader } from "./array-reader.ts";
-import { blames, outcomes, receiptKind, states } from "./receipt-line.ts";
+import { marksOf, outcomeOf, type CallOutcome, type JudgedAttempt, type JudgedCall } from "../../usage/call-outcome.ts";
+import { blames, finishOf, outcomes, receiptKind, states } from "./receipt-line.ts";
 import {
+  attemptColumn,
   attemptValues,
   audioMs,
   count,
   flag,
   maybeCount,
+  maybeMarks,
   maybeName,
   maybeNanos,
   maybeOwners,
+  maybeSigned,
   maybeTags,
   name,
   receiptValues,
@@ -22,10 +26,27 @@ import type { Value } from "../sql.ts";
 export interface ReceiptEntry {
   readonly row: readonly Value[];
   readonly attempts: readonly (readonly Value[])[];
+  /** What is counted besides usage; null for a plain success. */
+  readonly outcome: CallOutcome | null;
 }
 
 export function entryOf(receipt: Receipt): ReceiptEntry {
-  return { row: receiptValues(receipt), attempts: attemptValues(receipt) };
+  const attempts = attemptValues(receipt);
+  const outcome = countedOutcome(receipt, attempts);
+  return { row: receiptValues(receipt), attempts, outcome: Object.keys(outcome).length === 0 ? null : outcome };
+}
+
+/** From values that can be summed. */
+function countedOutcome(call: Omit<JudgedCall, "attempts">, attempts: ReceiptEntry["attempts"]): CallOutcome {
+  const { state, error, finish, hedgeWasteNanos, cacheSavedNanos } = call;
+  return outcomeOf({
+    state,
+    error,
+    finish,
+    hedgeWasteNanos: maybeNanos(hedgeWasteNanos) ?? 0,
+    cacheSavedNanos: maybeSigned(cacheSavedNanos),
+    attempts: attempts.map(judgedAttempt),
+  });
 }
 
 /**
@@ -66,6 +87,13 @@ export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null
   const attemptAfterMs = fields.maybeNumber();
   const attemptTookMs = attemptAfterMs === null ? null : fields.number();
   const attempts = attemptAfterMs === null ? fields.list().map((attempt, at) => attemptOfLine(id, at + 1, new ArrayReader(attempt))) : none;
+  const warning = maybeName(fields.lastText(), isPlain);
+  const owners = maybeOwners(fields.lastText());
+  const tags = maybeTags(fields.lastText());
+  const finish = finishOf(fields.lastText());
+  const cacheSavedNanos = fields.lastNumber();
+  const isSpecial = finish !== null || cacheSavedNanos !== null || hedgeWasteNanos !== 0 || attempts.length > 0 || state !== "complete";
+  const outcome = isSpecial ? countedOutcome({ state, error, finish, hedgeWasteNanos, cacheSavedNanos }, attempts) : null;
   return {
     row: [
       id,
@@ -97,11 +125,27 @@ export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null
       maybeCount(attemptAfterMs),
       maybeCount(attemptTookMs),
       Array.isArray(plan) ? JSON.stringify(plan) : null,
-      maybeName(fields.lastText(), isPlain),
-      maybeOwners(fields.lastText()),
-      maybeTags(fields.lastText()),
+      warning,
+      owners,
+      tags,
+      outcome === null ? null : maybeMarks(marksOf(outcome)),
+      maybeSigned(cacheSavedNanos),
     ],
     attempts,
+    outcome: outcome === null || Object.keys(outcome).length === 0 ? null : outcome,
+  };
+}
+
+function judgedAttempt(values: readonly Value[]): JudgedAttempt {
+  return {
+    channel: values[attemptColumn.channel] as string,
+    outcome: values[attemptColumn.outcome] as JudgedAttempt["outcome"],
+    status: values[attemptColumn.status] as number | null,
+    error: values[attemptColumn.error] as string | null,
+    hedge: values[attemptColumn.hedge] === 1,
+    promptTokens: values[attemptColumn.promptTokens] as number | null,
+    completionTokens: values[attemptColumn.completionTokens] as number | null,
+    nanos: values[attemptColumn.nanos] as number | null,
   };
 }
 

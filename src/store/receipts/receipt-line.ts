@@ -102,12 +102,14 @@ function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
     plain === null ? null : plain.afterMs,
     plain === null ? receipt.attempts.slice(0, attemptsMax).map(attemptPart) : plain.tookMs,
     // Optional last fields, because few receipts have them.
-    ...(receipt.owners.length > 0
-      ? [receipt.warning, wordsText(receipt.owners), wordsText(receipt.channelTags)]
-      : receipt.warning === null
-        ? none
-        : [receipt.warning]),
+    ...lastFields(receipt),
   ]);
+}
+
+function lastFields({ warning, owners, channelTags, finish, cacheSavedNanos }: Receipt): readonly unknown[] {
+  if (finish !== null || cacheSavedNanos !== null) return [warning, wordsText(owners), wordsText(channelTags), finish, cacheSavedNanos];
+  if (owners.length > 0) return [warning, wordsText(owners), wordsText(channelTags)];
+  return warning === null ? none : [warning];
 }
 
 const none: readonly string[] = [];
@@ -212,13 +214,15 @@ interface LastFields {
   warning: string | null;
   owners: readonly string[];
   channelTags: readonly string[];
+  finish: Receipt["finish"];
+  cacheSavedNanos: number | null;
 }
 
 function receiptOf(fields: ArrayReader): Receipt {
   const id = fields.text();
   const attempts: AttemptReceipt[] = [];
   // These stand last in the line.
-  const last: LastFields = { warning: null, owners: none, channelTags: none };
+  const last: LastFields = { warning: null, owners: none, channelTags: none, finish: null, cacheSavedNanos: null };
   const receipt: Omit<Receipt, keyof LastFields> & LastFields = {
     id,
     requestId: fields.maybeText() ?? requestNameOf(id),
@@ -251,6 +255,8 @@ function receiptOf(fields: ArrayReader): Receipt {
   receipt.warning = fields.lastText();
   receipt.owners = wordsOf(fields.lastText());
   receipt.channelTags = wordsOf(fields.lastText());
+  receipt.finish = finishOf(fields.lastText());
+  receipt.cacheSavedNanos = fields.lastNumber();
   return receipt;
 }
 
@@ -302,6 +308,11 @@ function stepOf(fields: ArrayReader): PlannedStep {
 export function planText(plan: Receipt["plan"]): string | null {
   if (plan === null) return null;
   return JSON.stringify(plan.map(({ channel, model, tier, verdict, cause, forMs }) => [channel, model, tier, verdict, cause, forMs]));
+}
+
+/** Null for one that this version does not know. */
+export function finishOf(text: string | null): Receipt["finish"] {
+  return text === "length" || text === "content_filter" ? text : null;
 }
 
 export const states: readonly Receipt["state"][] = ["complete", "failed", "interrupted", "abandoned", "unknown"];

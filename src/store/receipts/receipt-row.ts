@@ -1,5 +1,6 @@
 import { operations } from "../../operations/operation.ts";
 import { type AttemptReceipt, type Figures, type Receipt, requestNameOf } from "../../usage/receipt.ts";
+import { marksOf, outcomeOf, type OutcomeMark } from "../../usage/call-outcome.ts";
 import { BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import { expandAttempt, compactAttempt } from "./compact-attempt.ts";
 import { blames, outcomes, planOf, planText, states, wordsOf, wordsText } from "./receipt-line.ts";
@@ -45,6 +46,8 @@ const receiptColumns = {
   warning: "text",
   owners: "text",
   channel_tags: "text",
+  marks: "text",
+  cache_saved_nanos: "number",
 } as const satisfies ColumnTypes;
 
 const ofOneModel: readonly (keyof typeof receiptColumns)[] = [
@@ -68,6 +71,8 @@ const ofPlainCalls: readonly (keyof typeof receiptColumns)[] = [
   "partial",
   "plan",
   "warning",
+  "marks",
+  "cache_saved_nanos",
 ];
 
 export const receiptRows = new BulkInsert({
@@ -121,33 +126,60 @@ export function receiptValues(receipt: Receipt): readonly Value[] {
     maybeName(receipt.warning),
     maybeOwners(wordsText(receipt.owners)),
     maybeTags(wordsText(receipt.channelTags)),
+    maybeMarks(marksOf(outcomeOf(receipt))),
+    maybeSigned(receipt.cacheSavedNanos),
   ];
 }
 
+const attemptColumns = {
+  receipt_id: "text",
+  number: "number",
+  channel: "text",
+  model: "text",
+  after_ms: "number",
+  took_ms: "number",
+  outcome: "text",
+  status: "number",
+  error: "text",
+  blame: "text",
+  hedge: "number",
+  prompt_tokens: "number",
+  cached_tokens: "number",
+  completion_tokens: "number",
+  reasoning_tokens: "number",
+  audio_ms: "number",
+  characters: "number",
+  nanos: "number",
+  cost_uncertain: "number",
+  estimated: "number",
+} as const satisfies ColumnTypes;
+
+function attemptColumnIndex(column: keyof typeof attemptColumns): number {
+  return Object.keys(attemptColumns).indexOf(column);
+}
+
+/** The places of some columns in the values of an attempt. */
+export const attemptColumn = {
+  channel: attemptColumnIndex("channel"),
+  model: attemptColumnIndex("model"),
+  outcome: attemptColumnIndex("outcome"),
+  status: attemptColumnIndex("status"),
+  error: attemptColumnIndex("error"),
+  hedge: attemptColumnIndex("hedge"),
+  promptTokens: attemptColumnIndex("prompt_tokens"),
+  cachedTokens: attemptColumnIndex("cached_tokens"),
+  completionTokens: attemptColumnIndex("completion_tokens"),
+  reasoningTokens: attemptColumnIndex("reasoning_tokens"),
+  audioMs: attemptColumnIndex("audio_ms"),
+  characters: attemptColumnIndex("characters"),
+  nanos: attemptColumnIndex("nanos"),
+  costUncertain: attemptColumnIndex("cost_uncertain"),
+  estimated: attemptColumnIndex("estimated"),
+} as const;
+
 export const attemptRows = new BulkInsert({
   into: "attempts",
-  columns: {
-    receipt_id: "text",
-    number: "number",
-    channel: "text",
-    model: "text",
-    after_ms: "number",
-    took_ms: "number",
-    outcome: "text",
-    status: "number",
-    error: "text",
-    blame: "text",
-    hedge: "number",
-    prompt_tokens: "number",
-    cached_tokens: "number",
-    completion_tokens: "number",
-    reasoning_tokens: "number",
-    audio_ms: "number",
-    characters: "number",
-    nanos: "number",
-    cost_uncertain: "number",
-    estimated: "number",
-  },
+  columns: attemptColumns,
   conflict: sql`on conflict (receipt_id, number) do nothing`,
   storable: true,
 });
@@ -223,6 +255,17 @@ export function maybeTags(words: string | null): string | null {
   return end === 0 ? null : storableText(words.slice(0, end), tagsCharactersMax);
 }
 
+/** What was special about a call; null if nothing was. */
+export function maybeMarks(marks: readonly OutcomeMark[]): string | null {
+  return marks.length === 0 ? null : wordsText(marks);
+}
+
+/** Money that may have been lost. */
+export function maybeSigned(nanos: number | null): number | null {
+  if (nanos === null) return null;
+  return nanos < 0 ? -bounded(-nanos, nanosMax) : bounded(nanos, nanosMax);
+}
+
 function text(value: string | null): string | null {
   return value?.replaceAll("\0", "").toWellFormed() ?? null;
 }
@@ -278,6 +321,8 @@ export function receiptOfRow(row: ReceiptRow, attempts: readonly ReceiptRow[]): 
     estimated: read.flag("estimated"),
     partial: read.flag("partial"),
     warning: read.maybeText("warning"),
+    finish: finishIn(wordsOf(read.maybeText("marks")), read.maybeText("error")),
+    cacheSavedNanos: read.maybeNumber("cache_saved_nanos"),
     owners: wordsOf(read.maybeText("owners")),
     channelTags: wordsOf(read.maybeText("channel_tags")),
     attempts: attempts.map((attempt) => attemptOf(new RowReader(attempt))),
@@ -286,6 +331,12 @@ export function receiptOfRow(row: ReceiptRow, attempts: readonly ReceiptRow[]): 
   const afterMs = read.maybeNumber("attempt_after_ms");
   if (afterMs === null) return receipt;
   return { ...receipt, attempts: [expandAttempt({ afterMs, tookMs: read.number("attempt_took_ms") }, receipt)] };
+}
+
+/** A refusal of the request has an error, and no end. */
+function finishIn(marks: readonly string[], error: string | null): Receipt["finish"] {
+  if (marks.includes("truncated")) return "length";
+  return marks.includes("refused") && error !== "content_policy" ? "content_filter" : null;
 }
 
 function attemptOf(read: RowReader): AttemptReceipt {

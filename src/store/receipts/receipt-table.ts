@@ -10,6 +10,7 @@ import { receiptIdsOfKey } from "./receipts-of-key.ts";
 import { joinSql, sql, type Sql, type Value } from "../sql.ts";
 import { receiptIdIn } from "./stored-request.ts";
 import { pageRows } from "../stored-text.ts";
+import { modelTimesOf, outcomesFrom, outcomesOf, upstreamUseOf } from "./outcome-query.ts";
 import { paymentsOf, usageOf } from "./usage-query.ts";
 
 export function makeReceiptStorage(database: Database): ReceiptStorage {
@@ -30,6 +31,10 @@ export function makeReceiptStorage(database: Database): ReceiptStorage {
     horizon: (query, count) => horizonOf(database, query, count),
     usage: async (query) => usageOf(database, query),
     firstContents: async (sinceMs, untilMs) => firstContentsOf(database, sinceMs, untilMs),
+    outcomes: async (query) => outcomesOf(database, query),
+    outcomesFrom: async () => outcomesFrom(database),
+    modelTimes: async (query) => modelTimesOf(database, query),
+    upstreamUse: async (sinceMs, untilMs) => upstreamUseOf(database, sinceMs, untilMs),
     payments: async (ownerId, sinceMs) => paymentsOf(database, name(ownerId), sinceMs ?? 0),
   };
 }

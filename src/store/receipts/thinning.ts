@@ -3,7 +3,7 @@ import { receiptColumnIndex } from "./receipt-row.ts";
 
 /**
  * Whether a receipt is counted but not stored. Only plain successes are left out: the first attempt answered, its cost is certain, and
- * there is nothing to warn of. The id decides, so that all processes agree and a repeated decision is the same.
+ * there is nothing to warn of, and it was not refused. The id decides, so that all processes agree and a repeated decision is the same.
  */
 export function isThinned({ row }: ReceiptEntry, keptShare: number): boolean {
   return (
@@ -11,6 +11,7 @@ export function isThinned({ row }: ReceiptEntry, keptShare: number): boolean {
     row[column.state] === "complete" &&
     row[column.attemptAfterMs] !== null &&
     row[column.warning] === null &&
+    !String(row[column.marks] ?? "").includes("refused") &&
     row[column.costUncertain] === 0 &&
     drawOf(row[column.id] as string) >= keptShare
   );
@@ -27,5 +28,6 @@ const column = {
   state: receiptColumnIndex("state"),
   attemptAfterMs: receiptColumnIndex("attempt_after_ms"),
   warning: receiptColumnIndex("warning"),
+  marks: receiptColumnIndex("marks"),
   costUncertain: receiptColumnIndex("cost_uncertain"),
 };

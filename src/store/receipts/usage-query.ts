@@ -31,16 +31,16 @@ export async function usageOf(database: Database, query: UsageQuery): Promise<re
   const rows = await database.all<Record<string, string | number | bigint | null>>(
     sql`select ${joinSql(listed, sql``)}${sums} from (${source}) as used${grouped} limit ${rowsMax + 1}`,
   );
-  if (rows.length > rowsMax) {
-    throw new StorageError(
-      "invalid",
-      `The result has more than ${rowsMax} rows. Choose a shorter time, one key or model, or fewer columns.`,
-    );
-  }
+  refuseTooMany(rows);
   const shownRows = rows.map((row) => usageRow(row, by));
   // Keys with a budget that has a selector are owners, too.
   const ofOwners = by.includes("group") ? shownRows.filter(({ group }) => isGroupId(group.group ?? "")) : shownRows;
   return ofOwners.toSorted((one, other) => compareRows(one, other, by));
+}
+
+export function refuseTooMany(rows: readonly unknown[]): void {
+  if (rows.length <= rowsMax) return;
+  throw new StorageError("invalid", `The result has more than ${rowsMax} rows. Choose a shorter time, one key or model, or fewer columns.`);
 }
 
 /** What was paid for calls that count for an owner, from the start of an hour on. */
@@ -72,7 +72,7 @@ const sums = joinSql(
 );
 
 /** The lengths of a day and an hour are literals: PostgreSQL would not recognise two parameters as the same expression. */
-function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql; readonly as: Sql } {
+export function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql; readonly as: Sql } {
   switch (column) {
     case "key":
       // An expression instead of the column, because SQLite would walk the index by key and look up each row.
@@ -133,7 +133,7 @@ function part(table: Sql, { columns, grouped }: SourceColumns, query: UsageQuery
   return sql`select ${columns} from ${table} where ${joinSql(conditions, sql` and `)}${grouped}`;
 }
 
-function isKeyOf({ groups, keys }: NonNullable<UsageQuery["keysOf"]>): Sql {
+export function isKeyOf({ groups, keys }: NonNullable<UsageQuery["keysOf"]>, id = sql`key_id`): Sql {
   const among = (column: Sql, texts: readonly string[]): Sql =>
     texts.length === 0
       ? sql`1 = 0`
@@ -141,7 +141,7 @@ function isKeyOf({ groups, keys }: NonNullable<UsageQuery["keysOf"]>): Sql {
           texts.map((text) => sql`${name(text)}`),
           sql`, `,
         )})`;
-  return sql`(key_id in (select id from keys where ${among(sql`group_id`, groups)}) or ${among(sql`key_id`, keys)})`;
+  return sql`(${id} in (select id from keys where ${among(sql`group_id`, groups)}) or ${among(id, keys)})`;
 }
 
 function usageRow(row: Readonly<Record<string, string | number | bigint | null>>, by: readonly UsageColumn[]): UsageRow {
@@ -163,7 +163,7 @@ function usageRow(row: Readonly<Record<string, string | number | bigint | null>>
   };
 }
 
-function shown(column: UsageColumn, value: string | number | bigint | null): string | null {
+export function shown(column: UsageColumn, value: string | number | bigint | null): string | null {
   switch (column) {
     case "day":
       return new Date(Number(value)).toISOString().slice(0, 10);
@@ -180,7 +180,7 @@ function shown(column: UsageColumn, value: string | number | bigint | null): str
 }
 
 /** Sorted here, because databases sort text by different rules. */
-function compareRows(one: UsageRow, other: UsageRow, by: readonly UsageColumn[]): number {
+export function compareRows(one: Pick<UsageRow, "group">, other: Pick<UsageRow, "group">, by: readonly UsageColumn[]): number {
   for (const column of by) {
     const left = one.group[column] ?? "";
     const right = other.group[column] ?? "";
@@ -189,18 +189,18 @@ function compareRows(one: UsageRow, other: UsageRow, by: readonly UsageColumn[])
   return 0;
 }
 
-function clamped(ms: number): number {
+export function clamped(ms: number): number {
   return Math.min(endMs, Math.max(0, Math.trunc(ms)));
 }
 
-function floor(ms: number, lengthMs: number): number {
+export function floor(ms: number, lengthMs: number): number {
   return ms - (ms % lengthMs);
 }
 
-function ceiling(ms: number, lengthMs: number): number {
+export function ceiling(ms: number, lengthMs: number): number {
   return floor(ms + lengthMs - 1, lengthMs);
 }
 
 /** The last day that a JavaScript Date can represent. */
-const endMs = 8_640_000_000_000_000;
-const rowsMax = 100_000;
+export const endMs = 8_640_000_000_000_000;
+export const rowsMax = 100_000;

@@ -1,6 +1,7 @@
 import type { Database } from "../database.ts";
 import { summingRows, type BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import { FirstContents } from "./first-contents.ts";
+import { OutcomeSums } from "./outcome-sums.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
 import { minuteOfHour, MinuteSet, strayRows } from "./receipt-minutes.ts";
 import { wordsOf } from "./receipt-line.ts";
@@ -28,9 +29,12 @@ export async function addToSums(
   const hours = new UsageSums(hourMs);
   const ownerHours = new UsageSums(hourMs);
   const firstContents = new FirstContents();
+  const outcomes = new OutcomeSums();
   const strays: (readonly Value[])[] = [];
-  const add = ({ row }: ReceiptEntry): UsageSum => {
+  const add = (entry: ReceiptEntry): UsageSum => {
+    const { row } = entry;
     firstContents.add(row);
+    outcomes.add(entry);
     const sum = hours.addRow(row, row[column.keyId] as string, "");
     const owners = row[column.owners] as string | null;
     if (owners === null) return sum;
@@ -54,6 +58,7 @@ export async function addToSums(
   await ownerHourRows.addAll(database, sums.owners.map(ownerHourValues));
   await ownerDayRows.addAll(database, daysOf(sums.owners).map(ownerDayValues));
   await firstContents.write(database);
+  await outcomes.write(database);
   return sums;
 }
 

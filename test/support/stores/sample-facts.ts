@@ -1,4 +1,5 @@
 import type { OpenedSample } from "./sample-store.ts";
+import { sampleMs } from "./sample-receipts.ts";
 import { sampleTokens } from "./sample-store.ts";
 
 /** Everything that an operator or a client can see of a store. The next version must find all of it again. */
@@ -31,6 +32,9 @@ export async function factsOf({ storage, master, secrets }: OpenedSample): Promi
     byRequest: (await storage.receipts.find("chosen-by-the-client"))?.id,
     usageByDay: await storage.receipts.usage({ ...nothing, keyId: null, by: ["key", "model", "channel", "operation", "day"] }),
     firstContents: await storage.receipts.firstContents(0, null),
+    outcomesByDay: await storage.receipts.outcomes({ ...nothing, keyId: null, by: ["key", "model", "channel", "day"] }),
+    modelTimes: await storage.receipts.modelTimes({ groupId: null, model: "gpt-4o", sinceMs: null, untilMs: null }),
+    upstreamUse: await storage.receipts.upstreamUse(0, sampleMs + 86_400_000),
     usageByHour: await storage.receipts.usage({ ...nothing, keyId: null, by: ["key", "hour"] }),
   };
 }

@@ -39,6 +39,8 @@ export function receiptOf(id: string, other: Partial<Receipt> = {}): Receipt {
     estimated: false,
     partial: false,
     warning: null,
+    finish: null,
+    cacheSavedNanos: null,
     owners: [],
     channelTags: [],
     attempts: [attemptOf()],
@@ -130,7 +132,7 @@ export const storedReceipts: readonly Receipt[] = [
   }),
   // An upload that took an hour: its id is made when it begins.
   receiptOf(idAt(morning - hourMs, "8"), { startedMs: morning, keyId: "budgeted", billedNanos: 2_000_000 }),
-  receiptOf(idAt(sampleMs - 60_000, "9"), { keyId: "rotated" }),
+  receiptOf(idAt(sampleMs - 60_000, "9"), { keyId: "rotated", finish: "length", cacheSavedNanos: 12_000 }),
 ];
 
 /** The journal of a process that was killed: one call is in flight, two others ended and are not in the store yet. */

@@ -348,3 +348,35 @@ describe("the books", () => {
     expect(ledger.precheck(key)).toBeNull();
   });
 });
+
+describe("what a receipt says about the end of an answer", () => {
+  test("is only what is worth knowing, whatever word the upstream has for it", () => {
+    const finishes = ["stop", "tool_calls", "length", "max_tokens", "content_filter", "refusal", "something new", null];
+    expect(finishes.map((finish) => written([tried()], { finish }).finish)).toEqual([
+      ...[null, null, "length", "length", "content_filter", "content_filter"],
+      ...[null, null],
+    ] as Receipt["finish"][]);
+    expect(written([tried()], { finish: "stop", refused: true }).finish).toBe("content_filter");
+  });
+});
+
+describe("what caches saved", () => {
+  const cheap: PriceRates = { input: 1_000_000_000, cachedInput: 100_000_000, cacheWrite: 1_250_000_000, output: 2_000_000_000 };
+  const usage = { ...nothingCounted, promptTokens: 100, completionTokens: 4 };
+
+  test("is the price of the same tokens without a cache, less what they cost", () => {
+    expect(written([tried({ usage: { ...usage, cachedTokens: 60 } })], {}, cheap).cacheSavedNanos).toBe(60 * 900);
+    expect(written([tried({ usage: { ...usage, cachedTokens: 60, cacheWriteTokens: 40 } })], {}, cheap).cacheSavedNanos).toBe(
+      60 * 900 - 40 * 250,
+    );
+  });
+
+  test("is a loss where a cache was only filled", () => {
+    expect(written([tried({ usage: { ...usage, cacheWriteTokens: 40 } })], {}, cheap).cacheSavedNanos).toBe(-40 * 250);
+  });
+
+  test("is unknown without a price, and nothing where no cache was used", () => {
+    expect(written([tried({ usage: { ...usage, cachedTokens: 60 } })], {}, null).cacheSavedNanos).toBeNull();
+    expect(written([tried({ usage })], {}, cheap).cacheSavedNanos).toBeNull();
+  });
+});

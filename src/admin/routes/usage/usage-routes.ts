@@ -1,19 +1,20 @@
 import { z } from "zod";
-import { csvOf } from "../../usage/csv.ts";
-import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../usage/usage-view.ts";
-import { receiptStates } from "../../usage/receipt.ts";
-import { usageColumns } from "../../usage/usage-row.ts";
-import { groupByIdOrName, groupNames, keysWithin } from "../../manage/group-search.ts";
-import { keyByIdOrName, keyNames } from "../../manage/key-search.ts";
-import { readSpan, spanQuery } from "../fields/moment-field.ts";
-import { dollarsField, line, pageCursor, pageLimit } from "../fields/scalars.ts";
-import type { FigureBounds } from "../../gateway/storage.ts";
-import { costNanosMax, receiptPage, statusBounds, tookMsMax } from "../../manage/receipts/receipt-search.ts";
-import { shownSummary } from "../../manage/receipts/receipt-view.ts";
-import { receiptSummaryAnswer } from "../views/receipt-view.ts";
-import { invalid, AdminError } from "../admin-error.ts";
-import { route, TextResult, type AdminRoute } from "../route.ts";
-import type { Services } from "../services.ts";
+import { csvOf } from "../../../usage/csv.ts";
+import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../../usage/usage-view.ts";
+import { outcomeMarks } from "../../../usage/call-outcome.ts";
+import { receiptStates } from "../../../usage/receipt.ts";
+import { usageColumns, type UsageColumn, type UsageQuery } from "../../../usage/usage-row.ts";
+import { groupByIdOrName, groupNames, keysWithin } from "../../../manage/group-search.ts";
+import { keyByIdOrName, keyNames } from "../../../manage/key-search.ts";
+import { readSpan, spanQuery } from "../../fields/moment-field.ts";
+import { dollarsField, line, pageCursor, pageLimit } from "../../fields/scalars.ts";
+import type { FigureBounds } from "../../../gateway/storage.ts";
+import { costNanosMax, receiptPage, statusBounds, tookMsMax } from "../../../manage/receipts/receipt-search.ts";
+import { shownSummary } from "../../../manage/receipts/receipt-view.ts";
+import { receiptSummaryAnswer } from "../../views/receipt-view.ts";
+import { invalid, AdminError } from "../../admin-error.ts";
+import { route, TextResult, type AdminRoute } from "../../route.ts";
+import type { Services } from "../../services.ts";
 
 const figures = Object.fromEntries(usageFigures.map((name) => [name, z.number()])) as Record<(typeof usageFigures)[number], z.ZodNumber>;
 const cost = z.number().nullable().describe("The cost of the calls with a known price; null if there is none.");
@@ -28,7 +29,7 @@ const row = z.strictObject({
 
 const costField = dollarsField(costNanosMax);
 
-const filters = {
+export const callFilters = {
   key: line(200).optional().describe("The id or the name of a key."),
   group: line(200).optional().describe("The id or the name of a group: calls of all keys below it."),
   model: line(512).optional().describe("As clients name it."),
@@ -52,7 +53,7 @@ export const usageRoutes: readonly AdminRoute[] = [
         .describe(
           `Columns, separated by commas: ${usageColumns.join(", ")}. By key, the usage of a group is that of the keys that it has now.`,
         ),
-      ...filters,
+      ...callFilters,
       format: z.enum(["json", "csv"]).default("json"),
     }),
     answer: z.strictObject({ rows: z.array(row) }),
@@ -62,11 +63,10 @@ export const usageRoutes: readonly AdminRoute[] = [
       if ("unknown" in by) return invalid("by", `The parameter 'by' names an unknown column: use ${usageColumns.join(", ")}.`);
       const filter = await readFilters(query, services);
       if (filter instanceof AdminError) return filter;
-      const keysOf = filter.groupId !== null && by.includes("key") ? await keysWithin(services, filter.groupId) : null;
-      if (filter.keyId !== null && filter.groupId !== null) return invalid("group", "Give a key or a group, not both.");
-      if (by.includes("key") && by.includes("group")) return invalid("by", "What a group used is not known by key: group by one of them.");
-      const found = await services.reports.receipts.usage({ by, ...filter, ...(keysOf === null ? {} : { groupId: null, keysOf }) });
-      if (found.length > rowsMax) return tooMany;
+      const asked = await narrowedToKeys(by, filter, services);
+      if (asked instanceof AdminError) return asked;
+      const found = await services.reports.receipts.usage(asked);
+      if (found.length > rowsMax) return tooManyRows;
       const names = new Map([
         ...(await keyNames(
           services,
@@ -94,8 +94,9 @@ export const usageRoutes: readonly AdminRoute[] = [
       "Lists calls, newest first. A page that is not full may be followed by more, if `next` is not null: a filter that few calls match " +
       "is searched in steps.",
     query: z.strictObject({
-      ...filters,
+      ...callFilters,
       state: z.enum(receiptStates).optional(),
+      outcome: z.enum(outcomeMarks).optional().describe("Calls of which this was special. Calls from before it was counted are not found."),
       status: z.string().max(3).optional().describe("The status that the client got, such as 429, or 5xx for all that begin alike."),
       min_cost_usd: costField.optional().describe("Calls that cost at least this much. Calls of unknown cost are left out."),
       max_cost_usd: costField.optional(),
@@ -110,8 +111,8 @@ export const usageRoutes: readonly AdminRoute[] = [
       const figures = figuresOf(query);
       if (figures === null)
         return invalid("status", "The parameter 'status' must be a status such as 429, or 5xx for all that begin alike.");
-      const { state = null, before = null, limit } = query;
-      const { receipts, next } = await receiptPage(services.reports.receipts, { ...filter, state, figures, before, limit });
+      const { state = null, outcome: mark = null, before = null, limit } = query;
+      const { receipts, next } = await receiptPage(services.reports.receipts, { ...filter, state, mark, figures, before, limit });
       const names = await keyNames(
         services,
         receipts.map(({ keyId }) => keyId),
@@ -135,12 +136,20 @@ interface Filters {
 }
 
 /** An unknown key is taken for an id, because the receipts of a removed key stay. */
-async function readFilters(query: z.output<z.ZodObject<typeof filters>>, services: Services): Promise<Filters | AdminError> {
+export async function readFilters(query: z.output<z.ZodObject<typeof callFilters>>, services: Services): Promise<Filters | AdminError> {
   const span = readSpan(query, services.wallMs());
   if (span instanceof AdminError) return span;
   const keyId = query.key === undefined ? null : ((await keyByIdOrName(services, query.key))?.key.id ?? query.key);
   const groupId = query.group === undefined ? null : ((await groupByIdOrName(services, query.group))?.group.id ?? query.group);
   return { keyId, groupId, model: query.model ?? null, channel: query.channel ?? null, ...span };
+}
+
+/** By key, the sums of a group are those of the keys that it has now. */
+export async function narrowedToKeys(by: readonly UsageColumn[], filter: Filters, services: Services): Promise<UsageQuery | AdminError> {
+  const keysOf = filter.groupId !== null && by.includes("key") ? await keysWithin(services, filter.groupId) : null;
+  if (filter.keyId !== null && filter.groupId !== null) return invalid("group", "Give a key or a group, not both.");
+  if (by.includes("key") && by.includes("group")) return invalid("by", "What a group used is not known by key: group by one of them.");
+  return { by, ...filter, ...(keysOf === null ? {} : { groupId: null, keysOf }) };
 }
 
 interface GivenFigures {
@@ -166,8 +175,8 @@ function figuresOf({ status, min_cost_usd: nanosMin, max_cost_usd: nanosMax, min
 const namesMax = 2_000;
 
 /** Writing more rows at once would delay calls. */
-const rowsMax = 20_000;
-const tooMany = new AdminError(
+export const rowsMax = 20_000;
+export const tooManyRows = new AdminError(
   400,
   "answer_too_large",
   `The answer has more than ${rowsMax} rows: ask for a shorter time range, one key or model, or fewer columns.`,
