@@ -394,7 +394,6 @@ export class App {
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),
     });
-    this.lastUsedTimes.start();
     this.gcTimer = gcAfterBursts(this.gateway.calls);
     const { log, isLeader } = this.options;
     this.exporter?.start();
