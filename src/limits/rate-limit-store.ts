@@ -130,6 +130,43 @@ export class ListedReservationRequest implements ReservationRequest {
   }
 }
 
+/** The same request, for which every limit has room: it is only counted. */
+export class UnlimitedReservationRequest implements ReservationRequest {
+  constructor(private readonly request: ReservationRequest) {}
+
+  get claims(): number {
+    return this.request.claims;
+  }
+
+  get slots(): number {
+    return this.request.slots;
+  }
+
+  get call(): string {
+    return this.request.call;
+  }
+
+  id(at: number): string {
+    return this.request.id(at);
+  }
+
+  limit(): number {
+    return Infinity;
+  }
+
+  amount(at: number): number {
+    return this.request.amount(at);
+  }
+
+  slotId(at: number): string {
+    return this.request.slotId(at);
+  }
+
+  slotLimit(): number {
+    return Infinity;
+  }
+}
+
 export function claimsOf(request: ReservationRequest): readonly Claim[] {
   return Array.from({ length: request.claims }, (_, at) => ({ id: request.id(at), limit: request.limit(at), amount: request.amount(at) }));
 }

@@ -11,9 +11,9 @@ import {
 import {
   claimsOf,
   ListedReservationRequest,
-  RecordedLimitStatuses,
   ReservationRefused,
   slotsOf,
+  UnlimitedReservationRequest,
   type Claim,
   type LimitStatus,
   type RateLimitStore,
@@ -23,7 +23,7 @@ import {
   type SlotLimit,
 } from "../../limits/rate-limit-store.ts";
 import { timerWithLagGrace } from "../lag-grace.ts";
-import { noteReturned, leaseLeft, isExact, isRefused, newRateLease, partWithoutStore, leaseWish, type RateLease } from "./rate-lease.ts";
+import { noteReturned, leaseLeft, isExact, isNextDue, isRefused, newRateLease, partWithoutStore, leaseWish, type RateLease } from "./rate-lease.ts";
 import { CountCorrections } from "./count-corrections.ts";
 import { SlotLeases } from "./slot-leases.ts";
 import type { StoreGuard } from "../store-guard.ts";
@@ -69,6 +69,8 @@ export class LeasedRateLimits implements RateLimitStore {
   private readonly leases = new Map<string, RateLease>();
   /** The leases that have not ended, in the order in which they end. */
   private readonly activeLeases = new Set<RateLease>();
+  /** The leases that are being requested for calls which are yet to come. */
+  private readonly askedAhead = new Set<Promise<void>>();
   /** Calls that wait for a lease or a slot that is being requested, by limit, in order. */
   private readonly queues = new Map<string, WaitingReservation[]>();
   /** What all of these need of each limit: amounts, or slots. */
@@ -105,31 +107,35 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   reserve(request: ReservationRequest): ReservationResult | Promise<ReservationResult> {
+    if (request.claims + request.slots === 0) return this.options.local.reserve(request);
     const nowMs = this.nowMs();
+    // Nearly every call of a busy process ends here, so nothing is allocated before that.
+    const isPlain = this.options.guard.open && nowMs >= this.cappedUntilMs && !this.hasWaiting(request);
+    const held = isPlain ? this.reserveFromLeases(request, nowMs) : null;
+    if (held !== null) return held;
     const claims = claimsOf(request);
     const slots = slotsOf(request);
-    if (claims.length + slots.length === 0) return this.options.local.reserve(request);
     const refusal = this.refusal(claims, slots, nowMs);
     if (refusal !== null) return refusal;
     const parkedFor = this.parked.size === 0 ? undefined : slots.find(({ id }) => this.parked.has(id));
     const queuedFor = this.queues.size === 0 ? undefined : [...claims, ...slots].find(({ id }) => this.queues.has(id));
-    if (parkedFor === undefined && queuedFor === undefined) {
-      const reservation = this.reserveFromLeases(claims, slots, nowMs);
+    if (!isPlain && parkedFor === undefined && queuedFor === undefined) {
+      const reservation = this.reserveFromLeases(request, nowMs);
       if (reservation !== null) return reservation;
     }
     if (!this.options.guard.open && this.mayDoWithoutStore({ slots, sinceMs: nowMs }, nowMs))
-      return this.reserveWithoutStore(claims, slots);
+      return this.reserveWithoutStore(request, claims, slots);
     const { promise, resolve } = Promise.withResolvers<ReservationResult>();
-    const waiter: WaitingReservation = { claims, slots, resolve, sinceMs: nowMs };
+    const waiter: WaitingReservation = { request, claims, slots, resolve, sinceMs: nowMs };
     if (parkedFor !== undefined) this.park(waiter, parkedFor.id);
     else if (queuedFor !== undefined) this.enqueue(waiter, queuedFor.id);
     else this.proceed(waiter);
     return promise;
   }
 
-  /** The use of other processes is not known here. */
-  surelyFits(): boolean {
-    return false;
+  /** The use of other processes is not known here, but what is leased is this one's. */
+  surelyFits({ id, limit, amount }: Claim): boolean {
+    return amount <= limit && wholeAmount(amount, 0) <= leaseLeft(this.leases.get(id), this.nowMs());
   }
 
   status({ id, limit, amount }: Claim): LimitStatus {
@@ -179,6 +185,7 @@ export class LeasedRateLimits implements RateLimitStore {
       for (const { claims, resolve } of waiters) resolve(this.refused(claims, id, lostWaitMs, this.nowMs()));
     }
     this.parked.clear();
+    await Promise.all(this.askedAhead);
     for (const lease of this.activeLeases) this.returnLease(lease);
     this.activeLeases.clear();
     await Promise.all([this.corrections.flushAll(), this.slotLeases.releaseAll()]);
@@ -186,20 +193,18 @@ export class LeasedRateLimits implements RateLimitStore {
 
   /** Corrects the counts when the real use of a call is known. See `LeasedReservation`. */
   settled(
-    claims: readonly Claim[],
+    request: ReservationRequest,
     sources: readonly ClaimSources[],
-    localReservation: Settleable,
     slotLeases: readonly SlotLease[],
     amounts: readonly number[],
   ): void {
     const nowMs = this.nowMs();
-    for (const [at, claim] of claims.entries()) {
-      const claimed = wholeAmount(claim.amount, 0);
+    for (let at = 0; at < sources.length; at += 1) {
+      const claimed = wholeAmount(request.amount(at), 0);
       const actual = wholeAmount(amounts[at] ?? claimed, claimed);
-      if (actual < claimed) this.returnUnused(claim.id, sources[at]!, claimed - actual, nowMs);
-      else if (actual > claimed) this.countExcess(claim.id, actual - claimed, nowMs);
+      if (actual < claimed) this.returnUnused(request.id(at), sources[at]!, claimed - actual, nowMs);
+      else if (actual > claimed) this.countExcess(request.id(at), actual - claimed, nowMs);
     }
-    localReservation.settle(amounts);
     for (const slotLease of slotLeases) {
       this.slotLeases.callEnded(slotLease);
       const lease = this.leases.get(slotLease.id);
@@ -247,27 +252,45 @@ export class LeasedRateLimits implements RateLimitStore {
     );
   }
 
-  /** Reserves from what this process holds: leases, and idle slots. */
-  private reserveFromLeases(claims: readonly Claim[], slots: readonly SlotLimit[], nowMs: number): ReservationResult | null {
-    for (const { id, amount } of claims) if (wholeAmount(amount, 0) > leaseLeft(this.leases.get(id), nowMs)) return null;
-    for (const slot of slots) if (!this.hasIdle(slot)) return null;
-    const sources = claims.map(({ id, amount }): ClaimSources => {
-      const lease = this.leases.get(id);
-      if (lease === undefined) return nothing;
-      const wanted = wholeAmount(amount, 0);
-      lease.left -= wanted;
-      return { fromLease: wanted, leaseSlot: lease.slot, fromStore: 0, storeSlot: 0, unreported: 0 };
-    });
-    return this.admitted(
-      claims,
-      sources,
-      slots.flatMap((slot) => this.takeIdle(slot) ?? []),
-      nowMs,
-    );
+  /** Reserves from what this process holds: leases, and idle slots. Null where that is not enough. */
+  private reserveFromLeases(request: ReservationRequest, nowMs: number): ReservationResult | null {
+    for (let at = 0; at < request.claims; at += 1) {
+      if (wholeAmount(request.amount(at), 0) > leaseLeft(this.leases.get(request.id(at)), nowMs)) return null;
+    }
+    for (let at = 0; at < request.slots; at += 1) {
+      if (!this.slotLeases.hasIdle(request.slotId(at), this.sharedLimit(request.slotLimit(at), 1))) return null;
+    }
+    // A store that was restarted empty does not know what was used here; this process does.
+    const { guard, local } = this.options;
+    const localReservation = local.reserve(guard.open ? request : new UnlimitedReservationRequest(request));
+    if (!localReservation.ok) return null;
+    const sources: ClaimSources[] = [];
+    for (let at = 0; at < request.claims; at += 1) {
+      const lease = this.leases.get(request.id(at));
+      const wanted = wholeAmount(request.amount(at), 0);
+      if (lease !== undefined) {
+        lease.left -= wanted;
+        if (isNextDue(lease, this.leaseMs, nowMs)) this.askAhead(lease, request.limit(at), nowMs);
+      }
+      sources.push(lease === undefined ? nothing : { fromLease: wanted, leaseSlot: lease.slot, fromStore: 0, storeSlot: 0, unreported: 0 });
+    }
+    const slotLeases = request.slots === 0 ? noSlotLeases : slotsOf(request).flatMap((slot) => this.takeIdle(slot) ?? []);
+    return this.admitted(request, sources, localReservation, slotLeases);
   }
 
   private takeIdle({ id, limit }: SlotLimit): SlotLease | null {
     return this.slotLeases.takeIdle(id, this.sharedLimit(limit, 1));
+  }
+
+  /** Whether other calls wait for one of these limits, which come first. */
+  private hasWaiting(request: ReservationRequest): boolean {
+    if (this.parked.size === 0 && this.queues.size === 0) return false;
+    for (let at = 0; at < request.claims; at += 1) if (this.queues.has(request.id(at))) return true;
+    for (let at = 0; at < request.slots; at += 1) {
+      const id = request.slotId(at);
+      if (this.queues.has(id) || this.parked.has(id)) return true;
+    }
+    return false;
   }
 
   /** Lets a call wait until a request for this limit is answered. */
@@ -323,12 +346,12 @@ export class LeasedRateLimits implements RateLimitStore {
   /** Answers a call, or asks the store for what it needs; unless that is being requested already, then the call waits for the answer. */
   private proceed(waiter: WaitingReservation): void {
     const nowMs = this.nowMs();
-    const { claims, slots } = waiter;
+    const { request, claims, slots } = waiter;
     const { open } = this.options.guard;
     const answer =
       this.refusal(claims, slots, nowMs) ??
-      this.reserveFromLeases(claims, slots, nowMs) ??
-      (open || !this.mayDoWithoutStore(waiter, nowMs) ? null : this.reserveWithoutStore(claims, slots));
+      this.reserveFromLeases(request, nowMs) ??
+      (open || !this.mayDoWithoutStore(waiter, nowMs) ? null : this.reserveWithoutStore(request, claims, slots));
     if (answer !== null) {
       waiter.resolve(answer);
       return;
@@ -377,13 +400,13 @@ export class LeasedRateLimits implements RateLimitStore {
 
   /** Lets a call that has waited go on without the store. */
   private stopWaiting(waiter: WaitingReservation): void {
-    const { claims, slots } = waiter;
+    const { request, claims, slots } = waiter;
     const nowMs = this.nowMs();
-    const answer = this.refusal(claims, slots, nowMs) ?? this.reserveFromLeases(claims, slots, nowMs);
+    const answer = this.refusal(claims, slots, nowMs) ?? this.reserveFromLeases(request, nowMs);
     const missing = slots.find((slot) => !this.hasIdle(slot));
     if (answer !== null) waiter.resolve(answer);
     else if (missing !== undefined && !this.mayDoWithoutStore(waiter, nowMs)) this.park(waiter, missing.id);
-    else waiter.resolve(this.reserveWithoutStore(claims, slots));
+    else waiter.resolve(this.reserveWithoutStore(request, claims, slots));
   }
 
   private isBeingLeased(id: string, amount: number, nowMs: number): boolean {
@@ -428,6 +451,29 @@ export class LeasedRateLimits implements RateLimitStore {
     );
   }
 
+  /** Requests the next lease for calls that are yet to come. */
+  private askAhead(lease: RateLease, limit: number, askedMs: number): void {
+    const { counts, guard } = this.options;
+    if (!guard.open || this.stopped) return;
+    const request = this.leaseRequest(lease, limit, 0, askedMs);
+    lease.askedAhead = true;
+    lease.requesting = true;
+    const answered = (taken: TakeResult | null): void => {
+      this.askedAhead.delete(asked);
+      lease.requesting = false;
+      if (taken !== null && taken.ok) this.noteGranted(lease, taken.granted[0]!, 0, 0, askedMs);
+      this.advance([lease.id], taken === null ? "store" : null);
+    };
+    const asked = guard
+      .run(
+        () => counts.take([request], []),
+        (late) => this.undo(late, []),
+      )
+      // The guard counts the failure.
+      .then(answered, () => answered(null));
+    this.askedAhead.add(asked);
+  }
+
   /** How many slots of a limit the waiting calls need. */
   private slotsQueued(id: string): number {
     return Math.min(countedMax, this.queued.get(id) ?? 0);
@@ -441,13 +487,17 @@ export class LeasedRateLimits implements RateLimitStore {
     lease.left -= fromLease;
     const need = wanted - fromLease;
     if (need === 0) return { lease, fromLease, leaseSlot: lease.slot, request: null };
+    return { lease, fromLease, leaseSlot: lease.slot, request: this.leaseRequest(lease, limit, need, nowMs) };
+  }
+
+  private leaseRequest(lease: RateLease, limit: number, need: number, nowMs: number): CountRequest {
+    const { id } = lease;
     const wish = isExact(limit) ? need : leaseWish(lease, limit, need + (this.queued.get(id) ?? 0), this.leaseMs, nowMs);
     lease.askedMs = nowMs;
     lease.spent = 0;
     // What was admitted without the store counts at once, although it is not reported yet.
     const room = Math.max(0, this.sharedLimit(limit, need) - this.corrections.unreportedOf(id));
-    const request: CountRequest = { id, limit: room, need, wish, sharers: 4 * this.options.processes() };
-    return { lease, fromLease, leaseSlot: lease.slot, request };
+    return { id, limit: room, need, wish, sharers: 4 * this.options.processes() };
   }
 
   /** Null: the call has to wait for a slot. `idleSlots` are those that this process held. */
@@ -460,28 +510,28 @@ export class LeasedRateLimits implements RateLimitStore {
     askedMs: number,
   ): ReservationResult | null {
     const nowMs = this.nowMs();
-    const { claims, slots } = waiter;
+    const { request, claims, slots } = waiter;
     if (taken !== null && taken.ok) {
       let next = 0;
-      const sources = draws.map(({ lease, fromLease, leaseSlot, request }): ClaimSources => {
-        if (request === null) return { fromLease, leaseSlot, fromStore: 0, storeSlot: 0, unreported: 0 };
+      const sources = draws.map(({ lease, fromLease, leaseSlot, request: asked }): ClaimSources => {
+        if (asked === null) return { fromLease, leaseSlot, fromStore: 0, storeSlot: 0, unreported: 0 };
         const granted = taken.granted[next]!;
         next += 1;
-        lease.ownUse = this.usedHere(lease.id) + fromLease + lease.left + granted.amount;
-        lease.knownMs = nowMs;
-        this.leaseArrives(lease, granted, request.need, askedMs);
-        return { fromLease, leaseSlot, fromStore: request.need, storeSlot: granted.slot, unreported: 0 };
+        this.noteGranted(lease, granted, asked.need, fromLease, askedMs);
+        return { fromLease, leaseSlot, fromStore: asked.need, storeSlot: granted.slot, unreported: 0 };
       });
       for (const { id } of slotLeases) this.fullSinceMs.delete(id);
       const granted = slotLeases.map((slotLease, at) => this.slotLeases.granted(slotLease, taken.slots[at] ?? 1));
-      return this.admitted(claims, sources, [...idleSlots, ...granted], nowMs);
+      const localReservation = this.options.local.reserve(new UnlimitedReservationRequest(request));
+      if (!localReservation.ok) throw new Error("a call without limits was refused");
+      return this.admitted(request, sources, localReservation, [...idleSlots, ...granted]);
     }
     for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs);
     for (const idleSlot of idleSlots) this.slotLeases.callEnded(idleSlot);
-    if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(claims, slots) : null;
+    if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(request, claims, slots) : null;
     const fullSlot = slotLeases.find(({ id }) => id === taken.short);
     if (fullSlot !== undefined && !this.isFull(fullSlot, nowMs)) return null;
-    const short = draws.find(({ request }) => request?.id === taken.short);
+    const short = draws.find((draw) => draw.request?.id === taken.short);
     if (short !== undefined) {
       const { lease } = short;
       lease.remaining = taken.remaining;
@@ -507,12 +557,17 @@ export class LeasedRateLimits implements RateLimitStore {
     return true;
   }
 
-  private leaseArrives(lease: RateLease, { amount, slot, remaining }: CountGrant, need: number, askedMs: number): void {
+  /** The store granted an amount, of which a call needs some, besides what it has drawn from the lease before. The rest is the new lease. */
+  private noteGranted(lease: RateLease, { amount, slot, remaining }: CountGrant, need: number, drawn: number, askedMs: number): void {
+    lease.ownUse = this.usedHere(lease.id) + drawn + lease.left + amount;
+    lease.knownMs = this.nowMs();
     lease.remaining = remaining;
     lease.refusedUntilMs = Number.NEGATIVE_INFINITY;
     if (amount <= need) return;
     this.returnLease(lease);
-    lease.left = amount - need;
+    lease.askedAhead = false;
+    lease.size = amount - need;
+    lease.left = lease.size;
     lease.slot = slot;
     lease.endsMs = askedMs + this.leaseMs;
     this.activeLeases.delete(lease);
@@ -524,26 +579,25 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   private admitted(
-    claims: readonly Claim[],
+    request: ReservationRequest,
     sources: readonly ClaimSources[],
+    localReservation: Reservation,
     slotLeases: readonly SlotLease[],
-    nowMs: number,
   ): ReservationResult {
-    for (const { id, amount } of claims) {
-      const lease = this.leases.get(id);
-      if (lease !== undefined) lease.spent += wholeAmount(amount, 0);
+    for (let at = 0; at < request.claims; at += 1) {
+      const lease = this.leases.get(request.id(at));
+      if (lease !== undefined) lease.spent += wholeAmount(request.amount(at), 0);
     }
-    const unlimited = claims.map(({ id, amount }) => ({ id, amount, limit: Infinity }));
-    const unlimitedSlots = slotLeases.map(({ id }) => ({ id, limit: Infinity }));
-    const localReservation = this.options.local.reserve(new ListedReservationRequest(unlimited, unlimitedSlots, ""));
-    if (!localReservation.ok) throw new Error("a call without limits was refused");
     if (slotLeases.length > 0) this.tick();
-    const statuses = claims.map(({ id, limit }) => this.statusOf(id, limit, nowMs));
-    return new LeasedReservation(this, claims, sources, localReservation, slotLeases, statuses);
+    return new LeasedReservation(this, request, sources, localReservation, slotLeases, null);
   }
 
   /** Reserves without the store. What was admitted is reported later. */
-  private reserveWithoutStore(claims: readonly Claim[], slots: readonly SlotLimit[]): ReservationResult {
+  private reserveWithoutStore(
+    request: ReservationRequest,
+    claims: readonly Claim[],
+    slots: readonly SlotLimit[],
+  ): ReservationResult {
     const rule = this.options.onStoreLoss ?? "split";
     const nowMs = this.nowMs();
     if (rule === "closed") return this.refused(claims, claims[0]?.id ?? slots[0]?.id ?? "", lostWaitMs, nowMs);
@@ -558,7 +612,6 @@ export class LeasedRateLimits implements RateLimitStore {
     }));
     const reservation = this.options.local.reserve(new ListedReservationRequest(localClaims, localSlots, ""));
     if (!reservation.ok) return reservation;
-    const statuses = claims.map(({ limit }, at) => ({ limit, remaining: reservation.remaining(at), resetMs: reservation.resetMs(at) }));
     const sources = claims.map(({ id, amount }): ClaimSources => {
       const unreported = wholeAmount(amount, 0);
       this.corrections.addUnreported(id, unreported);
@@ -573,7 +626,7 @@ export class LeasedRateLimits implements RateLimitStore {
       return this.slotLeases.unreportedSlot(slot.id, slot.limit);
     });
     this.tick();
-    return new LeasedReservation(this, claims, sources, this.withUnreportedSlots(unreportedIds, reservation), slotLeases, statuses);
+    return new LeasedReservation(this, request, sources, reservation, slotLeases, unreportedIds);
   }
 
   private localClaim({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): Claim {
@@ -604,17 +657,13 @@ export class LeasedRateLimits implements RateLimitStore {
     return Math.min(unreportedShare, unreportedShareAtFirst / others);
   }
 
-  private withUnreportedSlots(ids: readonly string[], reservation: Settleable): Settleable {
-    if (ids.length === 0) return reservation;
-    const settle = (amounts: readonly number[]): void => {
-      reservation.settle(amounts);
-      for (const id of ids) {
-        const left = (this.unreportedSlots.get(id) ?? 1) - 1;
-        if (left > 0) this.unreportedSlots.set(id, left);
-        else this.unreportedSlots.delete(id);
-      }
-    };
-    return { settle };
+  /** Calls that took a slot without the store have ended. */
+  unreportedSlotsFreed(ids: readonly string[]): void {
+    for (const id of ids) {
+      const left = (this.unreportedSlots.get(id) ?? 1) - 1;
+      if (left > 0) this.unreportedSlots.set(id, left);
+      else this.unreportedSlots.delete(id);
+    }
   }
 
   /** What the processes that reach the store may use together; at least enough for this one call. */
@@ -703,10 +752,14 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   private statusOf(id: string, limit: number, nowMs: number): LimitStatus {
-    const lease = this.leases.get(id);
     const { resetMs } = this.options.local.status({ id, limit, amount: 0 });
-    if (lease === undefined) return { limit, remaining: limit, resetMs };
-    return { limit, remaining: Math.min(limit, lease.remaining + leaseLeft(lease, nowMs)), resetMs };
+    return { limit, remaining: this.remainingOf(id, limit, nowMs), resetMs };
+  }
+
+  /** What is left of a limit for all processes, as of the last answer. */
+  remainingOf(id: string, limit: number, nowMs = this.nowMs()): number {
+    const lease = this.leases.get(id);
+    return lease === undefined ? limit : Math.min(limit, lease.remaining + leaseLeft(lease, nowMs));
   }
 
   private usedHere(id: string): number {
@@ -734,6 +787,8 @@ export class LeasedRateLimits implements RateLimitStore {
 }
 
 interface WaitingReservation {
+  readonly request: ReservationRequest;
+  /** What the request claims and which slots it needs, as lists. */
   readonly claims: readonly Claim[];
   readonly slots: readonly SlotLimit[];
   readonly resolve: (reservation: ReservationResult) => void;
@@ -761,28 +816,37 @@ interface ClaimSources {
   readonly unreported: number;
 }
 
-/** The reservation in the local store, which is settled together with the shared one. */
-type Settleable = Pick<Reservation, "settle">;
-
-class LeasedReservation extends RecordedLimitStatuses {
+class LeasedReservation implements Reservation {
   readonly ok = true;
   private open = true;
 
   constructor(
     private readonly rates: LeasedRateLimits,
-    private readonly claims: readonly Claim[],
+    private readonly request: ReservationRequest,
     private readonly sources: readonly ClaimSources[],
-    private readonly localReservation: Settleable,
+    /** The one in the local store, which is settled together with this. */
+    private readonly local: Reservation,
     private readonly slotLeases: readonly SlotLease[],
-    statuses: readonly LimitStatus[],
-  ) {
-    super(statuses);
+    /** Where the store was lost: the limits of which it took a slot that the store does not know of. Null: the store knows of all. */
+    private readonly unreportedSlots: readonly string[] | null,
+  ) {}
+
+  remaining(at: number): number {
+    return this.unreportedSlots === null
+      ? this.rates.remainingOf(this.request.id(at), this.request.limit(at))
+      : this.local.remaining(at);
+  }
+
+  resetMs(at: number): number {
+    return this.local.resetMs(at);
   }
 
   settle(amounts: readonly number[]): void {
     if (!this.open) throw new Error("what a call took of its limits was settled twice");
     this.open = false;
-    this.rates.settled(this.claims, this.sources, this.localReservation, this.slotLeases, amounts);
+    this.local.settle(amounts);
+    if (this.unreportedSlots !== null) this.rates.unreportedSlotsFreed(this.unreportedSlots);
+    this.rates.settled(this.request, this.sources, this.slotLeases, amounts);
   }
 }
 
@@ -798,6 +862,7 @@ function missingSlot(taken: TakeResult | null, slotLeases: readonly SlotLease[])
   return taken !== null && !taken.ok ? taken.short : (slotLeases[0]?.id ?? "");
 }
 
+const noSlotLeases: readonly SlotLease[] = [];
 const nothing: ClaimSources = { fromLease: 0, leaseSlot: 0, fromStore: 0, storeSlot: 0, unreported: 0 };
 /** The most slots that are requested at once for waiting calls. */
 const countedMax = 100;

@@ -1,12 +1,15 @@
 /** What this process knows of one limit, and its lease: a part of the limit that it uses without asking again. */
 export interface RateLease {
   readonly id: string;
-  /** What is left of the lease, the slot of time it was counted in, and when it ends. */
+  /** How large the lease was, what is left of it, the slot of time it was counted in, and when it ends. */
+  size: number;
   left: number;
   slot: number;
   endsMs: number;
   /** A lease is being requested. Other calls wait for it instead of asking too. */
   requesting: boolean;
+  /** The next one was requested before this one ended, whatever the answer was. */
+  askedAhead: boolean;
   /** What was used since the last request, and when that was. */
   spent: number;
   askedMs: number;
@@ -26,10 +29,12 @@ export interface RateLease {
 export function newRateLease(id: string, limit: number): RateLease {
   return {
     id,
+    size: 0,
     left: 0,
     slot: 0,
     endsMs: Number.NEGATIVE_INFINITY,
     requesting: false,
+    askedAhead: false,
     spent: 0,
     askedMs: Number.NEGATIVE_INFINITY,
     remaining: limit,
@@ -85,11 +90,23 @@ export function leaseWish(lease: RateLease, limit: number, needed: number, lease
   return Math.min(Math.max(500, Math.ceil(limit / 20)), needed + Math.ceil(pace * leaseMs));
 }
 
+/**
+ * Whether it is time to request the next lease, so that no call has to wait for it: the store may be busy with other processes. A small lease
+ * is that of a limit which is little used, or nearly used up: it is requested when a call needs it.
+ */
+export function isNextDue(lease: RateLease, leaseMs: number, nowMs: number): boolean {
+  if (lease.askedAhead || lease.requesting || lease.size < aheadFrom) return false;
+  return lease.endsMs - nowMs < leaseMs * aheadShare || lease.left < lease.size * aheadShare;
+}
+
 /** Small limits are not leased: each call asks the store. */
 export function isExact(limit: number): boolean {
   return limit < exactBelow;
 }
 
 const exactBelow = 50;
+const aheadFrom = 20;
+/** Of the time and of the amount of a lease: what is left when the next one is requested. */
+const aheadShare = 0.4;
 /** A few calls at the same moment are not a high rate. */
 const paceShareMin = 0.1;

@@ -74,9 +74,8 @@ export class SlotLeases {
 
   /** The call of the slot has ended, or was not admitted. */
   callEnded(lease: SlotLease): void {
-    const name = nameOf(lease);
-    if (this.unreported.delete(name)) {
-      this.held.delete(name);
+    if (this.unreported.size > 0 && this.unreported.delete(nameOf(lease))) {
+      this.held.delete(nameOf(lease));
       void this.release(lease.id, [lease], this.nowMs() + this.ttlMs);
     } else this.makeIdle(lease);
   }
