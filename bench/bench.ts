@@ -15,7 +15,7 @@ export interface Bench {
   /** The targets that run for the whole bench; those that could not be started are not here. */
   readonly targets: readonly Target[];
   /** A process that nothing has been asked of yet, for measurements of memory. Null where the target could not be started. */
-  fresh(name: "floor" | "gateway"): Promise<Target | null>;
+  fresh(name: "bare" | "floor" | "gateway"): Promise<Target | null>;
   gatewayWith(settings: GatewaySettings): Promise<Gateway | null>;
   /** Shown below the bars, for what is not measured target by target. */
   show(table: Table): void;

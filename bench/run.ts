@@ -36,7 +36,7 @@ import { upload } from "./scenarios/upload.ts";
 import { usage } from "./scenarios/usage.ts";
 import { watched } from "./scenarios/watched.ts";
 import { workers } from "./scenarios/workers.ts";
-import { direct, startFloor, startUpstream, type Target, type TargetName } from "./target.ts";
+import { direct, startBare, startFloor, startUpstream, type Target, type TargetName } from "./target.ts";
 
 const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   json,
@@ -126,6 +126,7 @@ async function bench(asked: Options): Promise<string> {
     collector,
     targets,
     fresh: (name) => {
+      if (name === "bare") return attempt(name, () => startBare(upstream));
       if (name === "floor") return attempt(name, () => startFloor(upstream));
       return gatewayRuns ? attempt(name, () => launch(oneChannel(upstream))) : Promise.resolve(null);
     },

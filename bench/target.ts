@@ -13,7 +13,7 @@ export interface Target {
   stop(): Promise<void>;
 }
 
-export type TargetName = "direct" | "nginx" | "floor" | "gateway" | "peer";
+export type TargetName = "direct" | "nginx" | "bare" | "floor" | "gateway" | "peer";
 
 export const clientKey = "bench-key-0123456789abcdef0123456789abcdef";
 export const clientHeaders = { authorization: `Bearer ${clientKey}` } as const;
@@ -53,6 +53,13 @@ export async function startFloor(upstream: Upstream): Promise<Target> {
   const running = start({ name: "floor", command: [...bun, join(import.meta.dir, "floor.ts"), upstream.origin, clientKey] });
   const { url } = (await running.event("listening", startsWithinMs)) as { url: string };
   return started("floor", running, { origin: url });
+}
+
+/** Sockets and nothing else: what the runtime itself takes. */
+export async function startBare(upstream: Upstream): Promise<Target> {
+  const running = start({ name: "bare", command: [...bun, join(import.meta.dir, "bare.ts"), upstream.origin] });
+  const { url } = (await running.event("listening", startsWithinMs)) as { url: string };
+  return started("bare", running, { origin: url });
 }
 
 export function started(

@@ -12,15 +12,17 @@ import type { Target } from "../target.ts";
 
 /**
  * One table of what a call costs with everything on: a stored key with rates, concurrency and a budget, receipts, metrics and the
- * access log, on SQLite and on PostgreSQL with Redis, beside the floor. The three take turns.
+ * access log, on SQLite and on PostgreSQL with Redis, beside the floor and beside a proxy of bare sockets. They take turns.
  */
 export const limitsOn: Scenario = async (bench) => {
   const servers = await startServers(bench);
   try {
+    const bare = await bench.fresh("bare");
     const floor = await bench.fresh("floor");
     const onSqlite = await limited(bench, {});
     const onServers = servers === null ? null : await limited(bench, { store: servers.store, state: servers.state });
     const columns: readonly (readonly [string, Target | null])[] = [
+      ["bare sockets", bare],
       ["floor", floor],
       ["SQLite", onSqlite],
       ["PostgreSQL + Redis", onServers],

@@ -23,7 +23,17 @@ import {
   type SlotLimit,
 } from "../../limits/rate-limit-store.ts";
 import { timerWithLagGrace } from "../lag-grace.ts";
-import { noteReturned, leaseLeft, isExact, isNextDue, isRefused, newRateLease, partWithoutStore, leaseWish, type RateLease } from "./rate-lease.ts";
+import {
+  noteReturned,
+  leaseLeft,
+  isExact,
+  isNextDue,
+  isRefused,
+  newRateLease,
+  partWithoutStore,
+  leaseWish,
+  type RateLease,
+} from "./rate-lease.ts";
 import { CountCorrections } from "./count-corrections.ts";
 import { SlotLeases } from "./slot-leases.ts";
 import type { StoreGuard } from "../store-guard.ts";
@@ -593,11 +603,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Reserves without the store. What was admitted is reported later. */
-  private reserveWithoutStore(
-    request: ReservationRequest,
-    claims: readonly Claim[],
-    slots: readonly SlotLimit[],
-  ): ReservationResult {
+  private reserveWithoutStore(request: ReservationRequest, claims: readonly Claim[], slots: readonly SlotLimit[]): ReservationResult {
     const rule = this.options.onStoreLoss ?? "split";
     const nowMs = this.nowMs();
     if (rule === "closed") return this.refused(claims, claims[0]?.id ?? slots[0]?.id ?? "", lostWaitMs, nowMs);
@@ -832,9 +838,7 @@ class LeasedReservation implements Reservation {
   ) {}
 
   remaining(at: number): number {
-    return this.unreportedSlots === null
-      ? this.rates.remainingOf(this.request.id(at), this.request.limit(at))
-      : this.local.remaining(at);
+    return this.unreportedSlots === null ? this.rates.remainingOf(this.request.id(at), this.request.limit(at)) : this.local.remaining(at);
   }
 
   resetMs(at: number): number {
