@@ -100,8 +100,8 @@ function countAttempts({ state, attempts }: JudgedCall, add: (figure: OutcomeFig
 }
 
 /** Only a text that had begun can break. */
-function isBroken({ outcome, status, completionTokens }: JudgedAttempt): boolean {
-  return outcome === "failed" && status === 200 && (completionTokens ?? 0) > 0;
+function isBroken({ outcome, status, error, completionTokens }: JudgedAttempt): boolean {
+  return outcome === "failed" && (status === 200 || error === "interrupted") && (completionTokens ?? 0) > 0;
 }
 
 function hasOutput(attempt: JudgedAttempt): boolean {

@@ -36,6 +36,10 @@ const pages = [
   "the page of a group",
   "/console/usage?by=key",
   "/console/usage?by=day",
+  "/console/outcomes",
+  "/console/outcomes?view=caches",
+  "/console/outcomes?view=models",
+  "/console/outcomes?view=invoice",
   "/console/setup",
   "/console/playground",
   "/console/playground?try=speech",
@@ -262,6 +266,7 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     expect(await hers.getByRole("navigation", { name: "Pages" }).getByRole("link").allInnerTexts()).toEqual([
       "Requests",
       "Usage",
+      "Outcomes",
       "Keys",
       "Groups",
       "History",
@@ -282,6 +287,9 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     await hers.getByRole("button", { name: "Undo it" }).click();
     await hers.getByText("audit.undo").first().waitFor();
     expect(await hers.getByText("Your own group is managed by those above it.").count()).toBeGreaterThan(0);
+    await hers.getByRole("link", { name: "Outcomes", exact: true }).click();
+    await hers.getByRole("button", { name: "Compare models" }).waitFor();
+    expect(await hers.getByRole("button", { name: "Invoice" }).count()).toBe(0);
     await hers.goto(`${rig.gateway.adminUrl}/console/channels`);
     await hers.getByText("This page is about the whole gateway").waitFor();
     expect([deeds.errors, deeds.foreign, deeds.dialogs]).toEqual([[], [], []]);
@@ -323,6 +331,20 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     expect(JSON.parse(await new Response(check.stdout).text())).toEqual({ checked: file, master_key: "fits" });
   });
 
+  test("leads from how calls ended to their list, and compares an amount with what a channel used", async () => {
+    expect(await chat(scriptModel)).toBe(200);
+    await stored(last);
+    await visit("/console/outcomes?since=24h");
+    await page.getByRole("heading", { name: /How [\d,]+ calls ended/ }).waitFor();
+    await page.getByText("Answered after a failure").waitFor();
+    await page.getByRole("button", { name: "Invoice" }).click();
+    const typed = page.getByLabel("The invoice of sound");
+    await typed.fill("nonsense");
+    await page.getByText("This is no amount in dollars").waitFor();
+    await typed.fill("12.50");
+    await page.getByText(/The invoice has|No price is known here/).first().waitFor();
+  });
+
   test("S47: renders what others wrote as text, on each page that shows it: nothing of it runs", async () => {
     expect(await chat(scriptModel)).toBe(200);
     const asked = last;
@@ -338,6 +360,8 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
       found["the page of a group"],
       "/console/usage?by=key",
       "/console/usage?by=model",
+      "/console/outcomes?view=caches&by=model",
+      `/console/outcomes?view=models&model=${model}`,
       "/console/channels/sound",
       "/console/settings/audit",
     ]) {

@@ -11,6 +11,7 @@ export const consolePages = {
   groups: "/console/groups",
   group: "/console/groups/{id}",
   usage: "/console/usage",
+  outcomes: "/console/outcomes",
   setup: "/console/setup",
   playground: "/console/playground",
   lab: "/console/lab",

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { explainAnswer, previewAnswer } from "../../admin/routes/requests-routes.ts";
 import type { configurationAnswer } from "../../admin/routes/configuration-routes.ts";
+import type { comparedModelAnswer, invoiceRowAnswer, outcomeAnswer } from "../../admin/routes/usage/outcomes-routes.ts";
 import type { historyAnswer } from "../../admin/routes/history-routes.ts";
 import type { channelAnswer } from "../../admin/views/channel-view.ts";
 import type { listedGroupAnswer, groupAnswer } from "../../admin/routes/groups-routes.ts";
@@ -18,5 +19,8 @@ export type GroupAnswer = z.output<typeof groupAnswer>;
 export type ListedGroup = z.output<typeof listedGroupAnswer>;
 export type KeyAnswer = z.output<typeof keyAnswer>;
 export type KeyBudgetsAnswer = z.output<typeof keyBudgetsAnswer>;
+export type OutcomeFigures = z.output<typeof outcomeAnswer>;
+export type ComparedModel = z.output<typeof comparedModelAnswer>;
+export type InvoiceRow = z.output<typeof invoiceRowAnswer>;
 export type RequestSummary = z.output<typeof receiptSummaryAnswer>;
 export type RequestAnswer = z.output<typeof receiptAnswer> & { readonly namesakes: readonly string[] };

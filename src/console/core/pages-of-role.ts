@@ -6,6 +6,7 @@ const groupPages: ReadonlySet<ConsolePage> = new Set([
   "requests",
   "request",
   "usage",
+  "outcomes",
   "keys",
   "key",
   "groups",

@@ -9,6 +9,7 @@ export const pageKeys: Readonly<Record<string, ConsolePage>> = {
   k: "keys",
   t: "groups",
   u: "usage",
+  w: "outcomes",
   s: "setup",
   p: "playground",
   f: "lab",

@@ -17,6 +17,7 @@ const groups: readonly (readonly (readonly [page: ConsolePage, text: string])[])
     ["live", "Live"],
     ["requests", "Requests"],
     ["usage", "Usage"],
+    ["outcomes", "Outcomes"],
   ],
   [
     ["channels", "Channels"],

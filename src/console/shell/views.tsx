@@ -13,6 +13,7 @@ import { KeyPage } from "../pages/keys/key.tsx";
 import { KeysPage } from "../pages/keys/keys.tsx";
 import { LabPage } from "../pages/lab/lab.tsx";
 import { LivePage } from "../pages/live/live.tsx";
+import { OutcomesPage } from "../pages/outcomes/outcomes.tsx";
 import { OverviewPage } from "../pages/overview/overview.tsx";
 import { PlaygroundPage } from "../pages/playground/playground.tsx";
 import { RequestPage } from "../pages/requests/request.tsx";
@@ -40,6 +41,7 @@ const views: Readonly<Record<ConsolePage, ComponentType>> = {
   groups: GroupsPage,
   group: GroupPage,
   usage: UsagePage,
+  outcomes: OutcomesPage,
   setup: SetupPage,
   playground: PlaygroundPage,
   lab: LabPage,

@@ -1,4 +1,14 @@
 import { describe, expect, test } from "bun:test";
+import type { InvoiceRow, OutcomeFigures } from "../../../src/console/core/answers.ts";
+import {
+  extraCost,
+  invoiceChannels,
+  invoiceDifference,
+  lastMonths,
+  plainlyFailed,
+  savedCalls,
+  typedAmount,
+} from "../../../src/console/pages/outcomes/outcome-rows.ts";
 import { problemPath, seriesOf } from "../../../src/console/pages/overview/overview-answer.ts";
 import { wholeOf } from "../../../src/console/pages/requests/waterfall.tsx";
 import { groupName, spanBefore, spanDays, summed, type UsageAnswerRow } from "../../../src/console/pages/usage/usage-rows.ts";
@@ -79,4 +89,79 @@ test("a sparkline goes from zero to its highest value", () => {
   expect(sparkPath([5], 10, 10)).toBe("");
   expect(sparkPath([0, 2, 1], 10, 12)).toBe("M0 11L5 1L10 6");
   expect(sparkPath([0, 0], 10, 10)).toBe("M0 9L10 9");
+});
+
+describe("outcomes", () => {
+  const figures: OutcomeFigures = {
+    calls: 100,
+    failed: 9,
+    truncated: 0,
+    refused: 0,
+    interrupted: 2,
+    abandoned: 3,
+    unknown: 1,
+    failed_over: 4,
+    retried: 5,
+    rescued: 6,
+    rescue_failed: 0,
+    hedges: 0,
+    hedges_won: 0,
+    extra_attempts: 0,
+    extra_tokens: 0,
+    failover_usd: 0.5,
+    hedge_usd: 0.25,
+    rescue_usd: 0.125,
+    prompt_tokens: 0,
+    cached_tokens: 0,
+    completion_tokens: 0,
+    cost_usd: 0,
+    cache_saved_usd: 0,
+    unpriced: 0,
+  };
+
+  test("count each call once, and add up what extra attempts cost", () => {
+    expect(savedCalls(figures)).toBe(15);
+    expect(plainlyFailed(figures)).toBe(3);
+    // Old hours know no states.
+    expect(plainlyFailed({ ...figures, failed: 1 })).toBe(0);
+    expect(extraCost(figures)).toBe(0.875);
+  });
+
+  test("of an invoice are by channel, the dearest first, and unknown only if no price is known", () => {
+    const row: InvoiceRow = {
+      channel: "a",
+      model: "m",
+      attempts: 1,
+      answered: 1,
+      prompt_tokens: 0,
+      cached_tokens: 0,
+      completion_tokens: 0,
+      reasoning_tokens: 0,
+      audio_seconds: 0,
+      characters: 0,
+      cost_usd: 1,
+      unpriced: 0,
+      uncertain: 1,
+      estimated: 0,
+    };
+    const rows = [row, { ...row, model: "n", cost_usd: null, unpriced: 2 }, { ...row, channel: "b", cost_usd: 3 }];
+    expect(invoiceChannels([...rows, { ...row, channel: null, cost_usd: null }])).toMatchObject([
+      { channel: "b", cost: 3, models: [{}] },
+      { channel: "a", cost: 1, unpriced: 2, uncertain: 2, models: [{}, {}] },
+      { channel: null, cost: null },
+    ]);
+  });
+
+  test("of an invoice are compared with an amount that was typed", () => {
+    expect(["12.5", "$1,234.50", " 7 ", "", "twelve", "-3", "1.2.3"].map(typedAmount)).toEqual([12.5, 1234.5, 7, null, null, null, null]);
+    expect(invoiceDifference(10.001, 10)).toBe("The same, to the cent");
+    expect(invoiceDifference(11, 10)).toBe("The invoice has +$1.00 (+10.0\u202f%)");
+    expect(invoiceDifference(9.5, 10)).toBe("The invoice has −$0.50 (−5.0\u202f%)");
+    expect(invoiceDifference(2, 0)).toBe("The invoice has +$2.00");
+  });
+
+  test("are of calendar months in UTC, across the turn of a year", () => {
+    expect(lastMonths(Date.UTC(2027, 1, 28, 23), 4)).toEqual(["2027-02", "2027-01", "2026-12", "2026-11"]);
+    expect(lastMonths(Date.UTC(2027, 2, 31), 2)).toEqual(["2027-03", "2027-02"]);
+  });
 });

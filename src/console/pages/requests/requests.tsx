@@ -37,6 +37,13 @@ export function RequestsPage() {
             options={states}
             onChoose={(state) => setQuery({ state })}
           />
+          <SelectField
+            label="Outcome"
+            name="outcome"
+            value={filters["outcome"] ?? ""}
+            options={outcomes}
+            onChoose={(outcome) => setQuery({ outcome })}
+          />
           <TextField
             label="Status"
             name="status"
@@ -85,7 +92,7 @@ interface RequestList {
   readonly next: string | null;
 }
 
-const names = ["key", "group", "model", "channel", "state", "status", "min_cost_usd", "max_cost_usd", "min_seconds", "since"] as const;
+const names = ["key", "group", "model", "channel", "state", "outcome", "status", "min_cost_usd", "max_cost_usd", "min_seconds", "since"] as const;
 const pageRows = 50;
 
 const figureFields = [
@@ -103,12 +110,24 @@ const states = [
   ["unknown", "Unknown"],
 ] as const;
 
+const outcomes = [
+  ["", "Any"],
+  ["truncated", "Truncated"],
+  ["refused", "Refused"],
+  ["rescued", "Rescued"],
+  ["rescue_failed", "Not rescued"],
+  ["failed_over", "Failed over"],
+  ["retried", "Retried"],
+  ["hedged", "Hedged"],
+] as const;
+
 const spans = [
   ["", "Any time"],
   ["1h", "Last hour"],
   ["24h", "Last day"],
   ["7d", "Last week"],
   ["30d", "Last 30 days"],
+  ["90d", "Last 90 days"],
 ] as const;
 
 function open(event: SubmitEvent): void {
@@ -129,7 +148,18 @@ export const columns: readonly TableColumn<RequestSummary>[] = [
   },
   {
     title: "State",
-    cell: ({ state, status }) => <Badge tone={stateTone(state)}>{state === "complete" ? "ok" : `${state} ${status}`}</Badge>,
+    cell: ({ state, status, outcomes: special }) => (
+      <>
+        <Badge tone={stateTone(state)}>{state === "complete" ? "ok" : `${state} ${status}`}</Badge>{" "}
+        {special
+          .filter((word) => word === "truncated" || word === "refused" || word === "rescued")
+          .map((word) => (
+            <Badge key={word} tone="warn">
+              {word}
+            </Badge>
+          ))}
+      </>
+    ),
   },
   { title: "Key", cell: ({ key, key_name }) => key_name ?? key, whole: ({ key, key_name }) => `${key_name ?? "removed key"} (${key})` },
   { title: "Model", cell: ({ model }) => model, whole: ({ model }) => model },
