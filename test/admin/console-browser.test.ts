@@ -342,7 +342,10 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     await typed.fill("nonsense");
     await page.getByText("This is no amount in dollars").waitFor();
     await typed.fill("12.50");
-    await page.getByText(/The invoice has|No price is known here/).first().waitFor();
+    await page
+      .getByText(/The invoice has|No price is known here/)
+      .first()
+      .waitFor();
   });
 
   test("S47: renders what others wrote as text, on each page that shows it: nothing of it runs", async () => {

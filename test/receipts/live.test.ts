@@ -1,6 +1,7 @@
 // Needs: quiet. It mostly waits for upstreams that stall, and for receipts to be drained.
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Receipt } from "../../src/usage/receipt.ts";
+import { outcomeOf } from "../../src/usage/call-outcome.ts";
 import { formOf } from "../support/audio-call.ts";
 import { eventually } from "../support/eventually.ts";
 import { rawRequest } from "../support/raw-request.ts";
@@ -292,6 +293,7 @@ describe("a call that was made twice to be quick", () => {
       hedgeWasteNanos: waste,
       costUncertain: true,
     });
+    expect(outcomeOf(receipt)).toMatchObject({ hedges: 1, hedges_won: 1, extra_attempts: 1, hedge_nanos: waste });
   });
 
   test("and whose second answer broke off has that one delivered, and the first one wasted", async () => {
@@ -343,6 +345,7 @@ describe("a stream that another channel went on with", () => {
       const begun = 3;
       expect(first).toMatchObject(attempt("a", "failed", { completionTokens: begun, estimated: true, costUncertain: true }));
       expect(second).toMatchObject(attempt("b", "answered", { estimated: !counts, costUncertain: false }));
+      expect(outcomeOf(receipt)).toMatchObject({ rescued: 1, extra_attempts: 1, rescue_nanos: second!.nanos! });
       expect(second!.completionTokens).toBe(counts ? chatTokens(own.upstream.b.ledger.ofCall(reply.call!)[0]!.usageSent) : made);
       expect(receipt).toMatchObject({
         state: "complete",

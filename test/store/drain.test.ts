@@ -287,12 +287,16 @@ test("receipts that are not stored are counted exactly once, however the journal
       let journal = journalIn(folder, { segmentBytes: 1_500 });
       let drain = new SlotDrain(needs, journal.slotFolder, journal.firstSegment);
       const calls = { calls: 0, nanos: 0, tokens: 0, failed: 0 };
+      let refused = 0;
       const failures: string[] = [];
       for (const step of sequence) {
         if (step.act === "close" || step.act === "open") {
           const failed = step.act === "open" && calls.calls % 3 === 0;
-          const receipt = sampleReceipt({ keyId, ...(failed ? { state: "failed" } : {}) });
-          if (failed) failures.push(receipt.id);
+          const isRefused = calls.calls % 5 === 0;
+          const finish = isRefused ? "content_filter" : null;
+          const receipt = sampleReceipt({ keyId, finish, ...(failed ? { state: "failed" } : {}) });
+          if (failed || isRefused) failures.push(receipt.id);
+          refused += isRefused ? 1 : 0;
           await journal.close(receipt);
           calls.calls += 1;
           calls.nanos += receipt.billedNanos ?? 0;
@@ -320,6 +324,8 @@ test("receipts that are not stored are counted exactly once, however the journal
       const sums = await sumsOf(real, keyId);
       expect(sums.hours).toEqual(calls);
       expect(sums.days).toEqual(calls);
+      const [outcomes] = await real.all(sql`select coalesce(sum(refused), 0) as refused from outcome_days where owner_id = ${keyId}`);
+      expect(outcomes).toEqual({ refused });
       const found = await ofKey(real, keyId);
       for (const id of failures) expect(found.has(id)).toBeTrue();
       stored += found.size;

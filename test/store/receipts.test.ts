@@ -374,7 +374,15 @@ test("a journal line becomes the same rows as the receipt that it contains", () 
       const attempt = { ...base.attempts[0]!, ...delivered, channel: one.text, nanos: billedNanos, afterMs, tookMs };
       const failed = { ...attempt, outcome: "failed" as const, error: requestId, blame: "channel" as const, hedge: flag, status: tookMs };
       const receipts: readonly Receipt[] = [
-        { ...base, requestId: requestNameOf(base.id), attempts: [attempt], partial: flag, warning: flag ? "truncated_audio" : null },
+        {
+          ...base,
+          requestId: requestNameOf(base.id),
+          attempts: [attempt],
+          partial: flag,
+          warning: flag ? "truncated_audio" : null,
+          finish: flag ? null : "length",
+          cacheSavedNanos: billedNanos,
+        },
         { ...base, attempts: [], state: "failed", error: requestId, channel: null, upstreamModel: null, estimated: flag },
         {
           ...base,
@@ -382,6 +390,7 @@ test("a journal line becomes the same rows as the receipt that it contains", () 
           costUncertain: flag,
           stream: flag,
           warning: requestId,
+          finish: "content_filter",
         },
       ];
       for (const receipt of receipts) {
@@ -389,6 +398,7 @@ test("a journal line becomes the same rows as the receipt that it contains", () 
         const parsed = lineOf(line);
         expect(parsed?.kind).toBe("receipt");
         if (parsed?.kind === "receipt") expect(parsed.receipt.warning).toBe(receipt.warning);
+        if (parsed?.kind === "receipt") expect(parsed.receipt.finish).toBe(receipt.finish);
         if (parsed?.kind === "receipt") expect(entryOfLine(JSON.parse(line))).toEqual(entryOf(parsed.receipt));
       }
     }),

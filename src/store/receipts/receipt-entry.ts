@@ -33,7 +33,7 @@ export interface ReceiptEntry {
 export function entryOf(receipt: Receipt): ReceiptEntry {
   const attempts = attemptValues(receipt);
   const outcome = countedOutcome(receipt, attempts);
-  return { row: receiptValues(receipt), attempts, outcome: Object.keys(outcome).length === 0 ? null : outcome };
+  return { row: receiptValues(receipt, outcome), attempts, outcome: Object.keys(outcome).length === 0 ? null : outcome };
 }
 
 /** From values that can be summed. */

@@ -1,6 +1,6 @@
 import { operations } from "../../operations/operation.ts";
 import { type AttemptReceipt, type Figures, type Receipt, requestNameOf } from "../../usage/receipt.ts";
-import { marksOf, outcomeOf, type OutcomeMark } from "../../usage/call-outcome.ts";
+import { marksOf, type CallOutcome, type OutcomeMark } from "../../usage/call-outcome.ts";
 import { BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import { expandAttempt, compactAttempt } from "./compact-attempt.ts";
 import { blames, outcomes, planOf, planText, states, wordsOf, wordsText } from "./receipt-line.ts";
@@ -90,7 +90,8 @@ export function receiptColumnIndex(column: keyof typeof receiptColumns): number 
   return Object.keys(receiptColumns).indexOf(column);
 }
 
-export function receiptValues(receipt: Receipt): readonly Value[] {
+/** `outcome`: as it is counted. */
+export function receiptValues(receipt: Receipt, outcome: CallOutcome): readonly Value[] {
   const { delivered } = receipt;
   const plain = compactAttempt(receipt);
   return [
@@ -126,7 +127,7 @@ export function receiptValues(receipt: Receipt): readonly Value[] {
     maybeName(receipt.warning),
     maybeOwners(wordsText(receipt.owners)),
     maybeTags(wordsText(receipt.channelTags)),
-    maybeMarks(marksOf(outcomeOf(receipt))),
+    maybeMarks(marksOf(outcome)),
     maybeSigned(receipt.cacheSavedNanos),
   ];
 }

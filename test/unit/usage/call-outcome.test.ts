@@ -70,7 +70,12 @@ describe("the outcome of a call", () => {
     });
     expect(outcome([broken], { state: "interrupted" })).toEqual({ interrupted: 1 });
     // An error within the stream may have a status of its own.
-    expect(outcome([{ ...broken, status: 529 }, { ...answer, channel: "b" }])).toMatchObject({ rescued: 1 });
+    expect(
+      outcome([
+        { ...broken, status: 529 },
+        { ...answer, channel: "b" },
+      ]),
+    ).toMatchObject({ rescued: 1 });
   });
 
   test("counts hedges, those that won, and what the losers cost", () => {

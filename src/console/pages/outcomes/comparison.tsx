@@ -51,8 +51,8 @@ export function Comparison({ since, group }: { readonly since: string; readonly 
         />
       )}
       <p class="muted small">
-        Models are compared as they were used: with other prompts, other figures. Times are read from buckets, so that they are approximate, and
-        end at 2 min.
+        Models are compared as they were used: with other prompts, other figures. Times are read from buckets, so that they are approximate,
+        and end at 2 min.
       </p>
       {loaded.data.value !== null && <CountedFrom at={loaded.data.value.counted_from} />}
     </>

@@ -41,8 +41,8 @@ export function Invoice() {
       )}
       {answer !== null && invoiceChannels(answer.rows).map((each) => <ChannelInvoice key={`${month} ${each.channel ?? ""}`} of={each} />)}
       <p class="muted small">
-        Every attempt counts where it was made, answered or not, at the price of its time. Differences come from prices that are not known or
-        have changed, free quotas, discounts, taxes, and attempts that a provider charged without reporting them.
+        Every attempt counts where it was made, answered or not, at the price of its time. Differences come from prices that are not known
+        or have changed, free quotas, discounts, taxes, and attempts that a provider charged without reporting them.
       </p>
       {answer !== null && <CountedFrom at={answer.counted_from} />}
     </>

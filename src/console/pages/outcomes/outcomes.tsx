@@ -86,7 +86,11 @@ function Saved({ row }: { readonly row: OutcomeAnswerRow }) {
           note={`${percent(saved, row.calls)} of all calls, which would have failed`}
         />
         <Figure name="Failed over" value={count(row.failed_over)} note={`by another channel; ${count(row.retried)} more by the same one`} />
-        <Figure name="Rescued" value={count(row.rescued)} note={`broken answers that were continued; ${count(row.rescue_failed)} were not`} />
+        <Figure
+          name="Rescued"
+          value={count(row.rescued)}
+          note={`broken answers that were continued; ${count(row.rescue_failed)} were not`}
+        />
         <Figure name="Hedges" value={count(row.hedges)} note={`${count(row.hedges_won)} of them were quicker`} />
         <Figure
           name="Extra attempts"
@@ -139,8 +143,8 @@ function Ended({ row, since, group }: { readonly row: OutcomeAnswerRow; readonly
         ))}
       </dl>
       <p class="muted small">
-        The lists have the receipts that are kept: with <code>receipts.sample</code> below 1, only a share of truncated answers. Calls that a
-        limit turned away were never made, and are in the log.
+        The lists have the receipts that are kept: with <code>receipts.sample</code> below 1, only a share of truncated answers. Calls that
+        a limit turned away were never made, and are in the log.
       </p>
     </section>
   );

@@ -92,7 +92,19 @@ interface RequestList {
   readonly next: string | null;
 }
 
-const names = ["key", "group", "model", "channel", "state", "outcome", "status", "min_cost_usd", "max_cost_usd", "min_seconds", "since"] as const;
+const names = [
+  "key",
+  "group",
+  "model",
+  "channel",
+  "state",
+  "outcome",
+  "status",
+  "min_cost_usd",
+  "max_cost_usd",
+  "min_seconds",
+  "since",
+] as const;
 const pageRows = 50;
 
 const figureFields = [
