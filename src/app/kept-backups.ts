@@ -2,8 +2,9 @@ import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
 import { StorageError } from "../gateway/storage.ts";
-import { isBackupName, type KeptBackup, type KeptBackups, type MaintenanceProgress } from "../manage/backup.ts";
+import { isBackupName, type BackupInstead, type KeptBackup, type KeptBackups, type MaintenanceProgress } from "../manage/backup.ts";
 import { backupStore, contentOf, rejectPostgres } from "../store/backup/backup.ts";
+import { postgresDump } from "../store/backup/postgres-dump.ts";
 import type { Log } from "../telemetry/log.ts";
 
 /** The backups that this gateway makes while it runs, in `backups` of its data folder. */
@@ -29,10 +30,12 @@ export function keptBackups(
       running = null;
     }
   };
+  const masterKeyPlace = givenMasterKey === null ? resolve(dataDir, "master-key") : "SLUICE_MASTER_KEY";
   return {
     folder,
-    masterKeyPlace: givenMasterKey === null ? resolve(dataDir, "master-key") : "SLUICE_MASTER_KEY",
+    masterKeyPlace,
     impossible: impossibleFor(store),
+    instead: store === "sqlite" ? null : insteadFor(store, masterKeyPlace),
     list: () => keptIn(folder),
     state: () => ({ running, failure }),
     start: (name) => {
@@ -53,6 +56,21 @@ function impossibleFor(store: string): string | null {
     if (error instanceof StorageError) return error.message;
     throw error;
   }
+}
+
+function insteadFor(store: string, masterKeyPlace: string): BackupInstead {
+  const { backup, restore, throughPooler } = postgresDump(store);
+  return {
+    backup,
+    restore,
+    notes: [
+      "The password is not part of the commands: they ask for it, or take it from PGPASSWORD or ~/.pgpass. Their version must not be older than that of the server.",
+      ...(throughPooler ? ["They do not work through a pooler of transactions: put the address of PostgreSQL itself in its place."] : []),
+      `The dump does not contain the master key, without which its keys and secrets are useless: keep a copy of ${masterKeyPlace} in another place.`,
+      "Redis needs no backup: it holds counts of the last minutes, concurrency slots and hints, and may be empty after a restore. Budgets and receipts are in the dump.",
+      "Receipts that are still in the journal of a gateway, about the last second, are not in the dump. Keys that were revoked after it are valid again after a restore.",
+    ],
+  };
 }
 
 function keptIn(folder: string): readonly KeptBackup[] {

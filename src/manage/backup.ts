@@ -60,6 +60,8 @@ export interface KeptBackups {
   readonly masterKeyPlace: string;
   /** Why this gateway makes none, and what to do instead; null if it does. */
   readonly impossible: string | null;
+  /** The commands to use instead; null if it makes backups. */
+  readonly instead: BackupInstead | null;
   /** Those in the folder, newest first. */
   readonly list: () => readonly KeptBackup[];
   /** How far the one is that is being made, and why the last one failed. */
@@ -69,6 +71,14 @@ export interface KeptBackups {
   /** Null if there is no such backup. */
   readonly content: (name: string) => Blob | null;
   readonly remove: (name: string) => void;
+}
+
+/** Commands of a shell, without the password of the store. */
+export interface BackupInstead {
+  readonly backup: string;
+  readonly restore: string;
+  /** What has to be known about them, in sentences. */
+  readonly notes: readonly string[];
 }
 
 export interface KeptBackup {

@@ -3,12 +3,15 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser, BrowserContext, Page } from "playwright-core";
+import { keptBackups } from "../../src/app/kept-backups.ts";
 import { localModels } from "../../src/engines/catalog.ts";
 import { accessibilityProblems, chromiumPath, openBrowser, quiet, watched, withoutChromium, type Misdeeds } from "../support/browser.ts";
 import { eventually } from "../support/eventually.ts";
+import { clientSecret, IdentityProvider } from "../support/identity-provider.ts";
 import { openKeys } from "../support/keys.ts";
 import { product } from "../support/product.ts";
 import { setUp, type Rig } from "../support/rig.ts";
+import { freePort } from "../support/servers/guarded.ts";
 import { slowed } from "../support/slowed.ts";
 
 // A machine that others use may be slow. None of these times is a promise.
@@ -76,6 +79,7 @@ if (!hasModels) console.warn("The playground is not tried with models: their pac
 
 describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
   let rig: Rig<"broken" | "sound">;
+  let provider: IdentityProvider;
   let browser: Browser;
   let context: BrowserContext;
   let page: Page;
@@ -86,20 +90,27 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
   const found = { "the page of a run": "", "the page of a request": "", "the page of a group": "" };
 
   beforeAll(async () => {
+    // The provider has to know the address of the console before there is one.
+    const port = freePort();
+    const publicUrl = `http://127.0.0.1:${port}`;
+    provider = await IdentityProvider.start();
+    await provider.serve(`${publicUrl}/admin/api/sign-in/callback`);
     rig = await setUp(
       {
         broken: { tier: 1, models: [model] },
         sound: { tier: 2, models: [model, scriptModel] },
       },
       {
-        admin: "127.0.0.1:0",
+        admin: `127.0.0.1:${port}`,
         keys: [{ name: "tester", key: "sk-client-canary-0123456789abcdef" }],
         sign_in: {
           oidc: {
-            issuer: "http://127.0.0.1:9",
+            issuer: provider.issuer,
             client_id: "sluice",
-            client_secret: "x".repeat(32),
-            public_url: "http://127.0.0.1:1",
+            client_secret: clientSecret,
+            public_url: publicUrl,
+            logout_redirect: `${publicUrl}/console`,
+            scopes: ["email", "groups"],
             viewer_groups: ["*"],
           },
         },
@@ -115,6 +126,7 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
   afterAll(async () => {
     await browser?.close();
     await rig?.[Symbol.asyncDispose]();
+    await provider?.[Symbol.asyncDispose]();
   });
 
   const open = async (path: string): Promise<void> => {
@@ -256,8 +268,8 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     const deeds = watched(other, rig.gateway.adminUrl);
     const hers = await other.newPage();
     await hers.goto(`${rig.gateway.adminUrl}/console/keys`);
-    const provider = hers.getByRole("link", { name: "Sign in with 127.0.0.1:9" });
-    expect(await provider.getAttribute("href")).toBe("/admin/api/sign-in?return_to=%2Fconsole%2Fkeys");
+    const offered = hers.getByRole("link", { name: `Sign in with ${new URL(provider.issuer).host}` });
+    expect(await offered.getAttribute("href")).toBe("/admin/api/sign-in?return_to=%2Fconsole%2Fkeys");
     expect(await accessibilityProblems(hers, "all")).toEqual([]);
     await hers.getByLabel("Name").fill("eve");
     await hers.getByLabel("Password").fill(password);
@@ -293,6 +305,31 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     await hers.goto(`${rig.gateway.adminUrl}/console/channels`);
     await hers.getByText("This page is about the whole gateway").waitFor();
     expect([deeds.errors, deeds.foreign, deeds.dialogs]).toEqual([[], [], []]);
+    await other.close();
+  });
+
+  test("signs in with the provider and out again: there too, and the browser returns to the console, signed out", async () => {
+    const other = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+    other.setDefaultTimeout(120_000);
+    const deeds = watched(other, rig.gateway.adminUrl);
+    /** How often the provider has asked who it is. */
+    const asked = (): number => deeds.foreign.filter((url) => url.startsWith(`${provider.issuer}/interaction/`)).length;
+    const hers = await other.newPage();
+    await hers.goto(`${rig.gateway.adminUrl}/console/keys`);
+    await hers.getByRole("link", { name: /^Sign in with/ }).click();
+    await hers.getByRole("heading", { name: "Keys", exact: true }).waitFor();
+    expect(asked()).toBe(1);
+
+    await hers.getByRole("button", { name: "Sign out" }).click();
+    await hers.getByRole("button", { name: "Yes, sign me out" }).click();
+    await hers.getByRole("heading", { name: "Sign in to Sluice" }).waitFor();
+    expect(hers.url()).toBe(`${rig.gateway.adminUrl}/console`);
+    expect((await other.request.get(`${rig.gateway.adminUrl}/admin/api/me`)).status()).toBe(401);
+    // The provider has forgotten her as well, and asks again.
+    await hers.getByRole("link", { name: /^Sign in with/ }).click();
+    await hers.getByRole("heading", { name: "Overview" }).waitFor();
+    expect(asked()).toBe(2);
+    expect([deeds.errors, deeds.foreign.filter((url) => !url.startsWith(provider.issuer)), deeds.dialogs]).toEqual([[], [], []]);
     await other.close();
   });
 
@@ -346,6 +383,25 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
       .getByText(/The invoice has|No price is known here/)
       .first()
       .waitFor();
+  });
+
+  test("tells how a store on PostgreSQL is backed up, as the gateway says", async () => {
+    const quietLog = { info: () => undefined, error: () => undefined };
+    const { folder, masterKeyPlace, impossible, instead } = keptBackups(
+      { store: "postgres://me:x@db/s", dataDir: "/data" },
+      null,
+      quietLog,
+    );
+    const answer = { folder, master_key: masterKeyPlace, impossible, instead, running: null, failure: null, backups: [] };
+    await page.route("**/admin/api/backups", (route) => route.fulfill({ json: answer }));
+    await visit("/console/settings");
+    await visit("/console/settings/backup");
+    await page.getByText("pg_dump --format=custom --file=sluice.dump 'postgres://me@db/s'").waitFor();
+    await page.getByText(instead?.restore ?? "").waitFor();
+    for (const note of instead?.notes ?? []) expect(await page.getByText(note).count()).toBe(1);
+    expect(await page.getByRole("button", { name: "Make a backup" }).count()).toBe(0);
+    expect(await accessibilityProblems(page, "all")).toEqual([]);
+    await page.unroute("**/admin/api/backups");
   });
 
   test("S47: renders what others wrote as text, on each page that shows it: nothing of it runs", async () => {

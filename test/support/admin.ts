@@ -219,6 +219,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
       folder: "/data/backups",
       masterKeyPlace: "/data/master-key",
       impossible: null,
+      instead: null,
       list: () => [{ name: "sluice-2026-01-31-12-00-00.backup", bytes: 7, madeMs: wallMs() }],
       state: () => ({ running: null, failure: null }),
       start: () => undefined,

@@ -57,7 +57,16 @@ export class IdentityProvider implements AsyncDisposable {
       cookies: { keys: ["a key for cookies"] },
       jwks: { keys: [await privateKey()] },
       pkce: { required: () => true },
-      features: { devInteractions: { enabled: false } },
+      features: {
+        devInteractions: { enabled: false },
+        // Its own page asks for a font of the internet.
+        rpInitiatedLogout: {
+          logoutSource: (page: { body: string }, form: string) => {
+            const button = '<button type="submit" form="op.logoutForm" value="yes" name="logout">Yes, sign me out</button>';
+            page.body = `<!doctype html><title>Sign out</title><link rel="icon" href="data:,">${form}${button}`;
+          },
+        },
+      },
       interactions: { url: (_: unknown, { uid }: { readonly uid: string }) => `/interaction/${uid}` },
       ttl: { AccessToken: 60, AuthorizationCode: 60, IdToken: 60, Interaction: 60, Session: 60, Grant: 60 },
       findAccount: (_: unknown, id: string) => ({

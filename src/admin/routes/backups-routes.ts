@@ -11,6 +11,10 @@ export const backupsAnswer = z.strictObject({
   folder: z.string().describe("Where they are, on the machine of the gateway."),
   master_key: z.string().describe("Where the master key is, without which none of them can be used. They do not contain it."),
   impossible: z.string().nullable().describe("Why this gateway makes no backups, and what to do instead."),
+  instead: z
+    .strictObject({ backup: z.string(), restore: z.string(), notes: z.array(z.string()) })
+    .nullable()
+    .describe("The commands of a shell that do it instead, without the password of the store, and what has to be known about them."),
   running: z
     .strictObject({ doing: z.enum(["copying", "checking", "encrypting"]), done_bytes: z.int(), total_bytes: z.int() })
     .nullable()
@@ -73,6 +77,7 @@ function view({ backups }: Services): z.output<typeof backupsAnswer> {
     folder: backups.folder,
     master_key: backups.masterKeyPlace,
     impossible: backups.impossible,
+    instead: backups.instead === null ? null : { ...backups.instead, notes: [...backups.instead.notes] },
     running: running === null ? null : { doing: running.doing, done_bytes: running.doneBytes, total_bytes: running.totalBytes },
     failure,
     backups: backups.list().map(({ name, bytes, madeMs }) => ({ name, bytes, made_at: isoMoment(Math.round(madeMs)) })),

@@ -5,6 +5,7 @@ import { checkStore } from "./check.ts";
 import { withTempFile, removeAbandoned, writeAtomically } from "./atomic-file.ts";
 import { encryptionKeyFor, type BackupProtection } from "./key.ts";
 import { encryptFile } from "./encrypted-file.ts";
+import { postgresDump } from "./postgres-dump.ts";
 import { pending } from "../migrate.ts";
 import { sql } from "../sql.ts";
 import { storeFile } from "../sqlite/sqlite.ts";
@@ -90,10 +91,10 @@ async function checkedCopy(
 /** PostgreSQL has better tools of its own. */
 export function rejectPostgres(store: string): void {
   if (store === "sqlite") return;
+  const { backup, restore } = postgresDump(store);
   throw new StorageError(
     "missing",
-    "The store is on PostgreSQL, which backs itself up: use `pg_dump --format=custom --file=FILE ADDRESS` for a backup, and " +
-      "`pg_restore --clean --if-exists --dbname=ADDRESS FILE`, with all gateways stopped, to restore it.",
+    `The store is on PostgreSQL, which backs itself up: use \`${backup}\` for a backup, and \`${restore}\`, with all gateways stopped, to restore it.`,
   );
 }
 

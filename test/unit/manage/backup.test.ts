@@ -34,6 +34,7 @@ describe("a gateway that keeps backups", () => {
       folder: "/data/backups",
       masterKeyPlace: "/data/master-key",
       impossible: null,
+      instead: null,
       list: () => [],
       state: () => ({ running: null, failure: null }),
       start: (one) => void done.push(`start ${one}`),

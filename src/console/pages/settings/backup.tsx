@@ -52,9 +52,35 @@ export function BackupPage() {
     >
       <ErrorNote {...troubleOf(loaded)} />
       <ErrorNote error={make.error.value} />
-      {answer !== null && answer.impossible !== null && <EmptyState title="This gateway makes no backups">{answer.impossible}</EmptyState>}
+      {answer !== null && answer.instead !== null && <Instead {...answer.instead} />}
+      {answer !== null && answer.impossible !== null && answer.instead === null && (
+        <EmptyState title="This gateway makes no backups">{answer.impossible}</EmptyState>
+      )}
       {answer !== null && answer.impossible === null && <Kept answer={answer} onRemoved={() => loaded.reload()} />}
     </SettingsFrame>
+  );
+}
+
+/** How the database backs itself up. */
+function Instead({ backup, restore, notes }: NonNullable<BackupsAnswer["instead"]>) {
+  return (
+    <>
+      <p>The store is on PostgreSQL, which backs itself up while gateways use it.</p>
+      <section class="card stack">
+        <h2>Back it up</h2>
+        <Snippet label="Shell, where PostgreSQL can be reached" text={backup} />
+      </section>
+      <section class="card stack">
+        <h2>Restore it</h2>
+        <p>Stop all gateways of this store first. Everything in the database is replaced, or nothing if something goes wrong.</p>
+        <Snippet label="Shell, where PostgreSQL can be reached" text={restore} />
+      </section>
+      <ul>
+        {notes.map((note) => (
+          <li key={note}>{note}</li>
+        ))}
+      </ul>
+    </>
   );
 }
 
