@@ -50,10 +50,13 @@ export function marksIn(counter: SlidingCounter, span: WindowSpan, nowMs: number
   return counter.marks + counter.olderMarks;
 }
 
-/** Moves on to the current slot and drops what has left the window. */
 function roll(counter: SlidingCounter, span: WindowSpan, nowMs: number): void {
   const slot = Math.floor(nowMs / span.slotMs);
-  if (slot <= counter.slot) return;
+  if (slot > counter.slot) moveTo(slot, counter, span);
+}
+
+/** Drops what has left the window. A function of its own: its closure would cost every call a scope. */
+function moveTo(slot: number, counter: SlidingCounter, span: WindowSpan): void {
   const last: CountedSlot = { slot: counter.slot, calls: counter.calls, marks: counter.marks };
   const older = [...counter.older, last].filter((past) => past.slot > slot - span.slots);
   counter.slot = slot;

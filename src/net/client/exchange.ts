@@ -32,8 +32,7 @@ export interface SendClock {
 /** Sends a request. `head` lacks the headers that depend on the body, and `lines`: those that no other request has. */
 export function startExchange(target: UpstreamTarget, head: Uint8Array, content: Uint8Array | StreamedBody | null, lines = ""): Exchange {
   const { promise, resolve } = Promise.withResolvers<Reply | Failure>();
-  const exchange = new HttpExchange(target, head, lines, content, resolve);
-  return { reply: promise, abort: () => exchange.abort() };
+  return new HttpExchange(target, head, lines, content, promise, resolve);
 }
 
 /**
@@ -70,6 +69,7 @@ class HttpExchange implements ResponseHandler {
     private readonly requestHead: Uint8Array,
     private readonly requestLines: string,
     private content: Uint8Array | StreamedBody | null,
+    readonly reply: Promise<Reply | Failure>,
     /** Null once it was called. */
     private resolveReply: ((reply: Reply | Failure) => void) | null,
   ) {

@@ -68,7 +68,7 @@ export class ResponseHead {
    */
   toText(framing: string, closesConnection: boolean): string {
     const limits = this.rateLimitStatus === null ? "" : rateLimitLines(this.rateLimitStatus);
-    const type = this.type === null ? "" : headerLine("content-type", this.type);
+    const type = this.type === null ? "" : this.type === jsonType ? jsonTypeLine : headerLine("content-type", this.type);
     const end = closesConnection ? "\r\nconnection: close\r\n\r\n" : "\r\n\r\n";
     return `${this.requestId}${limits}${this.lines}${type}\r\ncache-control: ${this.cacheControl}${framing}${end}`;
   }
@@ -80,3 +80,6 @@ export function headerLine(name: string, value: string): string {
 }
 
 const noStore = "no-store";
+/** The type of most responses. */
+const jsonType = "application/json";
+const jsonTypeLine = headerLine("content-type", jsonType);
