@@ -7,7 +7,7 @@ import type { Database } from "../../src/store/database.ts";
 import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import { retain } from "../../src/store/retention.ts";
-import { sql } from "../../src/store/sql.ts";
+import { nameSql, sql } from "../../src/store/sql.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
 import { engines } from "../support/databases.ts";
 import { newGroup } from "../support/groups.ts";
@@ -279,10 +279,10 @@ for (const engine of engines) {
       await using world = await storageWorld(engine, today);
       await stored(world.database, [receipt(5, ["grp_org"], { startedMs: today - 100 * dayMs }), receipt(7, ["grp_org"])]);
       await retain(world.database, { receiptsMs: null, hoursMs: 50 * dayMs, wallMs: today });
-      const rows = async (table: "owner_hours" | "owner_days"): Promise<number> =>
-        (await world.database.all(table === "owner_hours" ? sql`select 1 as one from owner_hours` : sql`select 1 as one from owner_days`))
-          .length;
-      expect([await rows("owner_hours"), await rows("owner_days")]).toEqual([1, 2]);
+      const owners = async (table: "owner_hours" | "owner_days"): Promise<readonly string[]> =>
+        (await world.database.all<{ id: string }>(sql`select owner_id as id from ${nameSql(table)}`)).map(({ id }) => id).toSorted();
+      expect(await owners("owner_hours")).toEqual(["*", "grp_org"]);
+      expect(await owners("owner_days")).toEqual(["*", "*", "grp_org", "grp_org"]);
     });
   });
 }

@@ -7,7 +7,8 @@ import type { Database } from "../../src/store/database.ts";
 import { segmentFile } from "../../src/store/journal/folder.ts";
 import { migrations } from "../../src/store/migrations/index.ts";
 import { storeFile } from "../../src/store/open.ts";
-import { sql, Sql } from "../../src/store/sql.ts";
+import { everybody } from "../../src/store/receipts/outcome-sums.ts";
+import { joinSql, nameSql, sql, Sql } from "../../src/store/sql.ts";
 import { startChaos } from "../support/chaos.ts";
 import { chat } from "../support/chat.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
@@ -91,7 +92,7 @@ function textOf({ texts }: Sql): string {
     .trim();
 }
 
-/** Every receipt is in the sums of its hour and of its day. */
+/** Every receipt is in the sums of its hour and of its day: in those of its key, and in those of everybody. */
 async function expectSumsToMatch(database: Database): Promise<void> {
   const figures = sql`cast(sum(nanos) as bigint) as nanos, cast(sum(calls) as bigint) as calls`;
   const [receipts] = await database.all<object>(
@@ -99,7 +100,24 @@ async function expectSumsToMatch(database: Database): Promise<void> {
   );
   expect(await database.all<object>(sql`select ${figures} from usage_hours`)).toEqual([receipts!]);
   expect(await database.all<object>(sql`select ${figures} from usage_days`)).toEqual([receipts!]);
+  for (const length of ["hours", "days"]) {
+    const columns = sql`at_ms, model, channel, operation`;
+    const sums = sql`${joinSql(
+      summedFigures.map((name) => sql`cast(sum(${nameSql(name)}) as bigint) as ${nameSql(name)}`),
+      sql`, `,
+    )}`;
+    const summedBy = sql`group by ${columns} order by ${columns}`;
+    const everybodys = await database.all<object>(
+      sql`select ${columns}, ${sums} from ${nameSql(`owner_${length}`)} where owner_id = ${everybody} ${summedBy}`,
+    );
+    expect(everybodys).toEqual(await database.all<object>(sql`select ${columns}, ${sums} from ${nameSql(`usage_${length}`)} ${summedBy}`));
+  }
 }
+
+const summedFigures = [
+  ...["calls", "failed", "unpriced", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "audio_ms", "characters"],
+  ...["nanos", "uncertain", "estimated"],
+];
 
 const anyReceipt = { model: null, channel: null, state: null, sinceMs: null, untilMs: null, before: null, limit: 200 };
 

@@ -6,7 +6,9 @@ import type { Database } from "../../src/store/database.ts";
 import { addReceipts, makeReceiptStorage } from "../../src/store/receipts/receipt-table.ts";
 import { retain } from "../../src/store/retention.ts";
 import { entryOf } from "../../src/store/receipts/receipt-entry.ts";
+import { everybody } from "../../src/store/receipts/outcome-sums.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
+import { sql } from "../../src/store/sql.ts";
 import { firstContentBoundsMs, firstContentBucket } from "../../src/usage/first-content.ts";
 import { outcomeFigures, outcomeOf } from "../../src/usage/call-outcome.ts";
 import type { OutcomeRow } from "../../src/usage/outcome-row.ts";
@@ -307,7 +309,25 @@ describe.each(engines)("usage on $name", (engine) => {
     await using database = await engine.open();
     const parts = [0, 1, 2, 3].map((part) => receipts.filter((_, at) => at % 4 === part));
     await Promise.all(parts.map(async (part) => add(database, part)));
-    const asked: UsageQuery = { ...any, by: ["key", "model", "day"] };
-    expect(await makeReceiptStorage(database).usage(asked)).toEqual([...expected(receipts, asked)]);
+    const storage = makeReceiptStorage(database);
+    // Those of each key, and those of everybody, which all of them change.
+    for (const by of [["key", "model", "day"], ["model", "day"], ["channel", "hour"]] as const) {
+      const asked: UsageQuery = { ...any, by };
+      expect(await storage.usage(asked)).toEqual([...expected(receipts, asked)]);
+    }
+  });
+
+  it("of everybody is read from a row for each model, channel, operation and day, and counts receipts that are not stored", async () => {
+    await using database = await engine.open();
+    const stored = receipts.filter((_, at) => at % 3 === 0);
+    const thinned = receipts.filter((_, at) => at % 3 !== 0);
+    await add(database, stored);
+    await database.transaction(async (inside) => addToSums(inside, [], thinned.map(entryOf)));
+    for (const by of [[], ["operation"], ["day", "model"], ["hour"]] as const) {
+      const asked: UsageQuery = { ...any, by };
+      expect(await makeReceiptStorage(database).usage(asked)).toEqual([...expected(receipts, asked)]);
+    }
+    const [rows] = await database.all<{ count: number }>(sql`select count(*) as count from owner_days where owner_id = ${everybody}`);
+    expect(rows?.count).toBe([...expected(receipts, { ...any, by: ["day", "model", "channel", "operation"] })].length);
   });
 });

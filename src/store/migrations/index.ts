@@ -5,6 +5,7 @@ import { sumsByTime } from "./0002-sums-by-time.ts";
 import { groups } from "./0005-groups.ts";
 import { receiptsByDay } from "./0007-receipts-by-day.ts";
 import { outcomes } from "./0009-outcomes.ts";
+import { sumsOfEverybody } from "./0010-sums-of-everybody.ts";
 
 /** One migration of the schema. A released migration is never changed; a mistake in it is fixed by the next one. */
 export interface Migration {
@@ -64,4 +65,5 @@ export const migrations: readonly Migration[] = [
   { number: 7, name: "receipts by day", reads: 1, statements: receiptsByDay },
   { number: 8, name: "first contents", reads: 1, statements: firstContents },
   { number: 9, name: "outcomes", reads: 1, statements: outcomes },
+  { number: 10, name: "sums of everybody", reads: 1, statements: sumsOfEverybody },
 ];

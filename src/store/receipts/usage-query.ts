@@ -3,6 +3,7 @@ import { isGroupId } from "../../keys/group.ts";
 import type { UsageColumn, UsageQuery, UsageRow } from "../../usage/usage-row.ts";
 import type { Database } from "../database.ts";
 import { wordsOf } from "./receipt-line.ts";
+import { everybody } from "./outcome-sums.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
@@ -19,7 +20,7 @@ export async function usageOf(database: Database, query: UsageQuery): Promise<re
     throw new StorageError("invalid", "What a group used is not known by key: leave out the group, or the key.");
   }
   const { source, wholeDays } = sourceOf(query, by, database.engine);
-  const columns = by.map((column) => grouping(column, wholeDays));
+  const columns = by.map((column) => grouping(column, wholeDays, query.keysOf != null));
   const listed = columns.map(({ text, as }) => sql`${text} as ${as}, `);
   const grouped =
     columns.length === 0
@@ -72,11 +73,11 @@ const sums = joinSql(
 );
 
 /** The lengths of a day and an hour are literals: PostgreSQL would not recognise two parameters as the same expression. */
-export function grouping(column: UsageColumn, wholeDays: boolean): { readonly text: Sql; readonly as: Sql } {
+export function grouping(column: UsageColumn, wholeDays: boolean, someKeys = false): { readonly text: Sql; readonly as: Sql } {
   switch (column) {
     case "key":
-      // An expression instead of the column, because SQLite would walk the index by key and look up each row.
-      return { text: sql`key_id || ''`, as: sql`by_key` };
+      // An expression instead of the column, because SQLite would walk the index by key and look up each row. Of some keys it does well to.
+      return { text: someKeys ? sql`key_id` : sql`key_id || ''`, as: sql`by_key` };
     case "group":
       return { text: sql`owner_id`, as: sql`by_group` };
     case "model":
@@ -98,50 +99,54 @@ function sourceOf(
   by: readonly UsageColumn[],
   engine: Database["engine"],
 ): { readonly source: Sql; readonly wholeDays: boolean } {
-  const columns = engine === "sqlite" && by.length === 1 && by[0] === "key" ? keysInOrder : everything;
   const sinceMs = query.sinceMs === null ? 0 : floor(clamped(query.sinceMs), hourMs);
   const untilMs = query.untilMs === null ? endMs : ceiling(clamped(query.untilMs), hourMs);
   const firstDayMs = ceiling(sinceMs, dayMs);
   const lastDayMs = floor(untilMs, dayMs);
-  const ofGroups = by.includes("group") || query.groupId != null;
-  const [days, hours] = ofGroups ? [sql`owner_days`, sql`owner_hours`] : [sql`usage_days`, sql`usage_hours`];
-  if (by.includes("hour") || firstDayMs >= lastDayMs) {
-    return { source: part(hours, columns, query, sinceMs, untilMs), wholeDays: false };
-  }
-  const parts = [part(days, columns, query, firstDayMs, lastDayMs)];
-  if (sinceMs < firstDayMs) parts.push(part(hours, columns, query, sinceMs, firstDayMs));
-  if (lastDayMs < untilMs) parts.push(part(hours, columns, query, lastDayMs, untilMs));
+  const ofKeys = by.includes("key") || query.keyId !== null || query.keysOf != null;
+  const [days, hours] = ofKeys ? [sql`usage_days`, sql`usage_hours`] : [sql`owner_days`, sql`owner_hours`];
+  const columns = engine === "sqlite" && query.keysOf == null && by.length === 1 && by[0] === "key" ? keysInOrder : everything;
+  const conditions = conditionsOf(query, !ofKeys && !by.includes("group"));
+  const part = (table: Sql, fromMs: number, toMs: number): Sql =>
+    sql`select ${columns.listed} from ${table} where at_ms >= ${fromMs} and at_ms < ${toMs}${conditions}${columns.grouped}`;
+  if (by.includes("hour") || firstDayMs >= lastDayMs) return { source: part(hours, sinceMs, untilMs), wholeDays: false };
+  const parts = [part(days, firstDayMs, lastDayMs)];
+  if (sinceMs < firstDayMs) parts.push(part(hours, sinceMs, firstDayMs));
+  if (lastDayMs < untilMs) parts.push(part(hours, lastDayMs, untilMs));
   return { source: joinSql(parts, sql` union all `), wholeDays: parts.length === 1 };
 }
 
 interface SourceColumns {
-  readonly columns: Sql;
+  readonly listed: Sql;
   readonly grouped: Sql;
 }
 
-const everything: SourceColumns = { columns: sql`*`, grouped: sql`` };
+const everything: SourceColumns = { listed: sql`*`, grouped: sql`` };
 /** SQLite stores the sums in the order of time and key. Summing in that order first leaves few rows to sort by key. */
-const keysInOrder: SourceColumns = { columns: sql`at_ms, key_id, ${sums}`, grouped: sql` group by at_ms, key_id` };
+const keysInOrder: SourceColumns = { listed: sql`at_ms, key_id, ${sums}`, grouped: sql` group by at_ms, key_id` };
 
-function part(table: Sql, { columns, grouped }: SourceColumns, query: UsageQuery, sinceMs: number, untilMs: number): Sql {
-  const conditions = [sql`at_ms >= ${sinceMs}`, sql`at_ms < ${untilMs}`];
+function conditionsOf(query: UsageQuery, ofAll: boolean): Sql {
+  const conditions: Sql[] = [];
   if (query.keyId !== null) conditions.push(sql`key_id = ${name(query.keyId)}`);
   if (query.keysOf != null) conditions.push(isKeyOf(query.keysOf));
   if (query.groupId != null) conditions.push(sql`owner_id = ${name(query.groupId)}`);
+  else if (ofAll) conditions.push(sql`owner_id = ${everybody}`);
   if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
-  return sql`select ${columns} from ${table} where ${joinSql(conditions, sql` and `)}${grouped}`;
+  return joinSql(
+    conditions.map((condition) => sql` and ${condition}`),
+    sql``,
+  );
 }
 
+/** One list and not two with `or`, so that each key is looked up in the index by key. */
 export function isKeyOf({ groups, keys }: NonNullable<UsageQuery["keysOf"]>, id = sql`key_id`): Sql {
-  const among = (column: Sql, texts: readonly string[]): Sql =>
-    texts.length === 0
-      ? sql`1 = 0`
-      : sql`${column} in (${joinSql(
-          texts.map((text) => sql`${name(text)}`),
-          sql`, `,
-        )})`;
-  return sql`(${id} in (select id from keys where ${among(sql`group_id`, groups)}) or ${among(id, keys)})`;
+  const listed = (texts: readonly string[], shown: (text: string) => Sql): Sql => joinSql(texts.map(shown), sql`, `);
+  const lists = [
+    ...(groups.length === 0 ? [] : [sql`select id from keys where group_id in (${listed(groups, (text) => sql`${name(text)}`)})`]),
+    ...(keys.length === 0 ? [] : [sql`values ${listed(keys, (text) => sql`(cast(${name(text)} as text))`)}`]),
+  ];
+  return lists.length === 0 ? sql`1 = 0` : sql`${id} in (${joinSql(lists, sql` union all `)})`;
 }
 
 function usageRow(row: Readonly<Record<string, string | number | bigint | null>>, by: readonly UsageColumn[]): UsageRow {

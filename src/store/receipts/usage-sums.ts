@@ -1,7 +1,7 @@
 import type { Database } from "../database.ts";
 import { summingRows, type BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import { FirstContents } from "./first-contents.ts";
-import { OutcomeSums } from "./outcome-sums.ts";
+import { everybody, OutcomeSums } from "./outcome-sums.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
 import { minuteOfHour, MinuteSet, strayRows } from "./receipt-minutes.ts";
 import { wordsOf } from "./receipt-line.ts";
@@ -51,15 +51,25 @@ export async function addToSums(
   }
   for (const entry of thinned) add(entry);
   const sums = { keys: hours.all(), owners: ownerHours.all() };
+  const totals = totalsOf(sums.keys);
   await strayRows.addAll(database, strays);
   await hourRows.addAll(database, sums.keys.map(hourValues));
   await dayRows.addAll(database, daysOf(sums.keys).map(dayValues));
-  // Last, because all processes change the sums of a large group and of all streams: the rows are locked until the end of the transaction.
+  // Last, because all processes change the sums of a large group, and still later those of everybody and of all streams: the rows are
+  // locked until the end of the transaction.
   await ownerHourRows.addAll(database, sums.owners.map(ownerHourValues));
   await ownerDayRows.addAll(database, daysOf(sums.owners).map(ownerDayValues));
+  await ownerHourRows.addAll(database, totals.map(ownerHourValues));
+  await ownerDayRows.addAll(database, daysOf(totals).map(ownerDayValues));
   await firstContents.write(database);
   await outcomes.write(database);
   return sums;
+}
+
+function totalsOf(keys: readonly UsageSum[]): readonly UsageSum[] {
+  const totals = new UsageSums(hourMs);
+  for (const sum of keys) totals.add(sum, everybody);
+  return totals.all();
 }
 
 /** Nearly always all receipts are of the same hour, and then the sums of the day are the same. */
@@ -94,7 +104,7 @@ const rarelyDifferent = ["failed", "unpriced", "reasoning_tokens", "audio_ms", "
 function rowsOf(table: string, identity: ColumnTypes, added: readonly string[], merged: readonly string[]): BulkInsert {
   // Many keys that use one model alike differ in little more than their names; others still have no audio, no failures and no doubts.
   return summingRows(table, identity, added, merged, [
-    [...Object.keys(identity).slice(1), ...merged, ...rarelyDifferent, "calls", ...added.filter((figure) => figure === "placed")],
+    [...Object.keys(identity).slice(1), ...merged, ...rarelyDifferent, "calls", ...added.filter((figure) => !figureNames.includes(figure))],
     ["at_ms", ...merged, ...rarelyDifferent],
   ]);
 }
@@ -102,18 +112,21 @@ function rowsOf(table: string, identity: ColumnTypes, added: readonly string[], 
 const ofKey = { key_id: "text", at_ms: "number", model: "text", channel: "text", operation: "text" } as const;
 const ofOwner = { owner_id: "text", at_ms: "number", model: "text", channel: "text", tags: "text", operation: "text" } as const;
 
-/** `placed` counts the calls whose receipts are found through the minutes, or are strays. An older version increments only `calls`. */
-const hourRows = rowsOf("usage_hours", ofKey, [...figureNames, "placed"], ["minutes_early", "minutes_late"]);
-const dayRows = rowsOf("usage_days", ofKey, figureNames, []);
+/**
+ * `placed` counts the calls whose receipts are found through the minutes, or are strays, and `in_total` those that are in the sums of
+ * everybody. An older version increments only `calls`; a trigger then adds what is missing in the sums of everybody.
+ */
+const hourRows = rowsOf("usage_hours", ofKey, [...figureNames, "placed", "in_total"], ["minutes_early", "minutes_late"]);
+const dayRows = rowsOf("usage_days", ofKey, [...figureNames, "in_total"], []);
 const ownerHourRows = rowsOf("owner_hours", ofOwner, figureNames, []);
 const ownerDayRows = rowsOf("owner_days", ofOwner, figureNames, []);
 
 function hourValues({ ownerId, atMs, model, channel, operation, figures, minutes }: UsageSum): readonly Value[] {
-  return [ownerId, atMs, model, channel, operation, ...checked(figures), figures[0]!, minutes.early, minutes.late];
+  return [ownerId, atMs, model, channel, operation, ...checked(figures), figures[0]!, figures[0]!, minutes.early, minutes.late];
 }
 
 function dayValues({ ownerId, atMs, model, channel, operation, figures }: UsageSum): readonly Value[] {
-  return [ownerId, atMs - (atMs % dayMs), model, channel, operation, ...checked(figures)];
+  return [ownerId, atMs - (atMs % dayMs), model, channel, operation, ...checked(figures), figures[0]!];
 }
 
 function ownerHourValues({ ownerId, atMs, model, channel, tags, operation, figures }: UsageSum): readonly Value[] {
@@ -171,7 +184,8 @@ class UsageSums {
     return sum;
   }
 
-  add({ ownerId, atMs, model, channel, tags, operation, figures }: UsageSum): void {
+  add(added: UsageSum, ownerId = added.ownerId): void {
+    const { atMs, model, channel, tags, operation, figures } = added;
     const sum = this.of(ownerId, atMs, model, channel, tags, operation);
     for (let at = 0; at < figures.length; at += 1) sum.figures[at]! += figures[at]!;
   }
