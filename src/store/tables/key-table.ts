@@ -45,7 +45,7 @@ export class KeyTable implements KeyStorage {
 
   async list({ search, revoked, groups = null, after, limit }: KeyQuery): Promise<readonly StoredKey[]> {
     const where: Sql[] = revoked ? [] : [sql`keys.revoked_ms is null`];
-    if (search !== null) where.push(searchCondition(search));
+    if (search !== null) where.push(searchCondition(search, this.database.engine));
     if (groups !== null) where.push(inGroups(groups));
     const keysMax = pageRows(limit);
     const found: StoredKey[] = [];
@@ -253,14 +253,16 @@ async function insertToken(transaction: Database, id: string, { digest, last4 }:
   await transaction.run(sql`insert into key_tokens (digest, key_id, last4, created_ms) values (${digest}, ${id}, ${last4}, ${nowMs})`);
 }
 
-function searchCondition(search: string): Sql {
+/** `like` ignores the case of ASCII in SQLite, where `lower` does no more and would take half of the time with a million keys. */
+function searchCondition(search: string, engine: Database["engine"]): Sql {
   if (search.length > searchCharactersMax) {
     throw new StorageError("invalid", `The search text must have at most ${searchCharactersMax} characters.`);
   }
-  const pattern = sql`lower(cast(${likePattern(search)} as text)) escape '!'`;
-  const columns = [sql`keys.id`, sql`keys.name`, sql`coalesce(keys.owner, '')`, sql`coalesce(keys.note, '')`];
+  const lowered = (text: Sql): Sql => (engine === "sqlite" ? text : sql`lower(${text})`);
+  const pattern = sql`${lowered(sql`cast(${likePattern(search)} as text)`)} escape '!'`;
+  const columns = [sql`keys.id`, sql`keys.name`, sql`keys.owner`, sql`keys.note`];
   return sql`(${joinSql(
-    columns.map((column) => sql`lower(${column}) like ${pattern}`),
+    columns.map((column) => sql`${lowered(column)} like ${pattern}`),
     sql` or `,
   )})`;
 }
