@@ -98,7 +98,10 @@ export function administration(parts: AdministrationParts): Services {
         return Promise.resolve(reading.ok ? [] : reading.problems);
       },
       seal: (channel, secrets) => durable.channelSecrets.encrypt(channel, secrets),
-      status: () => parts.channels().map((channel) => statusOf(channel, parts)),
+      status: () => {
+        const inFile = new Set(parts.settings().channels.map(({ name }) => name));
+        return parts.channels().map((channel) => statusOf(channel, inFile.has(channel.name) ? "file" : "store", parts));
+      },
       test: (name) => testOf(name, parts),
       call: parts.callChannel,
       forget: (name) => {
@@ -166,9 +169,12 @@ async function dataPlane(url: string, path: string, init: Parameters<Services["d
   }
 }
 
-function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durable }: AdministrationParts): ChannelStatus {
-  const routes = [...snapshot().routes].filter(([, { tiers }]) => tiers.some((members) => members.some((one) => isOf(one, channel))));
-  const candidates = routes.flatMap(([, { tiers }]) => tiers.flat().filter((one) => isOf(one, channel)));
+function statusOf(
+  channel: ChannelSetting,
+  source: ChannelStatus["source"],
+  { gateway, snapshot, durable }: AdministrationParts,
+): ChannelStatus {
+  const { models, candidates } = offersOf(snapshot()).get(channel.name) ?? { models: [], candidates: [] };
   const nowMs = durable.clock.wallMs();
   const troubles = gateway.upstreams
     .openBreakers(candidates)
@@ -178,13 +184,13 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
   const idle = candidates.length === 0 && !anyModel;
   return {
     name: channel.name,
-    source: settings().channels.some(({ name }) => name === channel.name) ? "file" : "store",
+    source,
     provider: channel.provider,
     baseUrl: channel.address.baseUrl,
     tier: channel.tier,
     weight: channel.weight,
     tags: channel.tags,
-    models: anyModel ? null : routes.map(([model]) => model),
+    models: anyModel ? null : models,
     state: idle ? "idle" : candidates.length > 0 && !open ? "cooling" : troubles.length > 0 ? "impaired" : "ready",
     troubles,
     learned: lessonsOf(gateway.upstreams.lessons.ofChannel(channel.name), nowMs),
@@ -192,6 +198,32 @@ function statusOf(channel: ChannelSetting, { gateway, settings, snapshot, durabl
     concurrencyMax: channel.concurrencyMax,
   };
 }
+
+/** What a channel is asked with, by the models that clients name. */
+interface ChannelOffer {
+  readonly models: string[];
+  readonly candidates: Candidate[];
+}
+
+/** By the names of channels, in one pass over the routes: with thousands of channels, a pass for each of them would take seconds. */
+function offersOf(snapshot: Snapshot): ReadonlyMap<string, ChannelOffer> {
+  const known = offers.get(snapshot);
+  if (known !== undefined) return known;
+  const made = new Map<string, ChannelOffer>();
+  for (const [model, { tiers }] of snapshot.routes) {
+    for (const candidate of tiers.flat()) {
+      const { name } = candidate.deployment.channel;
+      let offer = made.get(name);
+      if (offer === undefined) made.set(name, (offer = { models: [], candidates: [] }));
+      if (offer.models.at(-1) !== model) offer.models.push(model);
+      offer.candidates.push(candidate);
+    }
+  }
+  offers.set(snapshot, made);
+  return made;
+}
+
+const offers = new WeakMap<Snapshot, ReadonlyMap<string, ChannelOffer>>();
 
 /** What a channel can be asked with. */
 export function candidatesOf(channel: string, { routes }: Snapshot): readonly Candidate[] {
@@ -206,10 +238,6 @@ const forgottenMs = 60_000;
 
 function lessonsOf(facts: readonly LearnedFact[], wallMs: number): readonly ChannelLesson[] {
   return facts.map(({ model, maxTokens, unsupported, forMs }) => ({ model, maxTokens, unsupported, untilMs: wallMs + Math.round(forMs) }));
-}
-
-function isOf({ deployment }: Candidate, { name }: ChannelSetting): boolean {
-  return deployment.channel.name === name;
 }
 
 /** Requests the list of models, which is free of charge. */

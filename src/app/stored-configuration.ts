@@ -13,8 +13,11 @@ export class StoredConfiguration {
   channels: readonly ChannelSetting[] = [];
   prices: readonly Price[] = [];
   blockedSubjects: readonly BlockedSubject[] = [];
-  /** Changes when the channels change. */
-  private fingerprint = "";
+  /** The version of the channels that were read, and the rules for them. */
+  private versionRead = "";
+  private rulesRead = "";
+  /** By name, as they are in the store, and what became of them: thousands of channels are not read again because of one. */
+  private opened: ReadonlyMap<string, OpenedChannel> = new Map();
   private reads = 0;
   private newestApplied = 0;
 
@@ -30,7 +33,12 @@ export class StoredConfiguration {
   async read(): Promise<boolean> {
     const { storage } = this.durable;
     const read = ++this.reads;
-    const rows = await storage.channels.list();
+    // Read first, so that what changes from now on is found by the next read.
+    const version = await storage.channels.version();
+    const rules = this.rules();
+    const rulesText = JSON.stringify(rules);
+    // Most changes are about keys.
+    const rows = version === this.versionRead && rulesText === this.rulesRead ? null : await storage.channels.list();
     const prices = await storage.prices.list();
     const blockedSubjects = await storage.blockedSubjects.list();
     // Two reads may overlap, and must not be applied in the wrong order.
@@ -38,16 +46,26 @@ export class StoredConfiguration {
     this.newestApplied = read;
     this.prices = prices;
     this.blockedSubjects = blockedSubjects;
-    const rules = this.rules();
-    const fingerprint = JSON.stringify([rows, rules]);
-    // Most changes are about keys, and must not log the same broken channel again.
-    if (fingerprint === this.fingerprint) return false;
-    this.fingerprint = fingerprint;
-    this.channels = rows.flatMap((row) => this.opened(row, rules) ?? []);
+    if (rows === null) return rulesText === this.rulesRead ? false : this.read();
+    const before = rulesText === this.rulesRead ? this.opened : new Map<string, OpenedChannel>();
+    this.versionRead = version;
+    this.rulesRead = rulesText;
+    const opened = new Map<string, OpenedChannel>();
+    let reused = 0;
+    for (const row of rows) {
+      const text = JSON.stringify(row);
+      const known = before.get(row.name);
+      // A broken channel is not logged again.
+      if (known?.text === text) reused += 1;
+      opened.set(row.name, known?.text === text ? known : { text, setting: this.open(row, rules) });
+    }
+    if (reused === opened.size && reused === this.opened.size) return false;
+    this.opened = opened;
+    this.channels = Array.from(opened.values(), ({ setting }) => setting).filter((setting) => setting !== null);
     return true;
   }
 
-  private opened({ name, entry, sealed }: StoredChannel, rules: RuntimeRules): ChannelSetting | null {
+  private open({ name, entry, sealed }: StoredChannel, rules: RuntimeRules): ChannelSetting | null {
     const opened = sealed === null ? [] : this.durable.channelSecrets.decrypt(name, sealed);
     if ("kind" in opened) {
       this.log.error("channel_sealed", { channel: name, detail: opened.message });
@@ -61,4 +79,10 @@ export class StoredConfiguration {
     this.rememberSecrets(reading.setting, new Map(reading.secrets));
     return reading.setting;
   }
+}
+
+interface OpenedChannel {
+  readonly text: string;
+  /** Null if it cannot be used. */
+  readonly setting: ChannelSetting | null;
 }

@@ -23,6 +23,9 @@ export type RuntimeChannel =
  */
 const forbiddenSettings = ["api_key", "api_keys", "api_key_file", "proxy"];
 
+/** As in the file, whose messages it shares. */
+const oneChannel = z.strictObject({ channels: z.array(channelSchema) });
+
 /** Ports of other protocols, where an HTTP request could do harm. */
 const blockedPorts = new Set([
   7, 9, 19, 20, 21, 22, 23, 25, 53, 69, 110, 111, 135, 139, 143, 179, 389, 445, 465, 587, 636, 873, 993, 995, 2049, 2375, 2376, 2379, 3306,
@@ -43,9 +46,9 @@ export function readRuntimeChannel(
     return { ok: false, problems: forbidden.map((path) => ({ path, message: "This cannot be set here. Send keys as `secrets`." })) };
   }
   const keys = secrets.length === 0 ? {} : secrets.length === 1 ? { api_key: secrets[0] } : { api_keys: secrets };
-  const parsed = z.strictObject({ channels: z.array(channelSchema) }).safeParse({ channels: [{ ...entry, ...keys }] });
+  const parsed = oneChannel.safeParse({ channels: [{ ...entry, ...keys }] });
   if (!parsed.success) {
-    const found = schemaProblems(parsed.error.issues, z.strictObject({ channels: z.array(channelSchema) }), () => null);
+    const found = schemaProblems(parsed.error.issues, oneChannel, () => null);
     return { ok: false, problems: found.map(({ path, reason, fix }) => ({ path: withoutList(path), message: `${reason}: ${fix}` })) };
   }
   const [channel] = parsed.data.channels;

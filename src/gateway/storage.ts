@@ -137,6 +137,8 @@ export interface StoredChannel {
 
 export interface ChannelStorage {
   list(): Promise<readonly StoredChannel[]>;
+  /** A short text that is another one after a channel was added, changed or removed. */
+  version(): Promise<string>;
   get(name: string): Promise<StoredChannel | null>;
   create(channel: Pick<StoredChannel, "name" | "entry" | "sealed" | "last4">, by: Actor): Promise<StoredChannel>;
   change(name: string, change: Partial<Pick<StoredChannel, "entry" | "sealed" | "last4">>, by: Actor): Promise<StoredChannel>;

@@ -39,6 +39,27 @@ for (const engine of engines) {
       expect(await storage.revision()).toBe(3);
     });
 
+    test("have another version after each change, and the same one after changes of other things", async () => {
+      await using world = await storageWorld(engine);
+      const { channels, prices } = world.storage;
+      const versions: string[] = [await channels.version()];
+      const changes = [
+        () => channels.create(channel, by),
+        () => channels.create({ ...channel, name: "other" }, by),
+        () => channels.change("main", { last4: ["wxyz"] }, by),
+        () => channels.change("other", { last4: ["wxyz"] }, by),
+        () => channels.remove("other", by),
+        () => channels.create({ ...channel, name: "third" }, by),
+      ];
+      for (const change of changes) {
+        await change();
+        versions.push(await channels.version());
+      }
+      expect(new Set(versions).size).toBe(versions.length);
+      await prices.set({ provider: null, model: "a", fromMs: 0, rates: { input: 1 }, note: null }, by);
+      expect(await channels.version()).toBe(versions.at(-1)!);
+    });
+
     test("leave audit entries that name what changed, and never their secrets", async () => {
       await using world = await storageWorld(engine);
       const { channels, audit } = world.storage;

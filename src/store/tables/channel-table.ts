@@ -25,6 +25,13 @@ export class ChannelTable implements ChannelStorage {
     });
   }
 
+  async version(): Promise<string> {
+    const [row] = await this.database.all<{ readonly count: number; readonly newest: number | null }>(
+      sql`select count(*) as count, max(revision) as newest from channels`,
+    );
+    return `${row?.count ?? 0} ${row?.newest ?? 0}`;
+  }
+
   async get(name: string): Promise<StoredChannel | null> {
     const [row] = isValidName(name) ? await readRows(this.database, [sql`name = ${name}`]) : [];
     return row === undefined ? null : this.requireReadable(row);
