@@ -14,6 +14,8 @@ export interface GatewayChannel {
 
 export interface GatewaySettings {
   readonly channels: readonly GatewayChannel[];
+  /** Whether channels of the store may have addresses of this machine. */
+  readonly allowPrivate?: boolean;
   /** Keys of the file. */
   readonly keys?: number;
   /** With the models of this machine. */
@@ -102,6 +104,18 @@ export function withKey<Asked extends Target>(target: Asked, token: string): Ask
   return { ...target, headers: { ...target.headers, authorization: `Bearer ${token}` } };
 }
 
+/** The settings of a channel besides its name and its key. */
+export function channelEntry({ port, models, speechFormats }: GatewayChannel): Readonly<Record<string, unknown>> {
+  return {
+    dialect: "openai",
+    base_url: `http://127.0.0.1:${port}/v1`,
+    models,
+    concurrency: 20_000,
+    timeouts: { idle: "1h", progress: "1h", total: "2h" },
+    ...(speechFormats === undefined ? {} : { capabilities: { speech_formats: speechFormats } }),
+  };
+}
+
 /** JSON is YAML, and needs no quoting rules of our own. What is set here beyond the addresses only lifts bounds that thousands of idle streams would meet. */
 function configuration(port: number, settings: GatewaySettings): string {
   const { channels, keys = 1, embedded = false, dataDir, store, state, prices, telemetry, inFlight, limits } = settings;
@@ -112,20 +126,12 @@ function configuration(port: number, settings: GatewaySettings): string {
     store,
     state,
     prices,
+    allow_private: settings.allowPrivate,
     keys: Array.from({ length: keys }, (_, index) =>
       index === 0 ? { name: "bench", key: clientKey, limits } : { name: `key-${index}`, key: `${clientKey}-${index}` },
     ),
     channels: [
-      ...channels.map((channel) => ({
-        name: channel.name,
-        dialect: "openai",
-        base_url: `http://127.0.0.1:${channel.port}/v1`,
-        api_key: "x",
-        models: channel.models,
-        concurrency: 20_000,
-        timeouts: { idle: "1h", progress: "1h", total: "2h" },
-        ...(channel.speechFormats === undefined ? {} : { capabilities: { speech_formats: channel.speechFormats } }),
-      })),
+      ...channels.map((channel) => ({ name: channel.name, ...channelEntry(channel), api_key: "x" })),
       ...(embedded ? [{ name: "here", provider: "embedded" }] : []),
     ],
     ...(settings.receiptsKeep === undefined ? {} : { receipts: { keep: settings.receiptsKeep } }),

@@ -5,6 +5,7 @@ import { makeToken } from "../src/keys/token.ts";
 import { unlimited, type Limits } from "../src/limits/limits.ts";
 import type { Database } from "../src/store/database.ts";
 import { sql } from "../src/store/sql.ts";
+import { channelEntry, type GatewayChannel } from "./gateway.ts";
 import { scratch } from "./processes.ts";
 
 /** A store as a gateway finds it when it starts. */
@@ -26,6 +27,7 @@ export interface StoreAsked {
   readonly projects?: number;
   /** In SQLite: what the keys and their groups used within as many whole days before today, a day and ten calls for each key. */
   readonly usageDays?: number;
+  readonly channels?: readonly GatewayChannel[];
 }
 
 export async function madeStore({
@@ -35,6 +37,7 @@ export async function madeStore({
   strangers = 0,
   projects = 0,
   usageDays = 0,
+  channels = [],
 }: StoreAsked): Promise<MadeStore> {
   const dataDir = mkdtempSync(join(scratch, "data-"));
   const opened = await openStore({ store, dataDir }, masterKey ?? null, false);
@@ -55,6 +58,11 @@ export async function madeStore({
       if (strangers > 0) await addStrangers(inside, strangers);
       if (projects > 0) await addGroups(inside, projects);
       if (usageDays > 0) await addUsage(inside, usageDays);
+      for (const channel of channels) {
+        await inside.run(sql`insert into channels (name, entry, sealed, last4, created_ms, updated_ms, revision)
+          values (${channel.name}, ${JSON.stringify(channelEntry(channel))}, ${opened.channelSecrets.encrypt(channel.name, ["x"])}, '["x"]',
+            ${Date.now()}, ${Date.now()}, 0)`);
+      }
     });
     return { dataDir, tokens };
   } finally {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { ask, models } from "../ask.ts";
 import { type Bench, cpuOf, inTurns, type Scenario } from "../bench.ts";
 import { residentBytes } from "../cpu.ts";
-import { type GatewayChannel, type GatewaySettings, withKey } from "../gateway.ts";
+import { type Gateway, type GatewayChannel, type GatewaySettings, withKey } from "../gateway.ts";
 import { answeredLoop, closedLoop, openLoop, spreadLoop } from "../load.ts";
 import { scratch } from "../processes.ts";
 import { compared, judged, type Judgement, type Row } from "../report.ts";
@@ -190,18 +190,23 @@ async function answers(bench: Bench, keyCount: number, millions: MadeStore): Pro
   const rows: Row[] = [];
   for (const [name, path] of questions) {
     console.error(`many, ${name}`);
-    const tookMs: number[] = [];
-    for (let round = 0; round < (bench.options.quick ? 3 : 7); round += 1) {
-      const beganMs = performance.now();
-      const response = await fetch(`${gateway.adminUrl}/admin/api${path}`, { headers: { authorization: `Bearer ${adminToken}` } });
-      const text = await response.text();
-      if (!response.ok) throw new Error(`${path} was answered with ${response.status}: ${text.slice(0, 200)}`);
-      tookMs.push(performance.now() - beganMs);
-    }
+    const tookMs = await askedMs(bench, gateway, path);
     rows.push(row("", `${name}, of ${keyCount} keys`, "ms", tookMs, judged("gateway", median(tookMs), { limit: 1_000, sense: "at most" })));
   }
   await gateway.stop();
   return rows;
+}
+
+async function askedMs(bench: Bench, { adminUrl }: Gateway, path: string): Promise<readonly number[]> {
+  const tookMs: number[] = [];
+  for (let round = 0; round < (bench.options.quick ? 3 : 7); round += 1) {
+    const beganMs = performance.now();
+    const response = await fetch(`${adminUrl}/admin/api${path}`, { headers: { authorization: `Bearer ${adminToken}` } });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${path} was answered with ${response.status}: ${text.slice(0, 200)}`);
+    tookMs.push(performance.now() - beganMs);
+  }
+  return tookMs;
 }
 
 const adminToken = "0d5e6a1b7c9f48e2a3b4c5d6e7f80912a3b4";
@@ -214,31 +219,48 @@ const questions: readonly (readonly [name: string, path: string])[] = [
   ["usage of a team by key, over a month", "/usage?by=key&group=team-7&since=30d"],
   ["usage of every group, over a month", "/usage?by=group&since=30d"],
   ["the overview over a month", "/overview?span=30d"],
+  ["the overview over 90 days", "/overview?span=90d"],
   ["the first page of the keys", "/keys?limit=50"],
   ["the first page of the keys of an organisation", "/keys?limit=50&group=organisation-0"],
   ["keys by a part of their names", "/keys?limit=50&search=stranger-7777"],
   ["all groups", "/groups"],
 ];
 
+/** So many channels do not fit into a file: they are in the store. */
 async function byChannels(bench: Bench, count: number): Promise<readonly Row[]> {
-  const small = await bench.gatewayWith({ channels: channelsOf(bench, 10, 10) });
-  const large = await bench.gatewayWith({ channels: channelsOf(bench, count, 10) });
-  const alike = await bench.gatewayWith({ channels: channelsOf(bench, count, count) });
+  const adminTokenFile = join(scratch, "many-token");
+  writeFileSync(adminTokenFile, adminToken, { mode: 0o600 });
+  const withStored = async (forEachModel: number, channels = count) => {
+    const { dataDir } = await madeStore({ keys: [], channels: channelsOf(bench, channels, forEachModel) });
+    return bench.gatewayWith({ channels: [], allowPrivate: true, dataDir, adminTokenFile });
+  };
+  const small = await withStored(10, 10);
+  const large = await withStored(10);
+  const alike = await withStored(count);
   if (small === null || large === null || alike === null) return [];
+  const memory = [large, alike].map(({ pid }) => residentBytes(pid) / 1_000_000);
+  const readyMs = [large, alike].map((gateway) => gateway.readyMs);
+  const listMs = await askedMs(bench, large, "/channels");
+  const problemsMs = await askedMs(bench, large, "/problems");
   const cost = await perRequest(bench, `many, 10 and ${count} channels`, { small, large, alike });
   await Promise.all([small.stop(), large.stop(), alike.stop()]);
+  const stored = `${count} stored channels`;
   return [
+    row("P12", `start to ready, ${stored}`, "ms", readyMs, judged("gateway", median(readyMs), { limit: 2_000, sense: "at most" })),
+    row("", `memory at ready, ${stored}`, "MB", memory, compared("gateway", median(memory))),
+    row("", `the list of ${stored}`, "ms", listMs, judged("gateway", median(listMs), { limit: 1_000, sense: "at most" })),
+    row("", `what is wrong now, ${stored}`, "ms", problemsMs, judged("gateway", median(problemsMs), { limit: 1_000, sense: "at most" })),
     reference("10 channels for one model", cost.small),
     row(
       "P16",
-      `CPU per request, ${count} channels, ten for each model`,
+      `CPU per request, ${stored}, ten for each model`,
       "us",
       cost.large,
       judged("to 10 channels", medianRatio(cost.large, cost.small), { limit: 1.1, sense: "at most" }),
     ),
     row(
       "P16",
-      `CPU per request, ${count} channels, all for the same model`,
+      `CPU per request, ${stored}, all for the same model`,
       "us",
       cost.alike,
       judged("to 10 channels", medianRatio(cost.alike, cost.small), { limit: 1.1, sense: "at most" }),

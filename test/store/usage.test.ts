@@ -311,7 +311,11 @@ describe.each(engines)("usage on $name", (engine) => {
     await Promise.all(parts.map(async (part) => add(database, part)));
     const storage = makeReceiptStorage(database);
     // Those of each key, and those of everybody, which all of them change.
-    for (const by of [["key", "model", "day"], ["model", "day"], ["channel", "hour"]] as const) {
+    for (const by of [
+      ["key", "model", "day"],
+      ["model", "day"],
+      ["channel", "hour"],
+    ] as const) {
       const asked: UsageQuery = { ...any, by };
       expect(await storage.usage(asked)).toEqual([...expected(receipts, asked)]);
     }

@@ -41,7 +41,14 @@ const sealed = new Map<string, string>();
 function channel(name: string, models: readonly string[]): StoredChannel {
   const secret = sealed.get(name) ?? channelSecrets.encrypt(name, ["secret"]);
   sealed.set(name, secret);
-  return { name, entry: { base_url: "http://10.0.0.1/v1", models: [...models] }, sealed: secret, last4: ["cret"], createdMs: 0, updatedMs: 0 };
+  return {
+    name,
+    entry: { base_url: "http://10.0.0.1/v1", models: [...models] },
+    sealed: secret,
+    last4: ["cret"],
+    createdMs: 0,
+    updatedMs: 0,
+  };
 }
 
 const named = (channels: readonly ChannelSetting[], name: string): ChannelSetting | undefined => channels.find((one) => one.name === name);
