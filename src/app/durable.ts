@@ -23,6 +23,7 @@ import { RedisTexts } from "../state/redis/texts.ts";
 import { DistributedItems } from "../state/distributed-items.ts";
 import { StoreGuard } from "../state/store-guard.ts";
 import { SqlAbsences } from "../store/tables/absence-table.ts";
+import { ThreadCounts, ThreadDatabase } from "../store/sqlite/thread-database.ts";
 import { SqlCounts } from "../store/tables/count-table.ts";
 import type { Database } from "../store/database.ts";
 import { startDrain, type DrainLag } from "../store/drain/drain-control.ts";
@@ -268,7 +269,8 @@ function openSharedState(options: DurableOptions, { database }: Store, after: St
   if (link === null && settings.store === "sqlite" && options.workers <= 1) return null;
   const kind = link !== null ? "redis" : database.engine;
   const redisCounts = link === null ? null : new RedisCounts(link);
-  const counts: DistributedCounts = redisCounts ?? new SqlCounts(database, { wallMs: Date.now });
+  const counts: DistributedCounts =
+    redisCounts ?? (database instanceof ThreadDatabase ? new ThreadCounts(database) : new SqlCounts(database, { wallMs: Date.now }));
   const guard: StoreGuard = new StoreGuard({
     nowMs,
     after,

@@ -2,10 +2,12 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { SqlCounts } from "../../src/store/tables/count-table.ts";
 import type { Database } from "../../src/store/database.ts";
-import { openDatabase } from "../../src/store/open.ts";
+import { openDatabase, storeFile } from "../../src/store/open.ts";
+import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
+import { ThreadCounts, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
 import { sql } from "../../src/store/sql.ts";
 import { contractSlotMs, testCountsContract } from "../support/counts-contract.ts";
-import { engines, freshDataDir, postgresServer } from "../support/databases.ts";
+import { engines, freshDataDir, migratedDataDir, postgresServer } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { admitted, limitRig, slotClaim, requests, span, tokens, type LimitRig, type LimitRigOptions } from "../support/joint-rig.ts";
 import { reserve } from "../support/reserve.ts";
@@ -99,7 +101,7 @@ describe("two processes on one SQLite file", () => {
     const open = async (): Promise<Database> => openDatabase({ store: "sqlite", dataDir, threaded: true });
     const databases = [await open(), await open()];
     const rigs = databases.map((database) =>
-      limitRig({ counts: new SqlCounts(database, { wallMs: () => Date.now() }), deadlineMs: patientMs, processes: 2 }),
+      limitRig({ counts: new ThreadCounts(database as ThreadDatabase), deadlineMs: patientMs, processes: 2 }),
     );
     const results = await Promise.all(
       Array.from({ length: 80 }, async (_, call) => admitted(rigs[call % 2]!.rates, [requests("file", 40)])),
@@ -107,6 +109,22 @@ describe("two processes on one SQLite file", () => {
     expect(results.filter(Boolean)).toHaveLength(40);
     await Promise.all(rigs.map(async ({ rates }) => rates.stop()));
     for (const database of databases) await database.close();
+  });
+
+  test("do not lock it for each other while the thread that asked has something else to do", async () => {
+    const dataDir = await migratedDataDir();
+    const database = new ThreadDatabase(storeFile(dataDir));
+    const counts = new ThreadCounts(database);
+    const asked = [{ id: "busy rpm", limit: 10, need: 1, wish: 1, sharers: 1 }];
+    await counts.take(asked, []);
+    const other = new SqliteDatabase(storeFile(dataDir), { busyMs: 200 });
+    const taken = counts.take(asked, []);
+    Bun.sleepSync(300);
+    // This waits on the thread that asked.
+    expect(await other.run(sql`insert into processes (id, seen_ms) values (${"other"}, ${1})`)).toBe(1);
+    expect(await taken).toMatchObject({ ok: true, granted: [{ remaining: 8 }] });
+    await other.close();
+    await database.close();
   });
 });
 

@@ -14,7 +14,7 @@ export interface SerialConnection extends StatementRunner {
 
 export class SerialDatabase implements Database {
   readonly engine = "sqlite";
-  private readonly mutex = new ConnectionMutex();
+  protected readonly mutex = new ConnectionMutex();
   private closed: Promise<void> | null = null;
 
   constructor(private readonly connection: SerialConnection) {}
@@ -56,7 +56,7 @@ export class SerialDatabase implements Database {
     return this.closed;
   }
 
-  private rejectIfClosed(): void {
+  protected rejectIfClosed(): void {
     if (this.closed !== null) throw new StorageError("unavailable", "The store is closed.");
   }
 }

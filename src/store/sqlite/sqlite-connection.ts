@@ -6,7 +6,7 @@ export interface SqliteSettings {
   readonly readonly?: boolean;
   /** How long a statement waits for another process that is writing (`busy_timeout`). */
   readonly busyMs?: number;
-  /** For large write transactions: a larger page cache, and fewer checkpoints of the WAL. */
+  /** For large write transactions: a larger page cache. */
   readonly bulkWrites?: boolean;
 }
 
@@ -30,10 +30,9 @@ export class SqliteConnection {
       if (!readonly) {
         enterWal(database, busyMs);
         database.run("pragma synchronous = full");
-        if (bulkWrites) {
-          database.run(`pragma cache_size = -${cacheKibibytes}`);
-          database.run(`pragma wal_autocheckpoint = ${logPages}`);
-        }
+        // The same for all: whoever writes little would otherwise make checkpoints for those who write much.
+        database.run(`pragma wal_autocheckpoint = ${logPages}`);
+        if (bulkWrites) database.run(`pragma cache_size = -${cacheKibibytes}`);
       }
       // The first query fails at once if this is not a database. It also takes the shared lock that a connection in WAL mode
       // keeps, by which a restore notices that the store is in use.
@@ -59,6 +58,11 @@ export class SqliteConnection {
       const statement = this.prepared(query) as unknown as { run(values: readonly Value[]): { readonly changes: number } };
       return rows.map((values) => statement.run(values).changes);
     });
+  }
+
+  /** Whether a transaction is on the disk when it is committed. One that is not is whole or absent after a power failure. */
+  syncCommits(syncs: boolean): void {
+    this.guarded(() => this.database.run(`pragma synchronous = ${syncs ? "full" : "normal"}`));
   }
 
   begin(): void {

@@ -1,22 +1,74 @@
 import { Worker } from "node:worker_threads";
 import { StorageError } from "../../gateway/storage.ts";
+import type { DistributedCounts, TakeResult } from "../../limits/distributed-counts.ts";
 import type { Sql } from "../sql.ts";
 import type { SqliteSettings } from "./sqlite-connection.ts";
 import { SerialDatabase, type SerialConnection } from "./serial-database.ts";
-import type { ThreadOptions, ThreadReply, ThreadRequest } from "./thread-message.ts";
+import type { CountMethod, ThreadCount, ThreadOptions, ThreadReply, ThreadRequest, ThreadStatement } from "./thread-message.ts";
 
 /**
  * A SQLite file in a worker thread, so that a slow statement does not block this one. If the worker dies, its pending statements
  * are rejected as `unavailable`, and the next statement starts a new worker.
  */
 export class ThreadDatabase extends SerialDatabase {
+  private readonly thread: ThreadConnection;
+
   constructor(
     readonly file: string,
     { busyMs = 5_000, readonly = false }: SqliteSettings = {},
     restMs: number | null = null,
   ) {
-    super(new ThreadConnection({ file, busyMs, readonly }, { restMs }));
+    const thread = new ThreadConnection({ file, busyMs, readonly }, { restMs });
+    super(thread);
+    this.thread = thread;
   }
+
+  /** Calls the shared counts in the worker, in one message. */
+  async count(method: CountMethod, given: readonly unknown[]): Promise<unknown> {
+    this.rejectIfClosed();
+    return this.mutex.runExclusive(() => this.thread.count(method, given));
+  }
+}
+
+/**
+ * Shared counts in a SQLite file. A transaction of theirs takes several statements, and while it lasts nobody else can write to the
+ * file: it must not wait, statement by statement, until a thread that serves calls has time for it.
+ */
+export class ThreadCounts implements DistributedCounts {
+  readonly releasesInPassing = false;
+
+  constructor(private readonly database: ThreadDatabase) {}
+
+  async take(...given: Parameters<DistributedCounts["take"]>): Promise<TakeResult> {
+    return (await this.database.count("take", given)) as TakeResult;
+  }
+
+  async correct(...given: Parameters<DistributedCounts["correct"]>): Promise<void> {
+    await this.database.count("correct", given);
+  }
+
+  async renew(...given: Parameters<DistributedCounts["renew"]>): Promise<void> {
+    await this.database.count("renew", given);
+  }
+
+  async release(...given: Parameters<DistributedCounts["release"]>): Promise<void> {
+    await this.database.count("release", given);
+  }
+
+  async heartbeat(...given: Parameters<DistributedCounts["heartbeat"]>): Promise<number> {
+    return (await this.database.count("heartbeat", given)) as number;
+  }
+
+  async leave(...given: Parameters<DistributedCounts["leave"]>): Promise<void> {
+    await this.database.count("leave", given);
+  }
+
+  async forget(...given: Parameters<DistributedCounts["forget"]>): Promise<void> {
+    await this.database.count("forget", given);
+  }
+
+  /** The database is closed by its owner. */
+  close(): void {}
 }
 
 /** A connection in a worker, which is started on first use, and again after it was lost or had nothing to do for `restMs`. */
@@ -38,15 +90,15 @@ export class ThreadConnection implements SerialConnection {
   }
 
   async all<Row extends object>(query: Sql): Promise<Row[]> {
-    return (await this.ask("all", query)) as Row[];
+    return (await this.statement("all", query)) as Row[];
   }
 
   async run(query: Sql): Promise<number> {
-    return (await this.ask("run", query)) as number;
+    return (await this.statement("run", query)) as number;
   }
 
   async begin(): Promise<void> {
-    const asked = this.ask("begin");
+    const asked = this.statement("begin");
     this.began = this.worker;
     try {
       await asked;
@@ -57,14 +109,14 @@ export class ThreadConnection implements SerialConnection {
   }
 
   async commit(): Promise<void> {
-    await this.ask("commit");
+    await this.statement("commit");
     this.began = null;
   }
 
   async rollback(): Promise<void> {
     const isThere = this.began !== null && this.began === this.worker;
     this.began = null;
-    if (isThere) await this.ask("rollback");
+    if (isThere) await this.statement("rollback");
   }
 
   async close(): Promise<void> {
@@ -72,19 +124,27 @@ export class ThreadConnection implements SerialConnection {
     const { worker } = this;
     if (worker === null) return;
     try {
-      await this.ask("close");
+      await this.statement("close");
     } finally {
       this.forget(worker);
       await worker.terminate();
     }
   }
 
-  private async ask(action: ThreadRequest["action"], { texts, values }: Pick<Sql, "texts" | "values"> = nothing): Promise<unknown> {
+  async count(method: CountMethod, given: readonly unknown[]): Promise<unknown> {
+    return this.ask({ action: "count", method, arguments: given });
+  }
+
+  private async statement(action: ThreadStatement["action"], { texts, values }: Pick<Sql, "texts" | "values"> = nothing): Promise<unknown> {
+    return this.ask({ action, texts, values });
+  }
+
+  private async ask(asked: ThreadStatement | ThreadCount): Promise<unknown> {
     if (this.began !== null && this.began !== this.worker) throw lost();
     this.endRest();
     const worker = (this.worker ??= this.started());
     this.lastId += 1;
-    const request: ThreadRequest = { id: this.lastId, action, texts, values };
+    const request: ThreadRequest = { id: this.lastId, ...asked };
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     // Only pending statements keep the process alive.
     if (this.waiting.size === 0) worker.ref();
