@@ -1,5 +1,5 @@
 import { isGroupId } from "../../keys/group.ts";
-import { outcomeFigures } from "../../usage/call-outcome.ts";
+import { outcomeFigures, type CallOutcome, type OutcomeFigure } from "../../usage/call-outcome.ts";
 import { firstContentBoundsMs, firstContentBucket } from "../../usage/first-content.ts";
 import type { Database } from "../database.ts";
 import { valuesOf, type Value } from "../sql.ts";
@@ -7,6 +7,7 @@ import { summingRows, type BulkInsert } from "./bulk-insert.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
 import { wordsOf } from "./receipt-line.ts";
 import { attemptColumn, name, receiptColumnIndex } from "./receipt-row.ts";
+import type { UsageSum } from "./usage-sums.ts";
 
 export const timeBuckets = [...firstContentBoundsMs.map((ms) => `ms_${ms}`), "ms_more"];
 export const upstreamFigures = [
@@ -16,8 +17,14 @@ export const upstreamFigures = [
 
 const byOutcome = { at_ms: "number", owner_id: "text", model: "text", channel: "text", operation: "text" } as const;
 const byTime = { at_ms: "number", owner_id: "text", model: "text", kind: "text" } as const;
-const outcomeHours = summingRows("outcome_hours", byOutcome, outcomeFigures, []);
-const outcomeDays = summingRows("outcome_days", byOutcome, outcomeFigures, []);
+/** Where caches save something in each call, most sums have nothing else. */
+const rarely = outcomeFigures.filter((figure) => figure !== "cache_saved_nanos");
+const alike = [
+  ["at_ms", "channel", "operation", ...rarely],
+  ["at_ms", ...rarely],
+];
+const outcomeHours = summingRows("outcome_hours", byOutcome, outcomeFigures, [], alike);
+const outcomeDays = summingRows("outcome_days", byOutcome, outcomeFigures, [], alike);
 const timeHours = summingRows("model_time_hours", byTime, timeBuckets, []);
 const timeDays = summingRows("model_time_days", byTime, timeBuckets, []);
 const upstreamDays = summingRows("upstream_days", { at_ms: "number", channel: "text", model: "text" }, upstreamFigures, []);
@@ -33,58 +40,59 @@ export class OutcomeSums {
   private readonly outcomes = new NamedSums(outcomeFigures.length);
   private readonly times = new NamedSums(timeBuckets.length);
   private readonly upstreams = new NamedSums(upstreamFigures.length);
+  /** By the sum of usage that a receipt belongs to: all of its receipts are counted at the same places. */
+  private readonly places = new Map<UsageSum, SumPlaces>();
 
-  add(entry: ReceiptEntry): void {
+  /** `sum`: that of the receipt's key. */
+  add(entry: ReceiptEntry, sum: UsageSum): void {
+    let places = this.places.get(sum);
+    if (places === undefined) {
+      places = { first: null, took: null, upstreamModel: null, upstream: null, outcomes: null };
+      this.places.set(sum, places);
+    }
     const { row, outcome } = entry;
-    const startedMs = row[column.startedMs] as number;
-    const hourStartMs = startedMs - (startedMs % hourMs);
     const owners = row[column.owners] as string | null;
-    const groups =
-      owners === null
-        ? none
-        : wordsOf(owners)
-            .filter(isGroupId)
-            .map((id) => name(id));
-    this.addTimes(row, hourStartMs, groups);
-    this.addUpstreams(entry, startedMs - (startedMs % dayMs));
+    const groups = owners === null ? none : wordsOf(owners).filter(isGroupId).map(groupName);
+    this.addTimes(row, sum, places, groups);
+    this.addUpstreams(entry, sum, places);
     if (outcome === null) return;
-    const about = [row[column.model] as string, (row[column.channel] ?? "") as string, row[column.operation] as string];
-    for (const owner of [everybody, row[column.keyId] as string, ...groups]) {
-      const figures = this.outcomes.of(hourStartMs, [owner, ...about]);
-      for (const [at, figure] of outcomeFigures.entries()) figures[at]! += outcome[figure] ?? 0;
+    const { atMs, model, channel, operation } = sum;
+    places.outcomes ??= [everybody, sum.ownerId].map((owner) => this.outcomes.of(atMs, [owner, model, channel, operation]));
+    for (const figures of places.outcomes) addOutcome(figures, outcome);
+    for (const group of groups) addOutcome(this.outcomes.of(atMs, [group, model, channel, operation]), outcome);
+  }
+
+  private addTimes(row: ReceiptEntry["row"], { atMs, model }: UsageSum, places: SumPlaces, groups: readonly string[]): void {
+    if (row[column.stream] === 1 && row[column.firstContentMs] !== null) {
+      const bucket = firstContentBucket(row[column.firstContentMs] as number);
+      places.first ??= this.times.of(atMs, [everybody, model, "first"]);
+      places.first[bucket]! += 1;
+      for (const group of groups) this.times.of(atMs, [group, model, "first"])[bucket]! += 1;
+    }
+    if (row[column.state] === "complete") {
+      const bucket = firstContentBucket(row[column.tookMs] as number);
+      places.took ??= this.times.of(atMs, [everybody, model, "took"]);
+      places.took[bucket]! += 1;
+      for (const group of groups) this.times.of(atMs, [group, model, "took"])[bucket]! += 1;
     }
   }
 
-  private addTimes(row: ReceiptEntry["row"], atMs: number, groups: readonly string[]): void {
-    const firstMs = row[column.stream] === 1 ? (row[column.firstContentMs] as number | null) : null;
-    const tookMs = row[column.state] === "complete" ? (row[column.tookMs] as number) : null;
-    const model = row[column.model] as string;
-    const addFor = (owner: string): void => {
-      if (firstMs !== null) this.times.of(atMs, [owner, model, "first"])[firstContentBucket(firstMs)]! += 1;
-      if (tookMs !== null) this.times.of(atMs, [owner, model, "took"], 1)[firstContentBucket(tookMs)]! += 1;
-    };
-    addFor(everybody);
-    for (const group of groups) addFor(group);
-  }
-
-  private addUpstreams({ row, attempts }: ReceiptEntry, atMs: number): void {
-    const add = (channel: string, model: string, values: readonly Value[], places: readonly number[], isAnswer: boolean): void => {
-      const figures = this.upstreams.of(atMs, [channel, model]);
-      figures[0]! += 1;
-      if (isAnswer) figures[1]! += 1;
-      for (const [at, place] of places.entries()) figures[upstreamPlaces[at]!]! += (values[place] ?? 0) as number;
-      if (values[places[places.length - 3]!] === null) figures[unpricedPlace]! += 1;
-    };
+  private addUpstreams({ row, attempts }: ReceiptEntry, { atMs, channel }: UsageSum, places: SumPlaces): void {
+    const dayStartMs = atMs - (atMs % dayMs);
     for (const attempt of attempts) {
-      const isAnswer = attempt[attemptColumn.outcome] === "answered";
-      add(attempt[attemptColumn.channel] as string, attempt[attemptColumn.model] as string, attempt, attemptPlaces, isAnswer);
+      const names = [attempt[attemptColumn.channel] as string, attempt[attemptColumn.model] as string];
+      addUse(this.upstreams.of(dayStartMs, names), attempt, attemptPlaces, attempt[attemptColumn.outcome] === "answered");
     }
     if (attempts.length > 0) return;
     const isCompact = row[column.attemptAfterMs] !== null;
-    // The process died, or the attempts could not be stored: it is not known who was asked.
-    if (isCompact || row[column.billedNanos] !== 0) {
-      add((row[column.channel] ?? "") as string, (row[column.upstreamModel] ?? "") as string, row, receiptPlaces, isCompact);
+    // Otherwise the process died, or the attempts could not be stored: it is not known who was asked.
+    if (!isCompact && row[column.billedNanos] === 0) return;
+    const model = (row[column.upstreamModel] ?? "") as string;
+    if (places.upstream === null || places.upstreamModel !== model) {
+      places.upstream = this.upstreams.of(dayStartMs, [channel, model]);
+      places.upstreamModel = model;
     }
+    addUse(places.upstream, row, receiptPlaces, isCompact);
   }
 
   async write(database: Database): Promise<void> {
@@ -94,28 +102,56 @@ export class OutcomeSums {
   }
 }
 
+interface SumPlaces {
+  first: number[] | null;
+  took: number[] | null;
+  /** The model that `upstream` is of. */
+  upstreamModel: string | null;
+  upstream: number[] | null;
+  /** Of everybody, and of the key. */
+  outcomes: readonly number[][] | null;
+}
+
+function addOutcome(figures: number[], outcome: CallOutcome): void {
+  for (const figure in outcome) figures[outcomePlaces[figure]!]! += outcome[figure as OutcomeFigure]!;
+}
+
+/** The cost is the third from the end. */
+function addUse(figures: number[], values: readonly Value[], places: readonly number[], isAnswer: boolean): void {
+  figures[0]! += 1;
+  if (isAnswer) figures[1]! += 1;
+  for (let at = 0; at < places.length; at += 1) figures[upstreamPlaces[at]!]! += (values[places[at]!] ?? 0) as number;
+  if (values[places[places.length - 3]!] === null) figures[unpricedPlace]! += 1;
+}
+
+function groupName(id: string): string {
+  return name(id);
+}
+
 /** Sums by the start of an hour or a day, and by names. */
 class NamedSums {
   private readonly all = new Map<string, NamedSum>();
-  /** What was looked up last, for each number that `of` is given: of consecutive calls, many are alike. */
-  private readonly last: (NamedSum | undefined)[] = [];
   private readonly zeros: readonly number[];
+  /** The moment that was used last, as it is sorted. */
+  private text = "";
+  private textOfMs = -1;
 
   constructor(figures: number) {
     this.zeros = Array.from({ length: figures }, () => 0);
   }
 
-  /** Names contain no NUL. `place`: callers that take turns each have their own last sum. */
-  of(atMs: number, names: readonly string[], place = 0): number[] {
-    const last = this.last[place];
-    if (last !== undefined && last.atMs === atMs && areEqual(last.names, names)) return last.figures;
-    const key = `${String(atMs).padStart(16, "0")}\0${names.join("\0")}`;
+  /** Names contain no NUL. */
+  of(atMs: number, names: readonly string[]): number[] {
+    if (this.textOfMs !== atMs) {
+      this.textOfMs = atMs;
+      this.text = String(atMs).padStart(16, "0");
+    }
+    const key = `${this.text}\0${names.join("\0")}`;
     let sum = this.all.get(key);
     if (sum === undefined) {
       sum = { atMs, names, figures: this.zeros.slice() };
       this.all.set(key, sum);
     }
-    this.last[place] = sum;
     return sum.figures;
   }
 
@@ -138,11 +174,6 @@ class NamedSums {
   }
 }
 
-function areEqual(some: readonly string[], others: readonly string[]): boolean {
-  for (let at = 0; at < some.length; at += 1) if (some[at] !== others[at]) return false;
-  return true;
-}
-
 interface NamedSum {
   readonly atMs: number;
   readonly names: readonly string[];
@@ -153,27 +184,23 @@ function valuesOfSum({ atMs, names, figures }: NamedSum): readonly Value[] {
   return [atMs, ...names, ...valuesOf({ values: figures })];
 }
 
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
+const dayMs = 24 * 3_600_000;
 const none: readonly string[] = [];
 
 const column = {
-  keyId: receiptColumnIndex("key_id"),
-  startedMs: receiptColumnIndex("started_ms"),
   tookMs: receiptColumnIndex("took_ms"),
   firstContentMs: receiptColumnIndex("first_content_ms"),
   stream: receiptColumnIndex("stream"),
   state: receiptColumnIndex("state"),
-  model: receiptColumnIndex("model"),
   upstreamModel: receiptColumnIndex("upstream_model"),
-  channel: receiptColumnIndex("channel"),
-  operation: receiptColumnIndex("operation"),
   billedNanos: receiptColumnIndex("billed_nanos"),
   owners: receiptColumnIndex("owners"),
   attemptAfterMs: receiptColumnIndex("attempt_after_ms"),
 };
 
-/** Where the summed columns are: in the figures, in an attempt, and in a receipt. The cost is the third from the end. */
+const outcomePlaces: Readonly<Record<string, number>> = Object.fromEntries(outcomeFigures.map((figure, at) => [figure, at]));
+
+/** Where the summed columns are: in the figures, in an attempt, and in a receipt. */
 const summed = ["prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "audio_ms", "characters"] as const;
 const upstreamPlaces = [...summed, "nanos" as const, "uncertain" as const, "estimated" as const].map((figure) =>
   upstreamFigures.indexOf(figure),

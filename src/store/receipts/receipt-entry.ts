@@ -36,6 +36,11 @@ export function entryOf(receipt: Receipt): ReceiptEntry {
   return { row: receiptValues(receipt, outcome), attempts, outcome: Object.keys(outcome).length === 0 ? null : outcome };
 }
 
+/** The same for a plain success: where caches are used, that is nearly every call. */
+function cacheOutcome(nanos: number): CallOutcome {
+  return nanos === 0 ? {} : { cache_saved_nanos: nanos };
+}
+
 /** From values that can be summed. */
 function countedOutcome(call: Omit<JudgedCall, "attempts">, attempts: ReceiptEntry["attempts"]): CallOutcome {
   const { state, error, finish, hedgeWasteNanos, cacheSavedNanos } = call;
@@ -92,8 +97,12 @@ export function entryOfLine(line: unknown, isPlain = false): ReceiptEntry | null
   const tags = maybeTags(fields.lastText());
   const finish = finishOf(fields.lastText());
   const cacheSavedNanos = fields.lastNumber();
-  const isSpecial = finish !== null || cacheSavedNanos !== null || hedgeWasteNanos !== 0 || attempts.length > 0 || state !== "complete";
-  const outcome = isSpecial ? countedOutcome({ state, error, finish, hedgeWasteNanos, cacheSavedNanos }, attempts) : null;
+  const isSpecial = finish !== null || hedgeWasteNanos !== 0 || attempts.length > 0 || state !== "complete";
+  const outcome = isSpecial
+    ? countedOutcome({ state, error, finish, hedgeWasteNanos, cacheSavedNanos }, attempts)
+    : cacheSavedNanos === null
+      ? null
+      : cacheOutcome(maybeSigned(cacheSavedNanos) ?? 0);
   return {
     row: [
       id,

@@ -34,8 +34,8 @@ export async function addToSums(
   const add = (entry: ReceiptEntry): UsageSum => {
     const { row } = entry;
     firstContents.add(row);
-    outcomes.add(entry);
     const sum = hours.addRow(row, row[column.keyId] as string, "");
+    outcomes.add(entry, sum);
     const owners = row[column.owners] as string | null;
     if (owners === null) return sum;
     const tags = (row[column.channelTags] ?? "") as string;
