@@ -292,6 +292,27 @@ describe.skipIf(skipped !== null)(`postgres that fails${skipped === null ? "" : 
     await database.close();
   });
 
+  test("a process looks for a pooler once: who opens the same store after that uses no connection for it", async () => {
+    const { host, port } = await postgresServer();
+    let connections = 0;
+    const proxy = createServer((client) => {
+      connections += 1;
+      const upstream = connect(port, host);
+      client.on("error", () => upstream.destroy()).on("close", () => upstream.destroy());
+      upstream.on("error", () => client.destroy());
+      client.pipe(upstream).pipe(client);
+    }).listen(0, "127.0.0.1");
+    await new Promise((resolve) => void (proxy.listening ? resolve(null) : proxy.once("listening", resolve)));
+    const store = (await migratedPostgresUrl()).replace(/:\d+\//, `:${(proxy.address() as { port: number }).port}/`);
+    const openings = async (poolerChecked: boolean): Promise<number> => {
+      connections = 0;
+      await (await openDatabase({ store, dataDir: "", connectionsMax: 1, poolerChecked })).close();
+      return connections;
+    };
+    expect([await openings(false), await openings(true)]).toEqual([3, 1]);
+    proxy.close();
+  });
+
   test("the server does not accumulate all statements that it was ever sent", async () => {
     const database = new PostgresDatabase(await freshPostgresUrl(), { connectionsMax: 1 });
     for (let at = 0; at < 700; at += 1) await database.all(new Sql([`select ${at}, `, "::bigint"], [1]));
