@@ -252,6 +252,8 @@ function receiptAt(startedMs: number, at: number): Receipt {
     delivered: figures,
     generatedTokens: completionTokens,
     billedNanos,
+    finish: isFailed ? null : drawn(at, 9) < 0.03 ? "length" : drawn(at, 10) < 0.004 ? "content_filter" : null,
+    cacheSavedNanos: isFailed ? null : figures.cachedTokens * 300 * (isLarge ? 12 : 3),
     attempts: [...(isFailed || isMoved ? [failedAttempt] : []), ...(isFailed ? [] : [answered])],
   });
 }

@@ -29,7 +29,10 @@ export async function runUsage(request: UsageRequest, management: Management, co
         ...by.flatMap((column) => (column === "key" || column === "group" ? [column, `${column}_name`] : [column])),
         ...outcomeViewFigures,
       ];
-      if (from !== null) terminal.say(`note: how calls ended is counted since ${from.slice(0, 10)}; earlier calls have zeros.`);
+      if (from !== null)
+        terminal.say(
+          `note: how calls ended is counted since ${from.slice(0, 10)}; earlier calls count as calls, failures, tokens and cost alone.`,
+        );
       return print(rows, request, headings, () => outcomesText(by, rows), terminal);
     }
     case "comparison": {

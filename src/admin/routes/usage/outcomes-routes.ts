@@ -80,7 +80,11 @@ export const invoiceRowAnswer = z.strictObject({
   estimated: z.number().describe("Attempts whose figures are estimates."),
 });
 
-const counted = moment.nullable().describe("The first day that is counted; null if there is none. Earlier calls have zeros here.");
+const counted = moment
+  .nullable()
+  .describe(
+    "The first day that is counted; null if there is none. Earlier calls count in `calls`, `failed`, the tokens and the cost alone.",
+  );
 
 /** How calls ended, and what that saved and cost; two models side by side; what an invoice should say. */
 export const outcomesRoutes: readonly AdminRoute[] = [

@@ -46,7 +46,9 @@ export function Caches({ since, group }: { readonly since: string; readonly grou
         An application is known by its key: give each its own. Only input that providers report as cached counts. Money is counted where the
         price is known.
       </p>
-      {all.data.value !== null && <CountedFrom at={all.data.value.counted_from} />}
+      {all.data.value !== null && (
+        <CountedFrom at={all.data.value.counted_from} earlier="Of earlier calls the tokens are known, but not what was saved." />
+      )}
     </>
   );
 }

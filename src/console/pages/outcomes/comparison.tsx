@@ -54,7 +54,9 @@ export function Comparison({ since, group }: { readonly since: string; readonly 
         Models are compared as they were used: with other prompts, other figures. Times are read from buckets, so that they are approximate,
         and end at 2 min.
       </p>
-      {loaded.data.value !== null && <CountedFrom at={loaded.data.value.counted_from} />}
+      {loaded.data.value !== null && (
+        <CountedFrom at={loaded.data.value.counted_from} earlier="Earlier calls count as calls, failures, tokens and cost alone." />
+      )}
     </>
   );
 }

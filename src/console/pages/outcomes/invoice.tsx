@@ -44,7 +44,7 @@ export function Invoice() {
         Every attempt counts where it was made, answered or not, at the price of its time. Differences come from prices that are not known
         or have changed, free quotas, discounts, taxes, and attempts that a provider charged without reporting them.
       </p>
-      {answer !== null && <CountedFrom at={answer.counted_from} />}
+      {answer !== null && <CountedFrom at={answer.counted_from} earlier="What was used before is not here: see the usage by channel." />}
     </>
   );
 }

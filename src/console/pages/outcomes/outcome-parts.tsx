@@ -1,12 +1,6 @@
-/** Old calls were not counted, and that must not look like success. */
-export function CountedFrom({ at }: { readonly at: string | null }) {
-  return (
-    <p class="muted small">
-      {at === null
-        ? "Nothing is counted yet."
-        : `This is counted since ${at.slice(0, 10)} (UTC). Calls from before are in the usage, but have zeros here.`}
-    </p>
-  );
+/** Old calls were not counted like this, and that must not look like success. */
+export function CountedFrom({ at, earlier }: { readonly at: string | null; readonly earlier: string }) {
+  return <p class="muted small">{at === null ? "Nothing is counted yet." : `Counted since ${at.slice(0, 10)} (UTC). ${earlier}`}</p>;
 }
 
 /** A figure, and what it means. */

@@ -70,7 +70,7 @@ function Answers({ since, group }: { readonly since: string; readonly group: str
       )}
       {row !== undefined && row.calls > 0 && <Saved row={row} />}
       {row !== undefined && row.calls > 0 && <Ended row={row} since={since} group={group} />}
-      {answer !== null && <CountedFrom at={answer.counted_from} />}
+      {answer !== null && <CountedFrom at={answer.counted_from} earlier="Earlier calls are known to be complete or failed, and no more." />}
     </>
   );
 }
