@@ -180,8 +180,10 @@ describe.each(engines)("the receipts of a key on $name", (engine) => {
       await migrate(first, { migrations: migrations.slice(0, 1) });
       const drawn = fc.sample(fc.array(receipt, { minLength: 150, maxLength: 150 }), 1)[0]!;
       // This version writes some columns more than the first had; without them the rows are as they were.
-      const later = [sql`warning`, sql`owners`, sql`channel_tags`];
-      for (const column of later) await first.run(sql`alter table receipts add column ${column} text`);
+      const later = [sql`warning`, sql`owners`, sql`channel_tags`, sql`marks`, sql`cache_saved_nanos`];
+      const texts = later.slice(0, -1);
+      for (const column of texts) await first.run(sql`alter table receipts add column ${column} text`);
+      await first.run(sql`alter table receipts add column cache_saved_nanos bigint`);
       await addAsBefore(first, drawn);
       for (const column of later) await first.run(sql`alter table receipts drop column ${column}`);
       const sums = async (table: "hours" | "days") =>
