@@ -94,6 +94,10 @@ await taken("requests", "/console/requests");
 await taken("usage", "/console/usage?by=model");
 await taken("keys", "/console/keys");
 await taken("channels", "/console/channels");
+await taken("groups", "/console/groups");
+await taken("outcomes", "/console/outcomes?since=30d");
+await taken("setup", "/console/setup");
+await taken("settings", "/console/settings");
 await takenLive();
 await takenLab();
 await takenPlayground();
@@ -105,18 +109,14 @@ if (reviewed !== undefined) {
     ["requests-filtered", "/console/requests?state=failed"],
     ["channel", "/console/channels/main"],
     ["key", `/console/keys/${made[0]!.id}`],
-    ["groups", "/console/groups"],
     ["group", `/console/groups/${web.id}`],
     ["usage-key", "/console/usage?by=key"],
     ["usage-day", "/console/usage?by=day"],
-    ["outcomes", "/console/outcomes?since=30d"],
     ["outcomes-caches", "/console/outcomes?view=caches&since=30d"],
     ["outcomes-models", "/console/outcomes?view=models&since=30d"],
     ["outcomes-invoice", "/console/outcomes?view=invoice"],
-    ["setup", "/console/setup"],
     ["playground-speech", "/console/playground?try=speech"],
     ["playground-transcription", "/console/playground?try=transcription"],
-    ["settings", "/console/settings"],
     ["history", "/console/settings/history"],
     ["audit", "/console/settings/audit"],
     ["prices", "/console/settings/prices"],

@@ -1,6 +1,6 @@
 // Needs: models. It runs the models of this machine.
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startChaos, type Chaos } from "../support/chaos.ts";
@@ -47,6 +47,13 @@ async function run(command: string[], cwd: string): Promise<{ readonly code: num
 }
 
 const here = (text: string): string => text.replaceAll("http://127.0.0.1:4400", gateway.url);
+
+test("the README shows a picture of each page of the console", () => {
+  const readme = readFileSync(join(root, "README.md"), "utf8");
+  const shown = [...readme.matchAll(/\(docs\/screenshots\/([a-z]+)\.webp\)/g)].map(([, page]) => page!);
+  expect(shown).toEqual(expect.arrayContaining(readdirSync(join(root, "src/console/pages"))));
+  for (const page of shown) expect(existsSync(join(root, `docs/screenshots/${page}.webp`)), page).toBe(true);
+});
 
 test("the README opens with the two commands that need nothing else", () => {
   expect(blocks("sh")[0]).toContain("npm install && npm start");
