@@ -20,13 +20,19 @@ export const usageFigures = [
   "unpriced",
 ] as const;
 
-/** `nameOf` returns the name of a key or a group; null if it is no longer known. */
-export function usageView(row: UsageRow, nameOf: (id: string) => string | null = () => null): UsageView {
-  const group: Record<string, string | null> = {};
-  for (const [column, value] of Object.entries(row.group)) {
-    group[column] = value;
-    if (column === "key" || column === "group") group[`${column}_name`] = value === null ? null : nameOf(value);
+type NameOf = (id: string) => string | null;
+
+/** What a row is grouped by. `nameOf` returns the name of a key or a group; null if it is no longer known. */
+export function namedColumns({ group }: Pick<UsageRow, "group">, nameOf: NameOf): Readonly<Record<string, string | null>> {
+  const named: Record<string, string | null> = {};
+  for (const [column, value] of Object.entries(group)) {
+    named[column] = value;
+    if (column === "key" || column === "group") named[`${column}_name`] = value === null ? null : nameOf(value);
   }
+  return named;
+}
+
+export function usageView(row: UsageRow, nameOf: NameOf = () => null): UsageView {
   const nanos = knownNanos(row);
   const figures: Readonly<Record<(typeof usageFigures)[number], number | null>> = {
     calls: row.calls,
@@ -42,7 +48,7 @@ export function usageView(row: UsageRow, nameOf: (id: string) => string | null =
     failed: row.failedCalls,
     unpriced: row.unpricedCalls,
   };
-  return { ...group, ...figures };
+  return { ...namedColumns(row, nameOf), ...figures };
 }
 
 /** The column names of a table, in order. */

@@ -1,6 +1,6 @@
 import type { Actor } from "../../gateway/storage.ts";
 import { auditEntryView, auditPages } from "../../manage/audit-export.ts";
-import { allGroups, groupByIdOrName, groupNames, keysWithin } from "../../manage/group-search.ts";
+import { allGroups, groupByIdOrName, keysWithin } from "../../manage/group-search.ts";
 import { groupView } from "../../manage/group-view.ts";
 import { createGroup, editGroup, removeGroup } from "../../manage/groups.ts";
 import { historyEntryView } from "../../manage/history/history-view.ts";
@@ -12,6 +12,7 @@ import { createKey, editKey, revokeKey, rotateKey, type KeyWithToken } from "../
 import { countedFrom, invoiceRows, modelRows, monthSpan, outcomeRows } from "../../manage/receipts/outcome-report.ts";
 import { receiptPage } from "../../manage/receipts/receipt-search.ts";
 import { shownReceipt, shownSummary } from "../../manage/receipts/receipt-view.ts";
+import { usageNames } from "../../manage/receipts/usage-names.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import { parsePastMoment } from "../../usage/time-text.ts";
@@ -84,9 +85,7 @@ export function storeManagement(store: OpenStore, actor: Actor): Management {
 
     usage: async (query) => {
       const rows = await storage.receipts.usage(await usageQuery(query));
-      const keys = rows.flatMap((row) => row.group.key ?? []);
-      const groups = rows.flatMap((row) => row.group.group ?? []);
-      const names = new Map([...(await keyNames(store, keys, namesMax)), ...(groups.length === 0 ? [] : await groupNames(store, groups))]);
+      const names = await usageNames(store, rows, namesMax);
       return rows.map((row) => usageView(row, (id) => names.get(id) ?? null));
     },
     outcomes: async (query) => ({ counted_from: await countedFrom(store), rows: await outcomeRows(store, await usageQuery(query)) }),

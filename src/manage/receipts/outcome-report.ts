@@ -3,10 +3,10 @@ import { dollarsNumber } from "../../usage/dollars.ts";
 import { firstContentBoundsMs, firstContentTimes } from "../../usage/first-content.ts";
 import type { UpstreamRow } from "../../usage/outcome-row.ts";
 import { isoMoment, isoOrNull } from "../../usage/time-text.ts";
+import { namedColumns } from "../../usage/usage-view.ts";
 import { knownNanos, type UsageColumn, type UsageQuery, type UsageRow } from "../../usage/usage-row.ts";
 import type { ManageContext } from "../context.ts";
-import { groupNames } from "../group-search.ts";
-import { keyNames } from "../key-search.ts";
+import { usageNames } from "./usage-names.ts";
 
 /** The figures of a row, in the order in which they are shown. */
 export const outcomeViewFigures = [
@@ -23,43 +23,16 @@ export async function outcomeRows(context: ManageContext, query: UsageQuery): Pr
   const { receipts } = context.reports;
   const [usage, outcomes] = await Promise.all([receipts.usage(query), receipts.outcomes(query)]);
   const figuresOf = new Map(outcomes.map(({ group, figures }) => [identityOf(group, query.by), figures]));
-  const names = await namesOf(context, usage, query.by);
-  return usage.map((row) => {
-    const { group } = row;
-    const named: Record<string, string | null> = {};
-    for (const column of query.by) {
-      named[column] = group[column] ?? null;
-      if (column === "key" || column === "group") named[`${column}_name`] = names.get(group[column] ?? "") ?? null;
-    }
-    return { ...named, ...shownOutcome(row, figuresOf.get(identityOf(group, query.by)) ?? null) };
-  });
+  const names = await usageNames(context, usage);
+  return usage.map((row) => ({
+    ...namedColumns(row, (id) => names.get(id) ?? null),
+    ...shownOutcome(row, figuresOf.get(identityOf(row.group, query.by)) ?? null),
+  }));
 }
 
 function identityOf(group: UsageRow["group"], by: readonly UsageColumn[]): string {
   return JSON.stringify(by.map((column) => group[column] ?? null));
 }
-
-async function namesOf(
-  context: ManageContext,
-  rows: readonly UsageRow[],
-  by: readonly UsageColumn[],
-): Promise<ReadonlyMap<string, string>> {
-  if (by.includes("group")) {
-    return groupNames(
-      context,
-      rows.flatMap(({ group }) => group.group ?? []),
-    );
-  }
-  if (!by.includes("key")) return new Map();
-  return keyNames(
-    context,
-    rows.flatMap(({ group }) => group.key ?? []),
-    namesMax,
-  );
-}
-
-/** The names of at most this many keys are looked up. */
-const namesMax = 2_000;
 
 function shownOutcome(row: UsageRow, figures: Readonly<Record<OutcomeFigure, number>> | null) {
   const figure = (name: OutcomeFigure): number => figures?.[name] ?? 0;

@@ -1,14 +1,12 @@
 import { z } from "zod";
-import { groupByIdOrName } from "../../../manage/group-search.ts";
 import { countedFrom, invoiceRows, modelRows, monthSpan, outcomeRows } from "../../../manage/receipts/outcome-report.ts";
 import { isoMoment } from "../../../usage/time-text.ts";
-import { readUsageColumns } from "../../../usage/usage-view.ts";
 import { usageColumns } from "../../../usage/usage-row.ts";
 import { invalid, AdminError } from "../../admin-error.ts";
-import { readSpan, spanQuery } from "../../fields/moment-field.ts";
+import { spanQuery } from "../../fields/moment-field.ts";
 import { line, moment } from "../../fields/scalars.ts";
 import { route, type AdminRoute } from "../../route.ts";
-import { callFilters, narrowedToKeys, readFilters, rowsMax, tooManyRows } from "./usage-routes.ts";
+import { callFilters, groupedQuery, readFilters, rowsMax, tooManyRows } from "./usage-routes.ts";
 
 const money = z.number().nullable();
 const text = z.string().nullable().optional();
@@ -106,11 +104,7 @@ export const outcomesRoutes: readonly AdminRoute[] = [
     }),
     answer: z.strictObject({ counted_from: counted, rows: z.array(row) }),
     handle: async ({ query, services }) => {
-      const by = readUsageColumns(query.by ?? "");
-      if ("unknown" in by) return invalid("by", `The parameter 'by' names an unknown column: use ${usageColumns.join(", ")}.`);
-      const filter = await readFilters(query, services);
-      if (filter instanceof AdminError) return filter;
-      const asked = await narrowedToKeys(by, filter, services);
+      const asked = await groupedQuery(query, services);
       if (asked instanceof AdminError) return asked;
       const rows = await outcomeRows(services, asked);
       if (rows.length > rowsMax) return tooManyRows;
@@ -137,13 +131,9 @@ export const outcomesRoutes: readonly AdminRoute[] = [
       const { model, other } = query;
       if (model === undefined) return invalid("model", "The parameter 'model' is required: name one of the two models.");
       if (other === undefined) return invalid("other", "The parameter 'other' is required: name the model to compare with.");
-      const span = readSpan(query, services.wallMs());
-      if (span instanceof AdminError) return span;
-      const groupId = query.group === undefined ? null : ((await groupByIdOrName(services, query.group))?.group.id ?? query.group);
-      return {
-        counted_from: await countedFrom(services),
-        models: await modelRows(services, [model, other], { ...span, groupId }),
-      };
+      const filter = await readFilters(query, services);
+      if (filter instanceof AdminError) return filter;
+      return { counted_from: await countedFrom(services), models: await modelRows(services, [model, other], filter) };
     },
   }),
   route({

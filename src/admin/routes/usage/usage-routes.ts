@@ -3,13 +3,14 @@ import { csvOf } from "../../../usage/csv.ts";
 import { readUsageColumns, usageFigures, usageHeadings, usageView } from "../../../usage/usage-view.ts";
 import { outcomeMarks } from "../../../usage/call-outcome.ts";
 import { receiptStates } from "../../../usage/receipt.ts";
-import { usageColumns, type UsageColumn, type UsageQuery } from "../../../usage/usage-row.ts";
-import { groupByIdOrName, groupNames, keysWithin } from "../../../manage/group-search.ts";
+import { usageColumns, type UsageQuery } from "../../../usage/usage-row.ts";
+import { groupByIdOrName, keysWithin } from "../../../manage/group-search.ts";
 import { keyByIdOrName, keyNames } from "../../../manage/key-search.ts";
 import { readSpan, spanQuery } from "../../fields/moment-field.ts";
 import { dollarsField, line, pageCursor, pageLimit } from "../../fields/scalars.ts";
 import type { FigureBounds } from "../../../gateway/storage.ts";
 import { costNanosMax, receiptPage, statusBounds, tookMsMax } from "../../../manage/receipts/receipt-search.ts";
+import { namesMax, usageNames } from "../../../manage/receipts/usage-names.ts";
 import { shownSummary } from "../../../manage/receipts/receipt-view.ts";
 import { receiptSummaryAnswer } from "../../views/receipt-view.ts";
 import { invalid, AdminError } from "../../admin-error.ts";
@@ -59,29 +60,13 @@ export const usageRoutes: readonly AdminRoute[] = [
     answer: z.strictObject({ rows: z.array(row) }),
     text: "text/csv",
     handle: async ({ query, services }) => {
-      const by = readUsageColumns(query.by ?? "");
-      if ("unknown" in by) return invalid("by", `The parameter 'by' names an unknown column: use ${usageColumns.join(", ")}.`);
-      const filter = await readFilters(query, services);
-      if (filter instanceof AdminError) return filter;
-      const asked = await narrowedToKeys(by, filter, services);
+      const asked = await groupedQuery(query, services);
       if (asked instanceof AdminError) return asked;
       const found = await services.reports.receipts.usage(asked);
       if (found.length > rowsMax) return tooManyRows;
-      const names = new Map([
-        ...(await keyNames(
-          services,
-          found.flatMap(({ group }) => group.key ?? []),
-          namesMax,
-        )),
-        ...(by.includes("group")
-          ? await groupNames(
-              services,
-              found.flatMap(({ group }) => group.group ?? []),
-            )
-          : []),
-      ]);
+      const names = await usageNames(services, found);
       const rows = found.map((each) => usageView(each, (id) => names.get(id) ?? null));
-      if (query.format === "csv") return new TextResult("text/csv; charset=utf-8", csvOf(usageHeadings(by), rows), "usage.csv");
+      if (query.format === "csv") return new TextResult("text/csv; charset=utf-8", csvOf(usageHeadings(asked.by), rows), "usage.csv");
       return { rows: rows as unknown as z.input<typeof row>[] };
     },
   }),
@@ -144,8 +129,14 @@ export async function readFilters(query: z.output<z.ZodObject<typeof callFilters
   return { keyId, groupId, model: query.model ?? null, channel: query.channel ?? null, ...span };
 }
 
-/** By key, the sums of a group are those of the keys that it has now. */
-export async function narrowedToKeys(by: readonly UsageColumn[], filter: Filters, services: Services): Promise<UsageQuery | AdminError> {
+type GroupedFilters = z.output<z.ZodObject<typeof callFilters>> & { readonly by?: string | undefined };
+
+/** What sums are asked for. By key, the sums of a group are those of the keys that it has now. */
+export async function groupedQuery(query: GroupedFilters, services: Services): Promise<UsageQuery | AdminError> {
+  const by = readUsageColumns(query.by ?? "");
+  if ("unknown" in by) return invalid("by", `The parameter 'by' names an unknown column: use ${usageColumns.join(", ")}.`);
+  const filter = await readFilters(query, services);
+  if (filter instanceof AdminError) return filter;
   const keysOf = filter.groupId !== null && by.includes("key") ? await keysWithin(services, filter.groupId) : null;
   if (filter.keyId !== null && filter.groupId !== null) return invalid("group", "Give a key or a group, not both.");
   if (by.includes("key") && by.includes("group")) return invalid("by", "What a group used is not known by key: group by one of them.");
@@ -170,9 +161,6 @@ function figuresOf({ status, min_cost_usd: nanosMin, max_cost_usd: nanosMax, min
     ...(tookMsMin === undefined ? {} : { tookMsMin }),
   };
 }
-
-/** The names of at most this many keys are looked up. */
-const namesMax = 2_000;
 
 /** Writing more rows at once would delay calls. */
 export const rowsMax = 20_000;

@@ -1,10 +1,12 @@
 import { count, money, percent, short } from "../../core/format.ts";
 import { place, setQuery } from "../../core/location.ts";
 import { troubleOf, useLoaded } from "../../core/query.ts";
+import { Figure } from "../../parts/fact.tsx";
 import { Choice } from "../../parts/field.tsx";
 import { EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { DataTable, type TableColumn } from "../../parts/table.tsx";
-import { CountedFrom, Figure } from "./outcome-parts.tsx";
+import { groupName } from "../usage/usage-rows.ts";
+import { CountedFrom } from "./outcome-parts.tsx";
 import type { OutcomeAnswerRow, OutcomesAnswer } from "./outcome-rows.ts";
 
 /** How much of the input came from caches of the upstreams, by who asked. An application is known by its key. */
@@ -39,7 +41,7 @@ export function Caches({ since, group }: { readonly since: string; readonly grou
           label="Cache hits"
           columns={columnsFor(by)}
           rows={rows.toSorted((one, other) => other.prompt_tokens - one.prompt_tokens).slice(0, rowsMax)}
-          keyOf={(row) => nameOf(row, by)}
+          keyOf={(row) => groupName(row, by)}
         />
       )}
       <p class="muted small">
@@ -62,14 +64,10 @@ const options = [
 /** A table with more rows is for a program: the admin API has them all. */
 const rowsMax = 500;
 
-function nameOf(row: OutcomeAnswerRow, by: (typeof options)[number][0]): string {
-  return (by === "key" ? (row.key_name ?? row.key) : by === "group" ? (row.group_name ?? row.group) : row.model) ?? "–";
-}
-
 function columnsFor(by: (typeof options)[number][0]): readonly TableColumn<OutcomeAnswerRow>[] {
   const title = options.find(([name]) => name === by)?.[1] ?? by;
   return [
-    { title, cell: (row) => nameOf(row, by), whole: (row) => nameOf(row, by) },
+    { title, cell: (row) => groupName(row, by), whole: (row) => groupName(row, by) },
     { title: "Calls", cell: ({ calls }) => count(calls), isNumber: true },
     { title: "Tokens in", cell: ({ prompt_tokens }) => short(prompt_tokens), isNumber: true },
     { title: "Cached", cell: ({ cached_tokens }) => short(cached_tokens), isNumber: true },

@@ -1,13 +1,8 @@
 import type { InvoiceRow, OutcomeFigures } from "../../core/answers.ts";
+import type { GroupedRow } from "../usage/usage-rows.ts";
 
 /** A row of outcomes, as the admin API answers it. */
-export interface OutcomeAnswerRow extends OutcomeFigures {
-  readonly key?: string | null | undefined;
-  readonly key_name?: string | null | undefined;
-  readonly group?: string | null | undefined;
-  readonly group_name?: string | null | undefined;
-  readonly model?: string | null | undefined;
-}
+export interface OutcomeAnswerRow extends OutcomeFigures, GroupedRow {}
 
 export interface OutcomesAnswer {
   readonly counted_from: string | null;

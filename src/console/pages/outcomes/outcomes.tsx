@@ -2,13 +2,14 @@ import { roleNow } from "../../core/api.ts";
 import { count, money, percent, short } from "../../core/format.ts";
 import { pathTo, place, setQuery } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
+import { Figure } from "../../parts/fact.tsx";
 import { Choice, SelectField, TextField } from "../../parts/field.tsx";
 import { EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Caches } from "./caches.tsx";
 import { Comparison } from "./comparison.tsx";
 import { Invoice } from "./invoice.tsx";
-import { CountedFrom, Figure } from "./outcome-parts.tsx";
+import { CountedFrom } from "./outcome-parts.tsx";
 import { extraCost, plainlyFailed, savedCalls, type OutcomeAnswerRow, type OutcomesAnswer } from "./outcome-rows.ts";
 
 /** How calls ended: what failover saved, what caches saved, whether a new model is worse, whether an invoice is right. */

@@ -3,6 +3,7 @@ import { ago, change, count, duration, money, percent, short } from "../../core/
 import { pathTo, place, setQuery } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
 import { Chart } from "../../parts/chart.tsx";
+import { Figure } from "../../parts/fact.tsx";
 import { Choice } from "../../parts/field.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -104,26 +105,6 @@ function Figures({ overview }: { readonly overview: OverviewAnswer }) {
         }
       />
     </dl>
-  );
-}
-
-function Figure({
-  name,
-  value,
-  note,
-  isBad = false,
-}: {
-  readonly name: string;
-  readonly value: string;
-  readonly note: string;
-  readonly isBad?: boolean;
-}) {
-  return (
-    <div class="card figure">
-      <dt>{name}</dt>
-      <dd class={`value ${isBad ? "bad" : ""}`}>{value}</dd>
-      <dd class="note">{note}</dd>
-    </div>
   );
 }
 

@@ -1,14 +1,18 @@
+/** What the admin API names the rows of sums by: those columns that were asked for. */
+export interface GroupedRow {
+  readonly key?: string | null | undefined;
+  readonly key_name?: string | null | undefined;
+  readonly group?: string | null | undefined;
+  readonly group_name?: string | null | undefined;
+  readonly model?: string | null | undefined;
+  readonly channel?: string | null | undefined;
+  readonly operation?: string | null | undefined;
+  readonly day?: string | null | undefined;
+  readonly hour?: string | null | undefined;
+}
+
 /** A row of usage, as the admin API answers it. */
-export interface UsageAnswerRow {
-  readonly key?: string | null;
-  readonly key_name?: string | null;
-  readonly group?: string | null;
-  readonly group_name?: string | null;
-  readonly model?: string | null;
-  readonly channel?: string | null;
-  readonly operation?: string | null;
-  readonly day?: string | null;
-  readonly hour?: string | null;
+export interface UsageAnswerRow extends GroupedRow {
   readonly calls: number;
   readonly failed: number;
   readonly prompt_tokens: number;
@@ -39,7 +43,7 @@ export function summed(rows: readonly UsageAnswerRow[]): UsageTotals {
   };
 }
 
-export function groupName(row: UsageAnswerRow, by: string): string {
+export function groupName(row: GroupedRow, by: string): string {
   switch (by) {
     case "key":
       return row.key_name ?? row.key ?? "–";

@@ -2,6 +2,7 @@ import { apiUrl } from "../../core/api.ts";
 import { change, count, duration, money, percent, short } from "../../core/format.ts";
 import { place, setQuery } from "../../core/location.ts";
 import { troubleOf, useLoaded } from "../../core/query.ts";
+import { Figure } from "../../parts/fact.tsx";
 import { Choice, SelectField, TextField } from "../../parts/field.tsx";
 import { EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -129,25 +130,15 @@ function Totals({
   };
   return (
     <dl class="cards">
-      <Total name="Cost" value={money(now.cost_usd)} note={compared(now.cost_usd ?? 0, then.cost_usd ?? 0)} />
-      <Total name="Calls" value={short(now.calls)} note={compared(now.calls, then.calls)} />
-      <Total name="Failed" value={percent(now.failed, now.calls)} note={`${count(now.failed)} calls`} />
-      <Total
+      <Figure name="Cost" value={money(now.cost_usd)} note={compared(now.cost_usd ?? 0, then.cost_usd ?? 0)} />
+      <Figure name="Calls" value={short(now.calls)} note={compared(now.calls, then.calls)} />
+      <Figure name="Failed" value={percent(now.failed, now.calls)} note={`${count(now.failed)} calls`} />
+      <Figure
         name="Tokens"
         value={short(now.prompt_tokens + now.completion_tokens)}
         note={`${percent(now.cached_tokens, now.prompt_tokens)} of the input from caches`}
       />
-      {now.unpriced > 0 && <Total name="Without a price" value={count(now.unpriced)} note="calls, which the cost leaves out" />}
+      {now.unpriced > 0 && <Figure name="Without a price" value={count(now.unpriced)} note="calls, which the cost leaves out" />}
     </dl>
-  );
-}
-
-function Total({ name, value, note }: { readonly name: string; readonly value: string; readonly note: string }) {
-  return (
-    <div class="card figure">
-      <dt>{name}</dt>
-      <dd class="value">{value}</dd>
-      <dd class="note">{note}</dd>
-    </div>
   );
 }
