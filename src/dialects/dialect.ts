@@ -184,6 +184,8 @@ export interface EventDecoder {
   /** The body has ended: the missing end event, or a failure if the stream is incomplete. */
   close(): Emissions;
   readonly finished: boolean;
+  /** The events that arrived together have been read. */
+  batchRead?(): void;
   /** The clients of this API need the `event:` line of each event: its frame begins with it. */
   readonly keepsNames?: boolean;
 }

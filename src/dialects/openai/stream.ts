@@ -6,7 +6,8 @@ import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { ChunkParts } from "./chat-parts.ts";
 import { usageExtension } from "../presets.ts";
-import { parseUntrusted } from "../untrusted.ts";
+import { RepeatedChunk } from "./repeated-chunk.ts";
+import { parseUntrusted, textOf } from "../untrusted.ts";
 
 /**
  * Reads the events of a chat stream without changing them. It finds out what the transport cannot tell: when the first output came,
@@ -23,6 +24,11 @@ export class OpenAiStream implements EventDecoder {
   private calledTools = false;
   private ended = false;
   private finish: string | null = null;
+  /** What the chunks that arrived together repeat. It goes with them: a stream that waits keeps nothing. */
+  private repeated: RepeatedChunk | null = null;
+  private repeatedOutput: "text" | "reasoning" = "text";
+  /** The deltas that had to be parsed among the events that arrived together. */
+  private parsedDeltas = 0;
 
   /** Where the client speaks another API: what the chunks say, to be written anew. */
   private readonly parts: ChunkParts | null;
@@ -37,6 +43,8 @@ export class OpenAiStream implements EventDecoder {
 
   read(event: SseEvent): readonly Emission[] | Failure {
     if (this.ended) return none;
+    const words = event.name === "" ? (this.repeated?.wordsIn(event.data) ?? null) : null;
+    if (words !== null) return [repeatedDelta(event.frame, this.repeatedOutput, words)];
     if (event.data.startsWith("[DONE]")) return this.end(event.frame);
     const chunk = parse(event);
     if (chunk === null) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
@@ -66,7 +74,24 @@ export class OpenAiStream implements EventDecoder {
     const looked: Emission = unsaid === "" ? plain : { ...plain, unsaid };
     const delta = this.parts === null ? looked : { ...looked, parts: this.parts.read(chunk as Readonly<Record<string, unknown>>) };
     if (usage !== null) return [delta, { kind: "usage", frame: null, usage }];
+    if (!finishes && this.parts === null && choices?.length === 1 && event.name === "")
+      this.compareWithNext(event.data, output, text, unsaid);
     return [delta];
+  }
+
+  batchRead(): void {
+    this.repeated = null;
+    this.parsedDeltas = 0;
+  }
+
+  /** After a few deltas that had to be parsed, the next ones are compared with the last of them. Where they take turns, that ends. */
+  private compareWithNext(data: string, output: Output | null, text: string, unsaid: string): void {
+    const words = output === "text" ? text : unsaid;
+    if (words === "" || (output !== "text" && (output !== "reasoning" || text !== ""))) return;
+    this.parsedDeltas++;
+    if (this.parsedDeltas < comparedFrom || this.parsedDeltas >= comparedUntil) return;
+    this.repeatedOutput = output;
+    this.repeated = RepeatedChunk.of(data, words, (each) => wordsOf(each, output));
   }
 
   close(): readonly Emission[] | Failure {
@@ -145,6 +170,9 @@ function asDelta(choice: ChunkChoice & { readonly text?: unknown }): ChunkChoice
   return { index: choice.index, delta: { content: choice.text }, finish_reason: choice.finish_reason };
 }
 
+/** Comparing has to be prepared, which takes as long as parsing three deltas. */
+const comparedFrom = 4;
+const comparedUntil = 8;
 /** The OpenAI API allows 128. A larger index is treated as the first choice. */
 const choicesMax = 1024;
 const none: readonly Emission[] = [];
@@ -157,6 +185,23 @@ function cutAfter(what: string): Failure {
 function parse(event: SseEvent): ChatChunk | null {
   const value = parseUntrusted(event.data, event.frame, "data: ".length, -2);
   return typeof value === "object" && value !== null && !Array.isArray(value) ? value : null;
+}
+
+/** The words of a chunk with one choice; null if it is not valid. */
+function wordsOf(data: string, output: "text" | "reasoning"): string | null {
+  try {
+    const { choices } = JSON.parse(data) as { readonly choices: readonly [ChunkChoice] };
+    const { delta } = choices[0];
+    return output === "text" ? textOf(delta?.["content"]) : unsaidOf(delta);
+  } catch {
+    return null;
+  }
+}
+
+/** A chunk that differs from an earlier one in its words alone. It changes nothing about what is finished. */
+function repeatedDelta(frame: Uint8Array, output: "text" | "reasoning", words: string): Emission {
+  if (output === "text") return { kind: "delta", frame, output, text: words, finishes: false };
+  return { kind: "delta", frame, output, text: "", finishes: false, unsaid: words };
 }
 
 function isError(chunk: ChatChunk, eventName: string): boolean {

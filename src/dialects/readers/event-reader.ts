@@ -43,6 +43,7 @@ export class EventReader implements StreamReader {
 
   private taken(): Emissions {
     const { collector } = this;
+    this.decoder.batchRead?.();
     const emissions = collector.take();
     const { broken } = collector;
     collector.broken = null;
