@@ -1,7 +1,7 @@
 import { SQL } from "bun";
 import { chmodSync, chownSync, existsSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { freePort, GuardedServer, startOnFreePort } from "./guarded.ts";
+import { folderInMemory, freePort, GuardedServer, startOnFreePort } from "./guarded.ts";
 import { findPostgres, lacking, type Binaries, type Skipped } from "./obtain.ts";
 
 export interface PostgresOptions {
@@ -21,7 +21,7 @@ export interface PostgresPair {
 export async function startPostgres(options: PostgresOptions = {}): Promise<TestPostgres | Skipped> {
   const binaries = findPostgres();
   if ("skipped" in binaries) return lacking(binaries.skipped);
-  const guarded = new GuardedServer("postgres");
+  const guarded = guardedFor(options);
   try {
     makeCluster(binaries, guarded.folder);
     return await startOnFreePort(() => new TestPostgres(binaries, guarded, options));
@@ -38,7 +38,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Test
 export async function startPostgresPair(options: PostgresOptions = {}): Promise<PostgresPair | Skipped> {
   const binaries = findPostgres();
   if ("skipped" in binaries) return lacking(binaries.skipped);
-  const [one, other] = [new GuardedServer("postgres"), new GuardedServer("postgres")];
+  const [one, other] = [guardedFor(options), guardedFor(options)];
   try {
     makeCluster(binaries, one.folder);
     // Nothing has been written yet, so that a copy of the files is a base backup. Not every package brings pg_basebackup.
@@ -98,6 +98,10 @@ export class TestPostgres implements AsyncDisposable {
   /** Turns a standby into a primary; resolves when it takes writes. */
   async promote(): Promise<void> {
     await this.#once((sql) => sql`SELECT pg_promote(true, 60)`);
+  }
+
+  get folder(): string {
+    return this.#guarded.folder;
   }
 
   /** The last of what it wrote. */
@@ -165,6 +169,10 @@ export class TestPostgres implements AsyncDisposable {
       await sql.close({ timeout: 0 });
     }
   }
+}
+
+function guardedFor({ fsync }: PostgresOptions): GuardedServer {
+  return fsync === false ? new GuardedServer("postgres", folderInMemory()) : new GuardedServer("postgres");
 }
 
 /** An empty cluster. To make one costs more than the server's start: within one run of the suite it is made once, and copied. */
