@@ -103,7 +103,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await receipts[Symbol.asyncDispose]();
-  await gateway.stop();
+  await gateway.kill();
   await server.stop(true);
 });
 

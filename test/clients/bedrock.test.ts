@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await gateway.stop();
+  await gateway.kill();
   await server.stop(true);
 });
 

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await gateway.stop();
+  await gateway.kill();
   await server.stop(true);
 });
 

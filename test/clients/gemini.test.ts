@@ -260,7 +260,7 @@ describe("a channel that speaks the Gemini API itself", () => {
   });
 
   afterAll(async () => {
-    await gateway.stop();
+    await gateway.kill();
     await upstream.stop(true);
     await chaos.close();
   });

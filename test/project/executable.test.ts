@@ -43,7 +43,7 @@ describe("the gateway as one executable file", () => {
   });
 
   afterAll(async () => {
-    await gateway?.stop();
+    await gateway?.kill();
     await upstream?.[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
   });
