@@ -1,4 +1,4 @@
-// Needs: alone, models. A browser uses all processors, and waits for pages by the clock; the playground is tried with the models of this machine.
+// Needs: long, models. It opens each page in a browser; the playground is tried with the models of this machine.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";

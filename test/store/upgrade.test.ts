@@ -1,4 +1,4 @@
-// Needs: quiet, servers. Each store is upgraded while a process of its version goes on, which mostly waits.
+// Needs: long, servers. Each store is upgraded while a process of its version goes on.
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
