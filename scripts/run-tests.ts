@@ -15,11 +15,11 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
  * The first line of a file says what it needs (scripts/test-needs.ts), and that decides what runs beside it:
  *
  * 1. Files that share the machine run first, one more than there are processors, so that none is idle while one of them waits.
- * 2. Files that need it quiet come next. They mostly wait, so four run at a time on two processors.
+ * 2. Files that need it quiet come next, slow ones among them. They mostly wait, so four run at a time on two processors.
  * 3. Files that need it alone come last, one after the other.
- * 4. Slow files come after all others: those that run models one after the other, the rest beside them.
+ * 4. The other slow files come after all others: those that run models one after the other, the rest beside them.
  *
- * In the first two steps, one or two files more run as long as they leave a third of the processors idle.
+ * In the first two steps, up to four files more run as long as they leave a third of the processors idle.
  *
  * Given files and folders, it runs those. Otherwise it runs all of test/ except the slow files; with --slow only the slow files, and
  * with --all both.
@@ -89,7 +89,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 }
 
 /** How many files more may run at a time, while the others leave so much of the processors idle for so many seconds. */
-const spareLanes = 2;
+const spareLanes = 4;
 const idleShareMin = 1 / 3;
 const idleReadings = 3;
 /** How many readings there were when a spare lane last took a file. */
@@ -103,8 +103,11 @@ const reading = setInterval(() => readings.push(processorTimes()), readingEveryM
 let batchesRun = 0;
 const firstRuns: FileRun[] = [];
 const leftOut: string[] = [];
-await runUsual(usual);
-await runSlow(slow);
+await runUsual(
+  usual,
+  slow.filter((file) => needs(file, "quiet")),
+);
+await runSlow(slow.filter((file) => !needs(file, "quiet")));
 const runs: FileRun[] = [];
 for (const run of firstRuns) runs.push(mayBeTheMachine(run) ? await runAgain(run) : run);
 clearInterval(reading);
@@ -138,8 +141,8 @@ function isUnit(file: string): boolean {
   return file.startsWith("test/unit/");
 }
 
-/** Runs each file beside those it may run beside. */
-async function runUsual(files: readonly string[]): Promise<void> {
+/** Runs each file beside those it may run beside. Slow files that wait are no burden beside others that wait. */
+async function runUsual(files: readonly string[], slowQuiet: readonly string[]): Promise<void> {
   const alone = files.filter((file) => needs(file, "alone"));
   const quiet = files.filter((file) => !alone.includes(file) && needs(file, "quiet"));
   const shared = files.filter((file) => !alone.includes(file) && !quiet.includes(file));
@@ -149,8 +152,9 @@ async function runUsual(files: readonly string[]): Promise<void> {
   const processors = availableParallelism();
   // One more than there are processors: some tests wait.
   const lanes = processors + 1;
-  await runInLanes([...inBatches(unit, lanes), ...each([...longestFirst(models), ...longestFirst(others)])], lanes);
-  await runInLanes(each(longestFirst(quiet)), 2 * processors);
+  // Only one lane takes the models, so it begins with them.
+  await runInLanes([...each(longestFirst(models)), ...inBatches(unit, lanes), ...each(longestFirst(others))], lanes);
+  await runInLanes(each(longestFirst([...quiet, ...slowQuiet])), 2 * processors);
   await runInLanes(each(alone), 1);
 }
 
@@ -164,8 +168,8 @@ async function runSlow(files: readonly string[]): Promise<void> {
   const models = beside.filter((file) => needs(file, "models"));
   const others = beside.filter((file) => !models.includes(file));
   environment["SLUICE_ENGINE_NICENESS"] ??= "0";
-  await Promise.all([models, others].map((lane) => runInLanes(each(longestFirst(lane)), 1, { withinMinutes: slowMinutes, shown: false })));
-  await runInLanes(each(alone), 1, { withinMinutes: slowMinutes });
+  await Promise.all([models, others].map((lane) => runInLanes(each(longestFirst(lane)), 1, { shown: false })));
+  await runInLanes(each(alone), 1);
 }
 
 /** Files that are run in one process. */
@@ -192,7 +196,6 @@ function inBatches(files: readonly string[], count: number): readonly Batch[] {
 }
 
 interface LaneOptions {
-  readonly withinMinutes?: number;
   /** Whether no other file runs meanwhile. */
   readonly shown?: boolean;
 }
@@ -203,7 +206,7 @@ interface LaneOptions {
  */
 async function runInLanes(batches: readonly Batch[], lanes: number, options: LaneOptions = {}): Promise<void> {
   const queue = [...batches];
-  const { withinMinutes = minutes, shown = lanes === 1 || batches.length === 1 } = options;
+  const { shown = lanes === 1 || batches.length === 1 } = options;
   const next = (at: number): Batch | undefined => {
     const first = at === 0 ? 0 : queue.findIndex((batch) => !batch.some((file) => needs(file, "models")));
     return queue.splice(Math.max(first, 0), 1)[0];
@@ -213,7 +216,7 @@ async function runInLanes(batches: readonly Batch[], lanes: number, options: Lan
       if (at >= lanes && !(await machineIsIdle(() => queue.length > 0))) return;
       const batch = next(at);
       if (batch === undefined) return;
-      if (timeIsUp(withinMinutes)) leftOut.push(...batch);
+      if (timeIsUp(batch.some((file) => slow.includes(file)) ? slowMinutes : minutes)) leftOut.push(...batch);
       else firstRuns.push(await run(batch, shown));
     }
   };

@@ -1,4 +1,4 @@
-// Needs: alone, servers, slow. It plays an outage of twenty seconds; replicas/store.test.ts proves the same of shorter ones, and of every kind.
+// Needs: quiet, servers, long, slow. It waits for an outage of twenty seconds; replicas/store.test.ts proves the same of shorter ones, and of every kind.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { bystander } from "../support/bystander.ts";
 import { eventually } from "../support/eventually.ts";
