@@ -106,6 +106,8 @@ export interface Reply {
   readonly kind: "reply";
   readonly status: number;
   header(name: string): string | null;
+  /** The headers have been read: a long stream must not hold them in memory. */
+  dropHeaders?(): void;
   /** The whole decoded body, or a failure if it breaks off or is too large. Reports progress when a part arrives. */
   bytes(bytesMax: number, progress?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure>;
   /** The next decoded part of the body if it has arrived already; null: `next` has to be awaited. */

@@ -341,7 +341,10 @@ class CallExecution implements HedgeTrigger {
     const last = { attempt };
     const items = this.answerItems();
     const settle = this.settlement(last, stream.firstContentMs - call.facts.startedMs, items);
-    const relay = new Relay(stream, settle, stream.shape === "events", this.rescueOf(stream, last, plan), this.makeWriter(last, items));
+    const rescue = this.rescueOf(stream, last, plan);
+    // Only what a rescue needs is followed where nothing is translated.
+    const makeWriter = stream.translated || rescue !== null ? this.makeWriter(last, items) : null;
+    const relay = new Relay(stream, settle, stream.shape === "events", rescue, makeWriter);
     // The client may leave before anything reads the stream. Without this, the upstream connection would stay open.
     call.cancellation.add((reason) => {
       if (reason.kind === "client_gone") relay.cancel(reason);

@@ -230,7 +230,7 @@ class InboundCall implements RequestObserver {
       route: able.route,
       split: able.split,
       snapshot,
-      headers: request,
+      headers: request.headers,
       cancellation,
       surface: this.endpoint.surface,
     };

@@ -42,7 +42,7 @@ export class ResponseStream implements ResponseBodyStream {
   /** The client has not taken what was sent. */
   private blocked = false;
   private wroteMs: number;
-  private readonly timer: Timer = { slot: 0, fire: () => this.checkSilence() };
+  private readonly timer: Timer = new SilenceTimer(this);
 
   constructor(
     private readonly source: OutputSource,
@@ -159,7 +159,7 @@ export class ResponseStream implements ResponseBodyStream {
   }
 
   /** Sends a keep-alive if the source has been silent for long, and cuts off a client that has been. */
-  private checkSilence(): void {
+  checkSilence(): void {
     if (this.over) return;
     const { keepAliveMs, writeStallMs, ports, shape } = this.options;
     if (!this.pulling) this.wroteMs = Math.max(this.wroteMs, this.out?.flush() ?? 0);
@@ -187,6 +187,17 @@ export class ResponseStream implements ResponseBodyStream {
   private cancel(reason: Failure): void {
     this.source.cancel(reason);
     this.owner.cancelled(reason);
+  }
+}
+
+/** Without a closure, because a gateway may hold thousands of streams. */
+class SilenceTimer implements Timer {
+  slot = 0;
+
+  constructor(private readonly stream: { checkSilence(): void }) {}
+
+  fire(): void {
+    this.stream.checkSilence();
   }
 }
 

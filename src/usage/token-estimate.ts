@@ -91,17 +91,17 @@ export class OutputCount {
   private deltas = 0;
   private sampled = 0;
   private withSeveral = 0;
-  private readonly estimate = new TokenCount();
+  private weight = 0;
 
   push(text: string): void {
     this.deltas += 1;
-    this.estimate.push(text);
+    this.weight += weightOf(text);
     if (this.sampled < samplesMax) this.sample(text);
   }
 
   get tokens(): number {
     if (this.withSeveral <= this.sampled * severalShareMax) return this.deltas;
-    return Math.max(this.deltas, this.estimate.tokens);
+    return Math.max(this.deltas, tokensOf(this.weight));
   }
 
   private sample(text: string): void {

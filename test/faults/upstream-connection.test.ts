@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { transcribe } from "../support/audio-call.ts";
 import { digBlackHole, type BlackHole } from "../support/black-hole.ts";
 import type { ChaosTls } from "../support/chaos.ts";
+import { header } from "../support/chaos/request.ts";
 import { sseEvents } from "../support/client.ts";
 import type { LogLine } from "../support/gateway.ts";
 import { expectRefusal, expectToldInBand, expectWhole } from "../support/outcome.ts";
@@ -401,17 +402,18 @@ describe("a client that waits for its first content", () => {
     ["fault:hang-after-headers", "fault:silent", "fault:heartbeat-forever"].map((behaviour) => ({ label: behaviour, behaviour })),
     async (row, { behaviour }) => {
       row.a.behaviour = behaviour;
-      const call = await row.open({ stream: true });
+      const call = await row.open({ stream: true, headers: { "x-team": "seven" } });
       await call.untilHead();
       expect(row.b.ledger.chats.length).toBe(0);
       const reply = await call.reply;
       expectWhole(row, reply, row.b);
+      expect(row.b.ledger.chats.map((attempt) => header(attempt, "x-team"))).toEqual(["seven"]);
       const { comments, others, trailing } = sseEvents(reply.response.body);
       expect(comments.length).toBeGreaterThanOrEqual(3);
       expect(new Set(comments)).toEqual(new Set(["keep-alive"]));
       expect({ others, trailing }).toEqual({ others: [], trailing: "" });
     },
-    { channel },
+    { channel, channels: { forward_headers: ["x-team"] } },
   );
 
   impatient.row(

@@ -31,6 +31,8 @@ class Edge {
   /** Requests whose client left before they were answered. */
   departed = 0;
   nowMs = 1_000_000;
+  /** The request that was handed over last. */
+  last: IncomingRequest | null = null;
   /** Answers `/held` when it is called. */
   letGo: () => void = () => {};
   writeStallMs = 60_000;
@@ -69,6 +71,7 @@ class Edge {
 
   #answer(request: IncomingRequest): HttpResponse | Promise<HttpResponse> | null {
     this.seen.push(`${request.method} ${request.target}`);
+    this.last = request;
     const [, path = "", size = "0"] = request.target.split("/");
     const whole = (body: Uint8Array | string): HttpResponse => ({ status: 200, head: new ResponseHead("r"), body });
     switch (path) {
@@ -99,6 +102,7 @@ class Edge {
       case "lump":
         return { status: 200, head: new ResponseHead("r"), body: this.#stream(Number(size), Number(size), 0) };
       case "drip":
+        request.observer = { clientGone: () => (this.departed += 1) };
         return { status: 200, head: new ResponseHead("r"), body: this.#stream(Number(size), 16, 1) };
       case "pace":
         return this.#paced(request, target(request.target));
@@ -917,6 +921,21 @@ describe("a client that leaves", () => {
     await eventually("nothing is left open", () => edge.open + edge.live + edge.timers === 0);
     await eventually("every descriptor is given back", () => descriptors() <= before);
     expect(streams).toBe(80);
+  });
+
+  test("during a stream is missed by the stream, which is all that is kept of the request", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    const response = new RawResponse();
+    const receiving = connection.receive(response, "GET");
+    await connection.send(bytesOf(get("/drip/100000")));
+    await eventually("it begins", () => response.bodyLength > 0);
+    expect([edge.last!.headers.names, edge.last!.observer]).toEqual([[], null]);
+    leave(connection, 0);
+    await receiving;
+    await eventually("the stream ends", () => edge.cancelled === 1);
+    expect(edge.departed).toBe(0);
+    await eventually("nothing is left open", () => edge.open + edge.live + edge.timers === 0);
   });
 
   test("while its answer is waited for is missed at once, and what comes of the call is written to nobody", async () => {

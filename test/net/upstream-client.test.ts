@@ -779,6 +779,16 @@ describe("a body", () => {
     expect(upstream.peers.length).toBe(1);
   });
 
+  test("is still there when the headers were given up", async () => {
+    const parts: (Uint8Array | null)[] = [Buffer.from("body"), null];
+    const source: BodySource = { next: () => Promise.resolve(parts.shift()!), cancel() {} };
+    const reply = makeReply(200, { get: (name) => (name === "x-any" ? "some" : null) }, source);
+    expect(reply.header("x-any")).toBe("some");
+    reply.dropHeaders!();
+    expect(reply.header("x-any")).toBeNull();
+    expect(await reply.bytes(100)).toEqual(Buffer.from("body"));
+  });
+
   describe("of single bytes, each a chunk of its own, is not held as so many parts", () => {
     const ones = Buffer.from("1\r\nx\r\n".repeat(10_000));
     /** Parts that are still alive, whoever holds them. */

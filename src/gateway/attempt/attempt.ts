@@ -176,6 +176,7 @@ export class Attempt implements StreamOwner {
     const reader = await answer.reader(reply, this.ports.tools);
     if (isFailure(reader)) return reader;
     this.reader = reader;
+    reply.dropHeaders?.();
     const stream = new LiveStream(reply, reader, this, this.translated);
     const trouble = await stream.open();
     // The attempt may have been ended from outside while the stream opened.

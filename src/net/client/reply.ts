@@ -1,5 +1,6 @@
 import type { Reply } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { noHeaders } from "../message/header-lines.ts";
 import { decodeContent } from "./content-decoding.ts";
 
 /** A body that is arriving. Its methods never throw. */
@@ -28,12 +29,16 @@ class BoundedReply implements Reply {
 
   constructor(
     readonly status: number,
-    private readonly headers: Headers,
+    private headers: Headers,
     private readonly source: BodySource,
   ) {}
 
   header(name: string): string | null {
     return this.headers.get(name) ?? null;
+  }
+
+  dropHeaders(): void {
+    this.headers = noHeaders;
   }
 
   bytes(bytesMax: number, progress?: { bytesArrived(): void }): Uint8Array | Failure | Promise<Uint8Array | Failure> {

@@ -14,10 +14,17 @@ export class HeaderLines {
     return at < 0 ? undefined : this.values[at];
   }
 
+  /** The same, for those who tell absence by null. */
+  header(name: string): string | null {
+    return this.get(name) ?? null;
+  }
+
   has(name: string): boolean {
     return this.names.includes(name);
   }
 }
+
+export const noHeaders = new HeaderLines("", [], []);
 
 /**
  * Whether the Connection header, which is a list (RFC 9110, 7.6.1), has this option: `not-close` is another option than `close`.

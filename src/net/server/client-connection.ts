@@ -307,7 +307,10 @@ export class ClientConnection implements RequestConnection {
       this.expectsContinue ||
       (this.clientHasEnded && !this.hasPipelined);
     const nowMs = this.listener.nowMs();
-    if (isStream(body)) return this.startStream(body, response, line.isHttp11, nowMs);
+    if (isStream(body)) {
+      request.onStreaming();
+      return this.startStream(body, response, line.isHttp11, nowMs);
+    }
     this.sendWhole(response, bytesOf(body), request.method !== "HEAD", nowMs);
     this.complete(nowMs);
   }
@@ -322,12 +325,11 @@ export class ClientConnection implements RequestConnection {
   }
 
   private startStream(stream: ResponseBodyStream, { status, head }: HttpResponse, isChunked: boolean, nowMs: number): void {
-    const onOver = (end: StreamEnd): void => this.onStreamOver(end);
-    this.writer = new StreamWriter(this.output, responsePrefix(status, nowMs), head, isChunked, this.closesAfterResponse, stream, onOver);
+    this.writer = new StreamWriter(this.output, responsePrefix(status, nowMs), head, isChunked, this.closesAfterResponse, stream, this);
     this.writer.start();
   }
 
-  private onStreamOver(end: StreamEnd): void {
+  onStreamOver(end: StreamEnd): void {
     this.writer = null;
     if (end === "complete") return this.complete(this.listener.nowMs());
     this.isAnswered = true;

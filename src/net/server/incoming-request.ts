@@ -1,18 +1,19 @@
 import { BodyQueue, type BodyQueueLimits, type FlowControl } from "../message/body-queue.ts";
-import type { HeaderLines } from "../message/header-lines.ts";
+import { noHeaders, type HeaderLines } from "../message/header-lines.ts";
 import type { HttpResponse } from "./http-response.ts";
 import type { RequestLine } from "./request-parser.ts";
 
 /** A request as the endpoints see it. */
 export class IncomingRequest {
-  /** Is told if the client leaves before it was answered. */
+  /** Is told if the client leaves before the response begins. */
   observer: RequestObserver | null = null;
   isGone = false;
   readonly body: IncomingBody;
 
   constructor(
     readonly line: RequestLine,
-    readonly headers: HeaderLines,
+    /** Empty once the response is streamed. */
+    public headers: HeaderLines,
     bodyBytes: number | null,
     private readonly connection: RequestConnection,
   ) {
@@ -35,12 +36,21 @@ export class IncomingRequest {
 
   /** By lower-case name. */
   header(name: string): string | null {
-    return this.headers.get(name) ?? null;
+    return this.headers.header(name);
   }
 
   /** May be called once at most. Has no effect if the client has left. */
   respond(response: HttpResponse): void {
     this.connection.respond(this, response);
+  }
+
+  /**
+   * Its response begins to be streamed, which may take hours: what was only needed to serve it is dropped. If the client leaves, the
+   * stream is told.
+   */
+  onStreaming(): void {
+    this.observer = null;
+    this.headers = noHeaders;
   }
 
   /** The client has left, or its request cannot be parsed any further. */

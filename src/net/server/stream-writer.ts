@@ -4,6 +4,11 @@ import type { ResponseBodyStream, ResponseHead, ResponseWriter } from "./http-re
 /** How a streamed response ended: completely, or cut off, after what was written is sent ("linger") or at once ("reset"). */
 export type StreamEnd = "complete" | "linger" | "reset";
 
+/** The connection that a response is streamed on. */
+export interface StreamEndListener {
+  onStreamOver(end: StreamEnd): void;
+}
+
 /** Writes one streamed response to a client. */
 export class StreamWriter implements ResponseWriter {
   private isOver = false;
@@ -19,7 +24,7 @@ export class StreamWriter implements ResponseWriter {
     private readonly isChunked: boolean,
     private readonly closesConnection: boolean,
     private readonly stream: ResponseBodyStream,
-    private readonly onOver: (end: StreamEnd) => void,
+    private readonly owner: StreamEndListener,
   ) {
     this.head = head;
   }
@@ -59,13 +64,13 @@ export class StreamWriter implements ResponseWriter {
     this.putHead();
     if (this.isChunked) this.output.put(lastChunk);
     this.output.send();
-    this.onOver("complete");
+    this.owner.onStreamOver("complete");
   }
 
   abort(lingers: boolean): void {
     if (this.isOver) return;
     this.isOver = true;
-    this.onOver(lingers ? "linger" : "reset");
+    this.owner.onStreamOver(lingers ? "linger" : "reset");
   }
 
   /** Returns whether something without a meaning could be sent. */
