@@ -204,6 +204,19 @@ export interface Route {
   readonly size: number;
 }
 
+/**
+ * Computes a fact about a route once and keeps it as long as the route, which never changes: a route may have ten thousand candidates,
+ * and a call must not look at all of them.
+ */
+export function oncePerRoute<Fact>(compute: (route: Route) => Fact): (route: Route) => Fact {
+  const known = new WeakMap<Route, { readonly fact: Fact }>();
+  return (route) => {
+    let found = known.get(route);
+    if (found === undefined) known.set(route, (found = { fact: compute(route) }));
+    return found.fact;
+  };
+}
+
 /** The prefix of a deployment's scope id. */
 export const deploymentScope = "deployment ";
 

@@ -1,4 +1,4 @@
-import type { Channel, Route } from "../channels/channel.ts";
+import { oncePerRoute, type Channel, type Route } from "../channels/channel.ts";
 import type { BudgetSelector } from "../limits/limits.ts";
 import { matchesPattern } from "./allow.ts";
 
@@ -22,11 +22,15 @@ export function namesAny(patterns: readonly string[], { tiers }: Pick<Route, "ti
 }
 
 /** The channel of this name on a route; null if there is none. */
-export function channelNamed({ tiers }: Pick<Route, "tiers">, name: string | null): NamedChannel | null {
-  if (name === null) return null;
-  for (const members of tiers) for (const { deployment } of members) if (deployment.channel.name === name) return deployment.channel;
-  return null;
+export function channelNamed(route: Route, name: string | null): NamedChannel | null {
+  return name === null ? null : (channelsByName(route).get(name) ?? null);
 }
+
+const channelsByName = oncePerRoute(({ tiers }: Route): ReadonlyMap<string, NamedChannel> => {
+  const byName = new Map<string, NamedChannel>();
+  for (const members of tiers) for (const { deployment } of members) byName.set(deployment.channel.name, deployment.channel);
+  return byName;
+});
 
 /** What a budget looks at of calls that were paid. */
 export interface PaidCalls {

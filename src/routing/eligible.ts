@@ -1,5 +1,14 @@
 import { voiceFor } from "../channels/voice.ts";
-import { modelOperationsOf, transcriptionFormatsOf, voicesOf, type Candidate, type Route } from "../channels/channel.ts";
+import {
+  modelOperationsOf,
+  oncePerRoute,
+  transcriptionFormatsOf,
+  voicesOf,
+  type Candidate,
+  type Capabilities,
+  type Route,
+  type Voices,
+} from "../channels/channel.ts";
 import { isNamedBy } from "../keys/budget-selector.ts";
 import type { Splits } from "../keys/key.ts";
 import type { CallRequest } from "../operations/call-request.ts";
@@ -77,6 +86,7 @@ function forTranscription(all: Route, request: TranscriptionRequest): Route | Fa
 }
 
 function forSpeech(route: Route, request: SpeechRequest): Route | Failure {
+  if (voicesOn(route).every((voices) => !isFailure(voiceFor(voices, request.voice)))) return route;
   const chosen = ({ deployment: { channel, model } }: Candidate) => voiceFor(voicesOf(channel, model), request.voice);
   return filtered(route, (candidate) => !isFailure(chosen(candidate))) ?? (chosen(route.tiers[0]![0]!) as Failure);
 }
@@ -105,17 +115,16 @@ function largest(route: Route, limit: "audioBytesMax" | "audioSecondsMax" | "inp
 }
 
 /** Needed on every call, and it depends on the route alone. */
-const supportingRoutes = new WeakMap<Route, Map<Operation, Eligible | Failure>>();
+const supportingRoutes = oncePerRoute((_: Route) => new Map<Operation, Eligible | Failure>());
 
 function supporting(operation: Operation, route: Route): Eligible | Failure {
-  return supportingRoutes.get(route)?.get(operation) ?? computeSupporting(operation, route);
+  return supportingRoutes(route).get(operation) ?? computeSupporting(operation, route);
 }
 
 function computeSupporting(operation: Operation, route: Route): Eligible | Failure {
   const capable = filtered(route, (candidate) => supports(candidate, operation));
   const answer = capable === null ? unsupportedOperation(route.model, operation) : { route: capable, split: false };
-  const answers = supportingRoutes.get(route) ?? new Map<Operation, Eligible | Failure>();
-  supportingRoutes.set(route, answers.set(operation, answer));
+  supportingRoutes(route).set(operation, answer);
   return answer;
 }
 
@@ -123,9 +132,19 @@ function supports({ deployment: { channel, model } }: Candidate, operation: Oper
   return (modelOperationsOf(channel, model) ?? channel.capabilities.operations).includes(operation);
 }
 
-function withCapability(route: Route, fits: (capabilities: Candidate["deployment"]["channel"]["capabilities"]) => boolean): Route | null {
+/** Channels that are alike share their capabilities, so that a large route has few of them to look at. */
+function withCapability(route: Route, fits: (capabilities: Capabilities) => boolean): Route | null {
+  if (capabilitiesOn(route).every(fits)) return route;
   return filtered(route, ({ deployment }) => fits(deployment.channel.capabilities));
 }
+
+const capabilitiesOn = oncePerRoute(({ tiers }: Route): readonly Capabilities[] => [
+  ...new Set(tiers.flatMap((tier) => tier.map(({ deployment }) => deployment.channel.capabilities))),
+]);
+
+const voicesOn = oncePerRoute(({ tiers }: Route): readonly Voices[] => [
+  ...new Set(tiers.flatMap((tier) => tier.map(({ deployment: { channel, model } }) => voicesOf(channel, model)))),
+]);
 
 /** Returns the same object if all candidates fit, so that what is cached for the route stays valid. */
 function filtered(route: Route, fits: (candidate: Candidate) => boolean): Route | null {
@@ -180,5 +199,30 @@ function refused(detail: string, status: number, code: string, param: string, { 
 
 /** The part of a route that a key may use if it is bound to channels by their names or tags; null if there is none. */
 export function boundTo(route: Route, channels: readonly string[] | null): Route | null {
-  return channels === null ? route : filtered(route, ({ deployment }) => isNamedBy(deployment.channel, channels));
+  if (channels === null) return route;
+  return route.size > filteredEachTime ? knownBounds(route, channels) : namedBy(channels, route);
 }
+
+function namedBy(channels: readonly string[], route: Route): Route | null {
+  return filtered(route, ({ deployment }) => isNamedBy(deployment.channel, channels));
+}
+
+/** The parts of a large route that were used last, by the names that keys are bound to; as many as have a bounded size together. */
+function knownBounds(route: Route, channels: readonly string[]): Route | null {
+  const known = boundRoutes(route);
+  const names = channels.join("\n");
+  const found = known.get(names);
+  if (found !== undefined) return found;
+  const bound = namedBy(channels, route);
+  if (known.size >= Math.max(boundsMin, Math.min(boundsMax, Math.floor(boundCandidatesMax / route.size)))) known.clear();
+  known.set(names, bound);
+  return bound;
+}
+
+const boundRoutes = oncePerRoute((_: Route) => new Map<string, Route | null>());
+
+/** A smaller route is filtered in less time than it takes to find it. */
+const filteredEachTime = 8;
+const boundsMin = 8;
+const boundsMax = 64;
+const boundCandidatesMax = 100_000;

@@ -1,4 +1,4 @@
-import type { Candidate, Channel, Route } from "../channels/channel.ts";
+import { oncePerRoute, type Candidate, type Channel, type Route } from "../channels/channel.ts";
 import type { LastAsked } from "../channels/last-asked.ts";
 import { type Throttle, throttleAdmits } from "../limits/throttle.ts";
 import { balanced, type LoadOf } from "./balance.ts";
@@ -406,14 +406,10 @@ function isThrottleOpen({ route, throttle, nowMs, dice }: PlanInput): boolean {
 
 /** A route with nothing to fall back on is throttled in trouble instead of being shut off, so its requests are counted. */
 export function hasOneDeployment(route: Route): boolean {
-  if (route.size <= 1) return true;
-  const known = oneDeployment.get(route);
-  if (known !== undefined) return known;
-  const first = route.tiers[0]?.[0]?.deployment.id;
-  const has = route.tiers.every((tier) => tier.every((candidate) => candidate.deployment.id === first));
-  oneDeployment.set(route, has);
-  return has;
+  return route.size <= 1 || isOneDeployment(route);
 }
 
-/** Needed on every call, and expensive for a large pool. */
-const oneDeployment = new WeakMap<Route, boolean>();
+const isOneDeployment = oncePerRoute(({ tiers }: Route): boolean => {
+  const first = tiers[0]?.[0]?.deployment.id;
+  return tiers.every((tier) => tier.every((candidate) => candidate.deployment.id === first));
+});

@@ -1,4 +1,4 @@
-import type { Route } from "../../channels/channel.ts";
+import { oncePerRoute, type Deployment, type Route } from "../../channels/channel.ts";
 import { hasBudgets, type Demand } from "../../limits/limits.ts";
 import type { NamedChannel } from "../../keys/budget-selector.ts";
 import type { Key } from "../../keys/key.ts";
@@ -177,15 +177,12 @@ export class Ledger {
     return expectedDemand(metered ? highestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
   }
 
-  /** A route has many candidates but few different prices. */
-  private ratesOn({ tiers }: Route, atMs: number): readonly (PriceRates | null)[] {
+  private ratesOn(route: Route, atMs: number): readonly (PriceRates | null)[] {
     const { found } = this;
     found.length = 0;
-    for (const members of tiers) {
-      for (const { deployment } of members) {
-        const rates = this.ports.ratesOf(deployment.channel.provider, deployment.model, atMs);
-        if (!found.includes(rates)) found.push(rates);
-      }
+    for (const { channel, model } of pricedApart(route)) {
+      const rates = this.ports.ratesOf(channel.provider, model, atMs);
+      if (!found.includes(rates)) found.push(rates);
     }
     return found;
   }
@@ -226,7 +223,19 @@ export function hasBudget({ limits, chain }: Key): boolean {
   return false;
 }
 
-function ceilingOf({ tiers }: Route): number | null {
+/** A route has many candidates but few different prices: one deployment of each provider and upstream model. */
+const pricedApart = oncePerRoute(({ tiers }: Route): readonly Deployment[] => {
+  const apart = new Map<string, Deployment>();
+  for (const members of tiers) {
+    for (const { deployment } of members) {
+      const { channel, model } = deployment;
+      apart.set(`${channel.provider ?? ""}\n${model}`, deployment);
+    }
+  }
+  return [...apart.values()];
+});
+
+const ceilingOf = oncePerRoute(({ tiers }: Route): number | null => {
   let highest: number | null = 0;
   for (const members of tiers) {
     for (const { deployment } of members) {
@@ -236,7 +245,7 @@ function ceilingOf({ tiers }: Route): number | null {
     }
   }
   return highest;
-}
+});
 
 const journalFull: LimitExceeded = {
   kind: "limit_exceeded",

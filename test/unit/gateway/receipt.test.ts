@@ -2,10 +2,11 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Admission } from "../../../src/gateway/admission/limiter.ts";
 import { Ledger } from "../../../src/gateway/admission/ledger.ts";
-import { receiptOf } from "../../../src/gateway/settlement/receipt.ts";
+import { receiptOf, type RatesOf } from "../../../src/gateway/settlement/receipt.ts";
 import { lostRace, type CallRecord, type AttemptRecord } from "../../../src/gateway/settlement/record.ts";
 import { type Demand, unlimited } from "../../../src/limits/limits.ts";
-import { failure, type FailureKind } from "../../../src/operations/failure.ts";
+import { readChatRequest } from "../../../src/operations/chat/chat-request.ts";
+import { failure, isFailure, type FailureKind } from "../../../src/operations/failure.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
 import type { Candidates } from "../../../src/routing/plan.ts";
 import type { PriceRates } from "../../../src/usage/price.ts";
@@ -281,7 +282,7 @@ describe("the books", () => {
     limits: unlimited,
   } as const;
 
-  function books(close: (receipt: Receipt) => Promise<void> = () => Promise.resolve()) {
+  function books(close: (receipt: Receipt) => Promise<void> = () => Promise.resolve(), ratesOf: RatesOf = () => rates) {
     const settled: (Demand | null)[] = [];
     const receipts: Receipt[] = [];
     const ledger = new Ledger({
@@ -299,13 +300,29 @@ describe("the books", () => {
           return close(receipt);
         },
       },
-      ratesOf: () => rates,
+      ratesOf,
       wallMs: () => 1_700_000_000_000,
       log: () => {},
     });
     const grant = { kind: "grant", rateLimitStatus: null, settle: (truth: Demand | null) => void settled.push(truth) } as const;
     return { ledger, settled, receipts, entered: { ...admission, grant, closed: false } };
   }
+
+  test("ask for the price of a model once for each provider, however many channels have it", () => {
+    const asked: string[] = [];
+    const { ledger } = books(undefined, (provider, model) => {
+      asked.push(`${provider} ${model}`);
+      return provider === "dear" ? { ...rates, output: 3 * rates.output! } : rates;
+    });
+    const tier = Array.from({ length: 2_000 }, (_, at) => candidate(`c${at}`, { provider: at % 2 === 0 ? "cheap" : "dear" }));
+    const ask = readChatRequest(new TextEncoder().encode('{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":1000}'));
+    if (isFailure(ask)) throw new Error(ask.detail);
+    const onLarge = ledger.estimate(ask, { model: "m", tiers: [tier], size: tier.length });
+    expect(asked).toEqual(["cheap m", "dear m"]);
+    // The dearest of all is reserved for.
+    expect(onLarge.nanos).toBe(ledger.estimate(ask, { model: "m", tiers: [[tier[1]!]], size: 1 }).nanos!);
+    expect(onLarge.nanos).toBeGreaterThan(ledger.estimate(ask, { model: "m", tiers: [[tier[0]!]], size: 1 }).nanos!);
+  });
 
   test("hold a call once, however often it ends", async () => {
     const { ledger, settled, receipts, entered } = books();

@@ -6,7 +6,7 @@ import { isFailure } from "../../../src/operations/failure.ts";
 import type { SpeechRequest } from "../../../src/operations/speech/speech-request.ts";
 import type { TranscriptFormat } from "../../../src/operations/transcription/transcript.ts";
 import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
-import { eligible } from "../../../src/routing/eligible.ts";
+import { boundTo, eligible } from "../../../src/routing/eligible.ts";
 import { channel } from "../../support/plan-world.ts";
 
 const megabyte = 1024 * 1024;
@@ -171,4 +171,47 @@ describe("the eligible part of a route", () => {
     expect(names(route, text(5000), { audio: true, input: false })).toMatchObject({ status: 400 });
     expect(names(route, text(5000), { audio: false, input: true })).toEqual(["a in parts", "b in parts"]);
   });
+});
+
+describe("the part of a route that a key is bound to", () => {
+  const large = routeOf(...Array.from({ length: 3_000 }, (_, at) => ({ name: `${at % 3 === 0 ? "near" : "far"}-${at}` })));
+  const namesOn = (route: Route | null): readonly string[] | undefined => route?.tiers.flat().map(({ deployment }) => deployment.channel.name);
+
+  test("has the channels that it names, on small and on large routes", () => {
+    const small = routeOf({ name: "near-1" }, { name: "far-1" });
+    expect(namesOn(boundTo(small, ["near-*"]))).toEqual(["near-1"]);
+    expect(boundTo(small, ["*-1"])).toBe(small);
+    expect(boundTo(small, ["none"])).toBeNull();
+    expect(namesOn(boundTo(large, ["near-3", "far-5"]))).toEqual(["near-3", "far-5"]);
+    expect(boundTo(large, ["*"])).toBe(large);
+    expect(boundTo(large, null)).toBe(large);
+    expect(boundTo(large, ["none"])).toBeNull();
+    expect(boundTo(large, ["none"])).toBeNull();
+  });
+
+  test("is looked for once on a large route, however many calls and keys it is for", () => {
+    const first = boundTo(large, ["near-*"]);
+    expect(first?.size).toBe(1_000);
+    for (let key = 0; key < 5; key += 1) expect(boundTo(large, ["near-*"])).toBe(first!);
+  });
+
+  test("stays right where keys name more parts than are remembered", () => {
+    for (let round = 0; round < 2; round += 1) {
+      for (let at = 0; at < 100; at += 1) expect(namesOn(boundTo(large, [`near-${at * 3}`]))).toEqual([`near-${at * 3}`]);
+    }
+  });
+});
+
+test("a request that every channel of a large route can serve gets the route itself, and what is remembered of it", () => {
+  const shared = channel("like-all").capabilities;
+  const tier = Array.from({ length: 1_000 }, (_, at) => {
+    const made: Channel = { ...channel(`c${at}`), capabilities: { ...shared, operations: ["transcription", "speech"], audioBytesMax: 1_000 } };
+    return candidatesOf({ id: `c${at}/m`, channel: made, model: "m" });
+  }).flat();
+  const route: Route = { model: "m", tiers: [tier], size: tier.length };
+  for (const ask of [recording(1_000), text(10)]) {
+    const found = eligible(route, ask, never, limits);
+    expect(isFailure(found) ? null : found.route).toBe(route);
+  }
+  expect(names(route, recording(1_001))).toMatchObject({ status: 413 });
 });
