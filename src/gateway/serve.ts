@@ -10,7 +10,7 @@ import { operationSpecs } from "../operations/operation.ts";
 import { finalFailure } from "../routing/final-failure.ts";
 import { hedgeAgainMs, hedgeDelayMs, hedgeWith } from "../routing/hedge.ts";
 import { judge, type FailedAttempt, type Verdict } from "../routing/judge.ts";
-import type { Candidates, Choice, Plan, PlanRefusal } from "../routing/plan.ts";
+import { choicesSoFar, type Candidates, type Choice, type Plan, type PlanRefusal } from "../routing/plan.ts";
 import { canContinue, type RescueInput } from "../routing/rescue.ts";
 import { estimateTokens } from "../usage/token-estimate.ts";
 import type { Call, CallFacts } from "./call.ts";
@@ -69,7 +69,7 @@ class CallExecution implements HedgeTrigger {
     let nowMs = planning instanceof Promise ? gateway.ports.nowMs() : this.plannedMs;
     gateway.upstreams.callBegins(call.route.model, clientRetries !== null && clientRetries !== "0", nowMs);
 
-    let choice: AttemptChoice = plan.candidates[0]!;
+    let choice: AttemptChoice = choicesSoFar(plan)[0]!;
     for (; ; nowMs = gateway.ports.nowMs()) {
       this.candidates = plan;
       const attempt = this.begin(choice, nowMs);
@@ -88,7 +88,7 @@ class CallExecution implements HedgeTrigger {
         if (call.cancellation.failure !== null) return this.failed(call.cancellation.failure);
         if (later === null) return this.failed(this.finalFailure(), verdict.because);
         plan = later;
-        choice = plan.candidates[0]!;
+        choice = choicesSoFar(plan)[0]!;
         continue;
       }
       choice = verdict;
@@ -229,7 +229,7 @@ class CallExecution implements HedgeTrigger {
   slowMs(candidate: Candidate, streamed: boolean): number {
     const { call, gateway, candidates } = this;
     const { routing } = call.snapshot;
-    if (routing.hedgeAfterMs === null || candidates!.candidates.length === 1) return Infinity;
+    if (routing.hedgeAfterMs === null || choicesSoFar(candidates!).length === 1) return Infinity;
     return hedgeDelayMs(routing, gateway.upstreams.loadOf(candidate), streamed, takesLong(call.ask)) ?? Infinity;
   }
 
@@ -372,9 +372,11 @@ class CallExecution implements HedgeTrigger {
     const { ask } = this.call;
     const { heldRequests } = this.gateway.upstreams;
     // Most routes have no other channel and pay nothing for this.
-    if (plan.candidates.length === 1 || ask.operation !== "chat" || !ask.plainText) return null;
+    if (choicesSoFar(plan).length === 1 || ask.operation !== "chat" || !ask.plainText) return null;
     const input = this.rescueInput(last.attempt, plan);
-    if (!plan.candidates.some((choice) => canContinue(choice, input)) || !heldRequests.hold(ask.body.length)) return null;
+    const can = (choice: Choice): boolean => canContinue(choice, input);
+    if (!choicesSoFar(plan).some(can) && !plan.candidates.some(can)) return null;
+    if (!heldRequests.hold(ask.body.length)) return null;
     return new Rescue(
       (text, cause) => this.succeed(ask, text, cause, stream, last, plan),
       heldRequests,
@@ -587,8 +589,8 @@ function isFull(plan: Plan): plan is PlanRefusal {
   return !plan.ok && plan.kind === "saturated";
 }
 
-function channelOf({ candidates }: Candidates): string {
-  return candidates[0]!.candidate.deployment.channel.name;
+function channelOf(plan: Candidates): string {
+  return choicesSoFar(plan)[0]!.candidate.deployment.channel.name;
 }
 
 function fullChannels({ skipped }: PlanRefusal): readonly string[] {

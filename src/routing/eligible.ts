@@ -115,7 +115,7 @@ function largest(route: Route, limit: "audioBytesMax" | "audioSecondsMax" | "inp
 }
 
 /** Needed on every call, and it depends on the route alone. */
-const supportingRoutes = oncePerRoute((_: Route) => new Map<Operation, Eligible | Failure>());
+const supportingRoutes = oncePerRoute(() => new Map<Operation, Eligible | Failure>());
 
 function supporting(operation: Operation, route: Route): Eligible | Failure {
   return supportingRoutes(route).get(operation) ?? computeSupporting(operation, route);
@@ -219,7 +219,7 @@ function knownBounds(route: Route, channels: readonly string[]): Route | null {
   return bound;
 }
 
-const boundRoutes = oncePerRoute((_: Route) => new Map<string, Route | null>());
+const boundRoutes = oncePerRoute(() => new Map<string, Route | null>());
 
 /** A smaller route is filtered in less time than it takes to find it. */
 const filteredEachTime = 8;

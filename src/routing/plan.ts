@@ -3,7 +3,7 @@ import type { LastAsked } from "../channels/last-asked.ts";
 import { type Throttle, throttleAdmits } from "../limits/throttle.ts";
 import { balanced, type LoadOf } from "./balance.ts";
 import { condition, type HealthOf, type NotReady } from "./condition.ts";
-import { drawOne, indexOf, inDrawnOrder } from "./draw.ts";
+import { drawOne, indexOf, inDrawnOrder, type TierIndex } from "./draw.ts";
 
 /** The candidates of a call in the order in which they are tried, and why others are left out; or why no candidate may be asked now. */
 export type Plan = Candidates | PlanRefusal;
@@ -12,11 +12,19 @@ export interface Candidates {
   readonly ok: true;
   /** `last_resort`: no candidate is healthy, and this call tries one all the same. */
   readonly mode: "normal" | "last_resort";
-  /** Never empty. */
+  /** Never empty. Of a large tier, most are drawn when this is first read: nearly every call is served by the first of them. */
   readonly candidates: readonly Choice[];
+  /** Those of them that were drawn so far, the first one included; absent: all. */
+  readonly drawn?: readonly Choice[];
   /** Candidates with an open breaker, the one asked longest ago first. They are tried when all others have failed. */
   readonly reserve?: readonly Choice[];
+  /** Those that were looked at so far and left out. */
   readonly skipped: readonly Skipped[];
+}
+
+/** The candidates that a call has looked at so far and may ask, without looking at more. */
+export function choicesSoFar(planned: Candidates): readonly Choice[] {
+  return planned.drawn ?? planned.candidates;
 }
 
 export interface PlanRefusal {
@@ -107,11 +115,71 @@ export function plan(input: PlanInput): Plan {
   const only = tiers.length === 1 && tiers[0]!.length === 1 ? singleCandidatePlan(tiers[0]![0]!, input) : null;
   if (only !== null) return only;
   const survey = newSurvey();
+  if (tiers.length === 0 || tiers[0]!.length <= wholeTierMax) return completePlan(input, survey, null);
+  const draw = new LargeTierDraw(tiers[0]!, 0, input, survey);
+  const pair = draw.pair();
+  return pair === null ? completePlan(input, survey, draw) : new OpenPlan(pair, draw, input, survey);
+}
+
+/** The same with everything in it, for those who show a plan. */
+export function wholePlan(input: PlanInput): Plan {
+  const planned = plan(input);
+  return planned instanceof OpenPlan ? planned.whole : planned;
+}
+
+/**
+ * The plan of a call whose first tier is large. Two candidates are drawn, and the better one goes first. The others are drawn if they are
+ * needed, so that a call looks at two of ten thousand channels, not at all that it could ask.
+ */
+class OpenPlan implements Candidates {
+  readonly ok = true;
+  readonly mode = "normal";
+  private completed: Candidates | null = null;
+
+  constructor(
+    private readonly pair: readonly ReadyCandidate[],
+    private readonly draw: LargeTierDraw,
+    private readonly input: PlanInput,
+    private readonly survey: Survey,
+  ) {}
+
+  get drawn(): readonly Choice[] {
+    return this.completed?.candidates ?? this.pair;
+  }
+
+  get skipped(): readonly Skipped[] {
+    return this.survey.skipped;
+  }
+
+  get candidates(): readonly Choice[] {
+    return this.whole.candidates;
+  }
+
+  get reserve(): readonly Choice[] {
+    return this.whole.reserve ?? noChoices;
+  }
+
+  get whole(): Candidates {
+    if (this.completed === null) {
+      // Two candidates were ready, so that it is no refusal.
+      this.completed = completePlan(this.input, this.survey, this.draw, this.pair[0]) as Candidates;
+    }
+    return this.completed;
+  }
+}
+
+const noChoices: readonly Choice[] = [];
+
+/** `begun`: what was drawn from the first tier before, and `leader`: who goes first of that, whatever has changed since. */
+function completePlan(input: PlanInput, survey: Survey, begun: LargeTierDraw | null, leader: ReadyCandidate | null = null): Plan {
+  const { tiers } = input.route;
   const choices: Choice[] = [];
   for (let tier = 0; tier < tiers.length && (choices.length < choicesMax || survey.ready === 0); tier += 1) {
     const reserved = Math.min(reservedMax, reservedPerTier * (tiers.length - 1 - tier));
     const room = Math.max(1, choicesMax - choices.length - reserved);
-    placeTier(choices, drawnFrom(tiers[tier]!, tier, room, input, survey), room, input);
+    const drawn =
+      tier === 0 && begun !== null ? begun.all(Math.min(room, drawnWanted)) : drawnFrom(tiers[tier]!, tier, room, input, survey);
+    placeTier(choices, drawn, room, input, tier === 0 ? leader : null);
   }
   if (survey.ready > 0) {
     if (survey.reserve === none) return { ok: true, mode: "normal", candidates: choices, skipped: survey.skipped };
@@ -160,14 +228,21 @@ interface ReadyCandidate {
  * A half-open candidate that is drawn first is probed now, if its tier is the first that has candidates: lower tiers are there as a
  * safe fallback. Other half-open candidates come last. The rest is ordered by the power of two choices.
  */
-function placeTier(choices: Choice[], drawn: readonly ReadyCandidate[], room: number, input: PlanInput): void {
+function placeTier(
+  choices: Choice[],
+  drawn: readonly ReadyCandidate[],
+  room: number,
+  input: PlanInput,
+  leader: ReadyCandidate | null,
+): void {
   if (drawn.length === 1) return void choices.push(drawn[0]!);
   const roomEnd = choices.length + room;
   const probing = choices.length === 0 && drawn[0]?.probe === true ? drawn[0] : null;
   if (probing !== null) choices.push(probing);
-  const healthy = drawn.filter((entry) => !entry.probe);
+  const healthy = drawn.filter((entry) => !entry.probe && entry !== leader);
+  const order = balanced(healthy, input.load, input.nowMs);
   const wanted = roomEnd - choices.length;
-  for (const entry of withOtherHost(balanced(healthy, input.load, input.nowMs), wanted)) choices.push(entry);
+  for (const entry of withOtherHost(leader === null ? order : [leader, ...order], wanted)) choices.push(entry);
   for (const entry of drawn) {
     if (entry.probe && entry !== probing && choices.length < roomEnd) choices.push(entry);
   }
@@ -236,8 +311,8 @@ const stepsMax = 64;
 const otherHostSteps = 4;
 
 /** The candidates of a tier that may be asked now, in random order by weight. */
-function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: PlanInput, survey: Survey): ReadyCandidate[] {
-  if (tier.length > wholeTierMax) return drawnFromLarge(tier, at, Math.min(room, drawnWanted), input, survey);
+function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: PlanInput, survey: Survey): readonly ReadyCandidate[] {
+  if (tier.length > wholeTierMax) return new LargeTierDraw(tier, at, input, survey).all(Math.min(room, drawnWanted));
   const entries: ReadyCandidate[] = [];
   for (const candidate of tier) {
     const entry = assess(candidate, at, input, survey);
@@ -247,54 +322,89 @@ function drawnFrom(tier: readonly Candidate[], at: number, room: number, input: 
 }
 
 /**
- * Usually most of a large tier is healthy, and a few draws find enough. If not, because of skewed weights or many failures, the tier
- * is scanned, and to its end only if no candidate was found.
+ * Candidates that are drawn from a large tier. Usually most of it is healthy, and a few draws find enough. If not, because of skewed
+ * weights or many failures, the tier is scanned, and to its end only if no candidate was found.
  */
-function drawnFromLarge(tier: readonly Candidate[], at: number, wanted: number, input: PlanInput, survey: Survey): ReadyCandidate[] {
-  const { dice } = input;
-  const index = indexOf(tier);
-  const seen = new Set<Candidate>();
-  const drawn: ReadyCandidate[] = [];
-  let healthy = 0;
-  const add = (entry: ReadyCandidate): void => {
-    drawn.push(entry);
-    if (!entry.probe) healthy += 1;
-  };
-  const assessOnce = (candidate: Candidate): ReadyCandidate | null => {
-    if (seen.has(candidate)) return null;
-    seen.add(candidate);
-    return assess(candidate, at, input, survey);
-  };
+class LargeTierDraw {
+  private readonly index: TierIndex;
+  /** Those that were drawn, whether they may be asked or not. */
+  private readonly seen: Candidate[] = [];
+  private readonly drawn: ReadyCandidate[] = [];
+  private readonly slowStarting: ReadyCandidate[] = [];
+  private healthy = 0;
+  private draws = 0;
 
-  const slowStarting: ReadyCandidate[] = [];
-  for (let draw = 0; draw < drawsMax && healthy < wanted; draw += 1) {
-    const entry = assessOnce(tier[drawOne(index, dice)]!);
-    if (entry === null) continue;
-    if (entry.share < 1 && dice() >= entry.share) slowStarting.push(entry);
-    else add(entry);
-  }
-  if (healthy === 0) slowStarting.forEach(add);
-
-  const start = Math.floor(dice() * tier.length);
-  for (let step = 0; step < tier.length && (healthy === 0 || (healthy < wanted && step < stepsMax)); step += 1) {
-    const entry = assessOnce(tier[(start + step) % tier.length]!);
-    if (entry !== null) add(entry);
+  constructor(
+    private readonly tier: readonly Candidate[],
+    private readonly at: number,
+    private readonly input: PlanInput,
+    private readonly survey: Survey,
+  ) {
+    this.index = indexOf(tier);
   }
 
-  // Candidates on one host fail together, so one on another host is added.
-  const host = drawn[0]?.candidate.scopes.host;
-  if (host !== undefined && index.hosts.length > 1 && drawn.every(({ candidate }) => candidate.scopes.host === host)) {
-    const from = Math.floor(dice() * index.hosts.length);
+  /** The first two, the better one first; null if they were not found at once, or not without a probe between them. */
+  pair(): readonly ReadyCandidate[] | null {
+    this.drawUntil(2);
+    return this.healthy === 2 && this.drawn.length === 2 ? balanced(this.drawn, this.input.load, this.input.nowMs) : null;
+  }
+
+  /** All that a plan has of the tier. */
+  all(wanted: number): readonly ReadyCandidate[] {
+    this.drawUntil(wanted);
+    if (this.healthy === 0) for (const entry of this.slowStarting) this.add(entry);
+    this.scan(wanted);
+    this.addOtherHost();
+    return this.drawn;
+  }
+
+  private drawUntil(wanted: number): void {
+    const { tier, index, input } = this;
+    for (; this.draws < drawsMax && this.healthy < wanted; this.draws += 1) {
+      const entry = this.assessOnce(tier[drawOne(index, input.dice)]!);
+      if (entry === null) continue;
+      if (entry.share < 1 && input.dice() >= entry.share) this.slowStarting.push(entry);
+      else this.add(entry);
+    }
+  }
+
+  private scan(wanted: number): void {
+    const { tier, input, survey, at } = this;
+    const start = Math.floor(input.dice() * tier.length);
+    if (this.healthy >= wanted) return;
+    const seen = new Set(this.seen);
+    for (let step = 0; step < tier.length && (this.healthy === 0 || (this.healthy < wanted && step < stepsMax)); step += 1) {
+      const candidate = tier[(start + step) % tier.length]!;
+      const entry = seen.has(candidate) ? null : assess(candidate, at, input, survey);
+      this.seen.push(candidate);
+      if (entry !== null) this.add(entry);
+    }
+  }
+
+  /** Candidates on one host fail together, so one on another host is added. */
+  private addOtherHost(): void {
+    const { index, input, drawn } = this;
+    const host = drawn[0]?.candidate.scopes.host;
+    if (host === undefined || index.hosts.length === 1 || drawn.some(({ candidate }) => candidate.scopes.host !== host)) return;
+    const from = Math.floor(input.dice() * index.hosts.length);
     for (let step = 0; step < otherHostSteps; step += 1) {
       const other = index.hosts[(from + step) % index.hosts.length]!;
       const onHost = index.byHost.get(other)!;
-      const entry = other === host ? null : assessOnce(onHost[Math.floor(dice() * onHost.length)]!);
-      if (entry === null) continue;
-      add(entry);
-      break;
+      const entry = other === host ? null : this.assessOnce(onHost[Math.floor(input.dice() * onHost.length)]!);
+      if (entry !== null) return this.add(entry);
     }
   }
-  return drawn;
+
+  private assessOnce(candidate: Candidate): ReadyCandidate | null {
+    if (this.seen.includes(candidate)) return null;
+    this.seen.push(candidate);
+    return assess(candidate, this.at, this.input, this.survey);
+  }
+
+  private add(entry: ReadyCandidate): void {
+    this.drawn.push(entry);
+    if (!entry.probe) this.healthy += 1;
+  }
 }
 
 /** The candidate if it may be asked now; otherwise null, and the survey has the reason. */

@@ -3,7 +3,7 @@ import { channelNamed } from "../../keys/budget-selector.ts";
 import type { FailureKind } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { operationSpecs } from "../../operations/operation.ts";
-import type { Plan } from "../../routing/plan.ts";
+import { choicesSoFar, type Plan } from "../../routing/plan.ts";
 import { cacheSavedNanos, costNanos, type Cost } from "../../usage/cost.ts";
 import type { PriceRates } from "../../usage/price.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt, UnusualFinish } from "../../usage/receipt.ts";
@@ -244,7 +244,7 @@ function plus(sum: number | null, more: number | null): number | null {
 
 /** Omitted if there was one candidate and it was asked: the attempts show that. */
 function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null {
-  const candidates = plan.ok ? plan.candidates : [];
+  const candidates = plan.ok ? choicesSoFar(plan) : [];
   if (candidates.length <= 1 && plan.skipped.length === 0) return null;
   const asked = new Set(record.attempts.map(({ channel, model }) => `${channel}/${model}`));
   const ready = candidates.map(({ candidate: { deployment }, probe }): PlannedStep => ({
@@ -255,7 +255,8 @@ function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null 
     cause: null,
     forMs: null,
   }));
-  const reserve = new Set(plan.ok ? plan.reserve?.map(({ candidate }) => candidate) : []);
+  // The reserve is asked after others have failed.
+  const reserve = new Set(plan.ok && record.attempts.length > 1 ? plan.reserve?.map(({ candidate }) => candidate) : []);
   const passed = plan.skipped.map(({ candidate, candidate: { deployment }, because, cause, untilMs }): PlannedStep => ({
     channel: deployment.channel.name,
     model: deployment.model,

@@ -31,7 +31,7 @@ import {
 import { countAccept, countRequest, newThrottle, type Throttle } from "../../limits/throttle.ts";
 import type { Failure, FailureKind } from "../../operations/failure.ts";
 import { admits, isWaitRequested } from "../../routing/condition.ts";
-import { hasOneDeployment, plan, type Choice, type Plan } from "../../routing/plan.ts";
+import { hasOneDeployment, plan, wholePlan, type Choice, type Plan } from "../../routing/plan.ts";
 import { BoundedMap } from "./bounded-map.ts";
 import { HeldRequests } from "../attempt/rescue.ts";
 import { Lessons, type CallLesson, type Lesson } from "./lessons.ts";
@@ -90,7 +90,7 @@ export class UpstreamState {
   /** What the plan of a call would be now. Changes nothing. */
   previewPlan(route: Route, promptTokensEstimate: number, remainingMs: number): Plan {
     const state = this.routes.get(route.model);
-    return plan({
+    return wholePlan({
       route,
       health: this.health,
       load: this.load,

@@ -237,6 +237,28 @@ test("the plan of a call says who was taken in spite of an open breaker, and wha
   ]);
 });
 
+test("the plan of a call names the candidates that it looked at, and draws no more of them for its receipt", () => {
+  const [one, two, three] = [candidate("one"), candidate("two"), candidate("three")];
+  const choice = (who: typeof one) => ({ candidate: who, tier: 0, probe: false });
+  const plan: Candidates = {
+    ok: true,
+    mode: "normal",
+    drawn: [choice(one), choice(two)],
+    get candidates(): never {
+      throw new Error("drawn for a receipt");
+    },
+    get reserve(): never {
+      throw new Error("drawn for a receipt");
+    },
+    skipped: [{ candidate: three, because: "saturated", untilMs: null, scope: null, cause: null }],
+  };
+  expect(written([tried({ channel: "one", model: "m" })], { plan }).plan).toMatchObject([
+    { channel: "one", verdict: "taken" },
+    { channel: "two", verdict: "ready" },
+    { channel: "three", verdict: "saturated" },
+  ]);
+});
+
 test("whatever its attempts were, the sums of a receipt are those of its rows", () => {
   const kinds = ["client_gone", "timed_out", "overloaded", "interrupted", "disconnected", "deadline", "stale_socket"] as const;
   const one = fc.record({
@@ -320,7 +342,7 @@ describe("the books", () => {
     const onLarge = ledger.estimate(ask, { model: "m", tiers: [tier], size: tier.length });
     expect(asked).toEqual(["cheap m", "dear m"]);
     // The dearest of all is reserved for.
-    expect(onLarge.nanos).toBe(ledger.estimate(ask, { model: "m", tiers: [[tier[1]!]], size: 1 }).nanos!);
+    expect(onLarge.nanos).toBe(ledger.estimate(ask, { model: "m", tiers: [[tier[1]!]], size: 1 }).nanos);
     expect(onLarge.nanos).toBeGreaterThan(ledger.estimate(ask, { model: "m", tiers: [[tier[0]!]], size: 1 }).nanos!);
   });
 

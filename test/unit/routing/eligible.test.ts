@@ -175,7 +175,8 @@ describe("the eligible part of a route", () => {
 
 describe("the part of a route that a key is bound to", () => {
   const large = routeOf(...Array.from({ length: 3_000 }, (_, at) => ({ name: `${at % 3 === 0 ? "near" : "far"}-${at}` })));
-  const namesOn = (route: Route | null): readonly string[] | undefined => route?.tiers.flat().map(({ deployment }) => deployment.channel.name);
+  const namesOn = (route: Route | null): readonly string[] | undefined =>
+    route?.tiers.flat().map(({ deployment }) => deployment.channel.name);
 
   test("has the channels that it names, on small and on large routes", () => {
     const small = routeOf({ name: "near-1" }, { name: "far-1" });
@@ -192,7 +193,7 @@ describe("the part of a route that a key is bound to", () => {
   test("is looked for once on a large route, however many calls and keys it is for", () => {
     const first = boundTo(large, ["near-*"]);
     expect(first?.size).toBe(1_000);
-    for (let key = 0; key < 5; key += 1) expect(boundTo(large, ["near-*"])).toBe(first!);
+    for (let key = 0; key < 5; key += 1) expect(boundTo(large, ["near-*"])).toBe(first);
   });
 
   test("stays right where keys name more parts than are remembered", () => {
@@ -205,7 +206,10 @@ describe("the part of a route that a key is bound to", () => {
 test("a request that every channel of a large route can serve gets the route itself, and what is remembered of it", () => {
   const shared = channel("like-all").capabilities;
   const tier = Array.from({ length: 1_000 }, (_, at) => {
-    const made: Channel = { ...channel(`c${at}`), capabilities: { ...shared, operations: ["transcription", "speech"], audioBytesMax: 1_000 } };
+    const made: Channel = {
+      ...channel(`c${at}`),
+      capabilities: { ...shared, operations: ["transcription", "speech"], audioBytesMax: 1_000 },
+    };
     return candidatesOf({ id: `c${at}/m`, channel: made, model: "m" });
   }).flat();
   const route: Route = { model: "m", tiers: [tier], size: tier.length };

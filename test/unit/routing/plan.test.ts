@@ -7,7 +7,16 @@ import { startCall, newLoad, recordLatency } from "../../../src/channels/load.ts
 import { countRequest, newThrottle } from "../../../src/limits/throttle.ts";
 import { failure, type Failure } from "../../../src/operations/failure.ts";
 import { drawOne, indexOf } from "../../../src/routing/draw.ts";
-import { type Candidates, type Choice, hasOneDeployment, plan, type PlanInput, type PlanRefusal } from "../../../src/routing/plan.ts";
+import {
+  type Candidates,
+  type Choice,
+  choicesSoFar,
+  hasOneDeployment,
+  plan,
+  type PlanInput,
+  type PlanRefusal,
+  wholePlan,
+} from "../../../src/routing/plan.ts";
 import { candidate, candidates, diceOf, planInput, route, type Tables, tables } from "../../support/plan-world.ts";
 
 const nowMs = 1_000_000;
@@ -196,7 +205,72 @@ describe("a plan with healthy candidates", () => {
       return count / 200;
     };
     expect(looks(10_000)).toBeLessThan(looks(20) * 1.3);
-    expect(looks(10_000)).toBeLessThan(20);
+    // Two candidates with three scopes each, and now and then one that was drawn before.
+    expect(looks(10_000)).toBeLessThan(6.1);
+  });
+
+  test("draws more of a large tier when they are asked for, and has the first one in its place", () => {
+    const of = route(
+      Array.from({ length: 200 }, (_, at) => candidate(`c${at}`)),
+      [candidate("below")],
+    );
+    for (let seed = 0; seed < 100; seed += 1) {
+      const table = tables();
+      const found = ahead(planInput(of, table, { dice: diceOf(seed) }));
+      const [first, second] = choicesSoFar(found);
+      expect(choicesSoFar(found).length).toBe(2);
+      // Meanwhile the first has become the worse one, and one that was not drawn yet has failed.
+      const busy = newLoad();
+      for (let call = 0; call < 100; call += 1) startCall(busy);
+      table.load.set(first!.candidate.deployment.id, busy);
+      const other = of.tiers[0]!.find((one) => one !== first!.candidate && one !== second!.candidate)!;
+      coolDown(table, other.scopes.deployment, 30_000);
+      expect(found.candidates[0]).toBe(first);
+      expect(found.candidates).toContain(second!);
+      expect(found.candidates.map(({ candidate: one }) => one)).not.toContain(other);
+      expect(names(found)).toContain("below");
+      expect(found.candidates.length).toBe(5);
+      expect(choicesSoFar(found)).toBe(found.candidates);
+    }
+  });
+
+  test("has the same candidates for the same dice, whether it is asked for one of them or for all", () => {
+    const tier = Array.from({ length: 50 }, (_, at) => candidate(`c${at}`, { weight: 1 + (at % 5), host: `h${at % 2}` }));
+    const of = route(tier, [candidate("x"), candidate("y")]);
+    for (let seed = 0; seed < 100; seed += 1) {
+      const table = tables();
+      for (let at = 0; at < 50; at += 3) open(table, tier[at]!.scopes.deployment);
+      const input = (): PlanInput => planInput(of, table, { dice: diceOf(seed) });
+      const opened = ahead(input());
+      const first = choicesSoFar(opened)[0];
+      const whole = wholePlan(input());
+      expect(whole.ok && whole.candidates[0]).toEqual(first);
+      expect(opened.candidates).toEqual(whole.ok ? whole.candidates : []);
+      expect(opened.skipped).toEqual(whole.skipped);
+      expect(opened.reserve ?? []).toEqual((whole.ok && whole.reserve) || []);
+    }
+  });
+
+  test("of a large tier, the better of two that are drawn by weight goes first", () => {
+    const tier = Array.from({ length: 100 }, (_, at) => candidate(`c${at}`, { weight: at < 50 ? 3 : 1 }));
+    const table = tables();
+    const slow = newLoad();
+    recordLatency(slow, 10_000, nowMs, true);
+    const quick = newLoad();
+    recordLatency(quick, 100, nowMs, true);
+    // One tenth of the weight is slow: it goes first only where both draws hit it.
+    tier.forEach(({ deployment }, at) => table.load.set(deployment.id, at >= 80 ? slow : quick));
+    const dice = diceOf(11);
+    let heavy = 0;
+    let late = 0;
+    for (let time = 0; time < 4_000; time += 1) {
+      const { candidate: first } = choicesSoFar(ahead(planInput(route(tier), table, { dice })))[0]!;
+      if (first.weight === 3) heavy += 1;
+      if (table.load.get(first.deployment.id) === slow) late += 1;
+    }
+    expect(late / 4_000).toBeLessThan(0.02);
+    // Of the quick ones, 150 of 180 of the weight is on the heavy ones.
+    expect(heavy / (4_000 - late)).toBeCloseTo(150 / 180, 1);
   });
 });
 
