@@ -11,19 +11,22 @@ export interface MigrateOptions {
 }
 
 /**
- * Applies the pending migrations, each in a transaction of its own, and returns those that this process applied. Several processes
- * may migrate at the same time: each step is applied by one of them. Rejects if the store is too new for this version.
+ * Applies the pending migrations and returns those that this process applied: to a new store in one transaction, which waits for the
+ * disk once, else each in a transaction of its own. Several processes may migrate at the same time: each step is applied by one of
+ * them. Rejects if the store is too new for this version.
  */
 export async function migrate(
   database: Database,
   { migrations = known, beforeStep = async () => {}, nowMs = Date.now }: MigrateOptions = {},
 ): Promise<readonly Migration[]> {
-  const taken: Migration[] = [];
   // A new store has nothing to back up.
   const hasData = (await newestStep(database)) > 0;
-  for (const migration of await pending(database, migrations)) {
-    if (hasData) await beforeStep(migration);
-    if (await step(database, migration, migrations, nowMs)) taken.push(migration);
+  const steps = await pending(database, migrations);
+  if (!hasData) return apply(steps, database, migrations, nowMs);
+  const taken: Migration[] = [];
+  for (const step of steps) {
+    await beforeStep(step);
+    taken.push(...(await apply([step], database, migrations, nowMs)));
   }
   return taken;
 }
@@ -48,9 +51,13 @@ export async function newestStep(database: Database): Promise<number> {
   return Math.max(0, ...(await appliedSteps(database)).map(({ number }) => number));
 }
 
-/** Returns false if another process applied this step first. */
-async function step(database: Database, migration: Migration, migrations: readonly Migration[], nowMs: () => number): Promise<boolean> {
-  const { number, name, reads, statements } = migration;
+/** Applies the steps in one transaction, except those that another process applied first. Returns those that it applied. */
+async function apply(
+  steps: readonly Migration[],
+  database: Database,
+  migrations: readonly Migration[],
+  nowMs: () => number,
+): Promise<readonly Migration[]> {
   return database.transaction(async (store) => {
     // SQLite needs no lock of its own: it allows one writer at a time.
     if (store.engine === "postgres") await store.all(sql`select pg_advisory_xact_lock(${lockId})`);
@@ -59,10 +66,12 @@ async function step(database: Database, migration: Migration, migrations: readon
     );
     const applied = await store.all<AppliedStep>(sql`select number, name, at_ms, reads from migrations`);
     rejectTooNew(applied, migrations, store.engine);
-    if (applied.some((one) => one.number === number)) return false;
-    for (const statement of statements) await store.run(statement instanceof Sql ? statement : statement[store.engine]);
-    await store.run(sql`insert into migrations (number, name, at_ms, reads) values (${number}, ${name}, ${nowMs()}, ${reads})`);
-    return true;
+    const missing = steps.filter(({ number }) => !applied.some((one) => one.number === number));
+    for (const { number, name, reads, statements } of missing) {
+      for (const statement of statements) await store.run(statement instanceof Sql ? statement : statement[store.engine]);
+      await store.run(sql`insert into migrations (number, name, at_ms, reads) values (${number}, ${name}, ${nowMs()}, ${reads})`);
+    }
+    return missing;
   });
 }
 

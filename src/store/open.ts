@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import { backupBeforeMigration } from "./backup/before-migration.ts";
-import { migrate, pending } from "./migrate.ts";
+import { migrate, newestStep, pending } from "./migrate.ts";
 import { refuseUnnamedPooler } from "./postgres/pooler-probe.ts";
 import { PostgresDatabase } from "./postgres/postgres.ts";
 import { SqliteDatabase, storeFile } from "./sqlite/sqlite.ts";
@@ -59,11 +59,11 @@ function postgres({ store, statementMs, connectionsMax }: OpenOptions): Database
   });
 }
 
-async function runMigrations(database: Database, { store, dataDir, givenMasterKey = null }: OpenOptions): Promise<void> {
+async function runMigrations(database: Database, { store, dataDir, threaded, givenMasterKey = null }: OpenOptions): Promise<void> {
   if (database.engine === "sqlite") {
-    await migrate(database, {
-      beforeStep: async ({ number }) => backupBeforeMigration(database, storeFile(dataDir), number, givenMasterKey),
-    });
+    const file = storeFile(dataDir);
+    if (threaded === true && (await newestStep(database)) === 0) await makeStore(file);
+    await migrate(database, { beforeStep: async ({ number }) => backupBeforeMigration(database, file, number, givenMasterKey) });
     return;
   }
   // A migration may rewrite a large table, which takes longer than the usual statement timeout.
@@ -72,6 +72,16 @@ async function runMigrations(database: Database, { store, dataDir, givenMasterKe
     await migrate(migrating);
   } finally {
     await migrating.close();
+  }
+}
+
+/** On this thread, because a new store takes more than a hundred statements: through another thread, each is two messages. */
+async function makeStore(file: string): Promise<void> {
+  const making = new SqliteDatabase(file);
+  try {
+    await migrate(making);
+  } finally {
+    await making.close();
   }
 }
 

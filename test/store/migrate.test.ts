@@ -7,10 +7,10 @@ import { backupBeforeMigration } from "../../src/store/backup/before-migration.t
 import type { Database } from "../../src/store/database.ts";
 import { migrate, pending } from "../../src/store/migrate.ts";
 import { migrations, type Migration } from "../../src/store/migrations/index.ts";
-import { openDatabase, storeFile } from "../../src/store/open.ts";
+import { connectDatabase, openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
-import { engines, freshDataDir, freshPostgresUrl } from "../support/databases.ts";
+import { disposable, engines, freshDataDir, freshPostgresUrl } from "../support/databases.ts";
 import { startMigrating } from "../support/migrating.ts";
 
 /** What a later version might bring: it only adds, so that the version before goes on. */
@@ -43,6 +43,27 @@ for (const { name, skipped, open } of engines) {
         migrations.map(({ number, name, reads }) => ({ number, name, reads })),
       );
       for (const { at_ms } of rows) expect(Math.abs(Date.now() - at_ms)).toBeLessThan(60_000);
+    });
+
+    test("a new store is made in one transaction, and an old one is changed step by step", async () => {
+      const store = name === "sqlite" ? "sqlite" : await freshPostgresUrl();
+      await using database = disposable(connectDatabase({ store, dataDir: freshDataDir() }));
+      let transactions = 0;
+      const counting: Database = {
+        engine: database.engine,
+        all: (query) => database.all(query),
+        run: (query) => database.run(query),
+        close: () => database.close(),
+        transaction: (work) => {
+          transactions += 1;
+          return database.transaction(work);
+        },
+      };
+      expect(await migrate(counting)).toEqual(migrations);
+      expect(transactions).toBe(1);
+      const third: Migration = { ...second, number: second.number + 1, statements: [sql`alter table labels add column color text`] };
+      expect(await migrate(counting, { migrations: [...later, third] })).toEqual([second, third]);
+      expect(transactions).toBe(3);
     });
 
     test("the previous version keeps working, and starts, on a schema that is one migration newer", async () => {
