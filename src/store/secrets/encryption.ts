@@ -47,7 +47,7 @@ export function encryptBytes(key: Uint8Array, plain: Uint8Array, context: Associ
 }
 
 /** Null if the key or the context differ, or the ciphertext was changed. */
-export function decryptBytes(key: Uint8Array, encrypted: string, context: AssociatedData): Uint8Array | null {
+export function decryptBytes(key: Uint8Array, encrypted: string, context: AssociatedData): Uint8Array<ArrayBuffer> | null {
   const bytes = Buffer.from(encrypted, "base64url");
   if (bytes.length < nonceBytes + tagBytes || bytes.toString("base64url") !== encrypted) return null;
   const decipher = createDecipheriv("aes-256-gcm", key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes });

@@ -24,6 +24,11 @@ describe("a text that a client carries", () => {
     );
   });
 
+  test("opens when an earlier version sealed it, which compressed with `node:zlib`", () => {
+    const carried = "c87405ff.8w4Wk328oDaShc-4-yeBxEjO1xJGSMv0EaKTbqPQlaRVyMQgQ9khx2pO6ps";
+    expect(seal.open(carried, context)).toBe("a thought, a thought, a thought");
+  });
+
   test.each([
     ["another client's key", ["key-2", "dialect", "api.example.com", "m"]],
     ["another dialect", ["key-1", "other", "api.example.com", "m"]],
