@@ -5,7 +5,8 @@ import { operatorTokenProblem } from "./admin/login/operator-token.ts";
 import type { ExplainedSettings } from "./admin/services.ts";
 import type { App, AppOptions } from "./app/app.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
-import { parseArguments, type Invocation, type ModelsRequest, type StartInvocation } from "./cli/arguments.ts";
+import type { Invocation, ModelsRequest, StartInvocation } from "./cli/invocation.ts";
+import { parseStart } from "./cli/program.ts";
 import type { ChannelsRequest } from "./cli/channels/arguments.ts";
 import { renderCheck } from "./cli/check.ts";
 import type { CommandSurroundings } from "./cli/command-context.ts";
@@ -41,7 +42,9 @@ import manifest from "../package.json" with { type: "json" };
 const launch = launchOf(process.env, manifest.name, isExecutable ? process.argv0 : null);
 const given = process.argv.slice(2);
 // `npx sluice` alone starts the gateway.
-const invocation = parseArguments(given.length === 0 && launch.by === "npx" ? ["start"] : given, manifest.version);
+const words = given.length === 0 && launch.by === "npx" ? ["start"] : given;
+const invocation =
+  words[0] === "start" ? parseStart(words, manifest.version) : (await import("./cli/arguments.ts")).parseArguments(words, manifest.version);
 switch (invocation.command) {
   case "help":
   case "version":

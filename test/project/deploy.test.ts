@@ -3,7 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parse } from "yaml";
-import { parseArguments, usageExitCode } from "../../src/cli/arguments.ts";
+import { parseArguments } from "../../src/cli/arguments.ts";
+import { usageExitCode } from "../../src/cli/invocation.ts";
 import { configExitCode } from "../../src/cli/process/start-problem.ts";
 import { loadConfig, type Settings } from "../../src/config/load.ts";
 import { localModels } from "../../src/engines/catalog.ts";

@@ -4,7 +4,7 @@ import { keptBytes, modelId, type Addon } from "../../../packages/embedded/src/a
 import { isProblem, shownBytes } from "../../../packages/embedded/src/addons/progress.ts";
 import { removeAddon } from "../../../packages/embedded/src/addons/remove.ts";
 import { addons } from "../../../packages/embedded/src/addons/table.ts";
-import { usageExitCode, type ModelsRequest } from "../arguments.ts";
+import { usageExitCode, type ModelsRequest } from "../invocation.ts";
 import { renderModels, shownModels } from "./models-list.ts";
 import { progressDisplay } from "./models-progress.ts";
 

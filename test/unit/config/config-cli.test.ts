@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { parseArguments, type Invocation } from "../../../src/cli/arguments.ts";
+import { parseArguments } from "../../../src/cli/arguments.ts";
+import type { Invocation } from "../../../src/cli/invocation.ts";
+import { parseStart } from "../../../src/cli/program.ts";
 import { renderCheck, type CheckReport } from "../../../src/cli/check.ts";
 import { renderProblem } from "../../../src/config/load.ts";
 
@@ -27,6 +29,20 @@ describe("the command line", () => {
     ["-V", { command: "version", text: "1.2.3" }],
   ])("%s", (line, expected) => {
     expect(parse(line)).toEqual(expected);
+  });
+
+  test.each([
+    "start",
+    "start -c a.yaml -w 4 --worker 2 --worker-port 4400",
+    "start --help",
+    "start --cofnig a.yaml",
+    "start --config",
+    "start now",
+    "start help",
+    "start --workers x --url http://127.0.0.1:1",
+    "start --version",
+  ])("%s means the same where the other commands are not loaded", (line) => {
+    expect(parseStart(line.split(" "), "1.2.3")).toEqual(parse(line));
   });
 
   test.each(["", "--help", "-h", "help", "help start", "start --help", "check --help", "health --help"])(
