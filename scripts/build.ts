@@ -43,6 +43,12 @@ async function build(platform: string): Promise<string> {
     naming: { entry: "[name].[ext]" },
     target: "bun",
     minify: { syntax: true, whitespace: true },
+    // Compiled ahead and loaded in parts, the gateway starts with half of the processor time. Inner functions are compiled when they are
+    // called: all of them are 3 MB more, and save a tenth.
+    format: "esm",
+    bytecode: true,
+    bytecodeDepth: 1,
+    splitting: true,
     plugins: [await consoleInside()],
     compile: {
       outfile,
