@@ -20,7 +20,8 @@ export interface AdminServer {
 export interface AdminStartOptions {
   readonly settings: Settings;
   readonly durable: Durable;
-  readonly services: Services;
+  /** Called with the first request, as nobody else needs them. */
+  readonly services: () => Promise<Services>;
   /** The token in ADMIN_TOKEN_FILE. */
   readonly token: string | null;
   readonly trustedProxies: () => TrustedProxies | null;
@@ -65,7 +66,6 @@ export async function openAdmin({
     if (tls !== null) claimPort(admin);
     const handling = {
       host: admin.host,
-      services,
       onBug,
       hostNames: signIn.oidc === null ? adminNames : [...adminNames, new URL(signIn.oidc.publicUrl).hostname],
       secure: adminSecure,
@@ -75,7 +75,7 @@ export async function openAdmin({
     };
     const listener = listenAdmin({
       ...admin,
-      handler: () => loadHandler(metrics, handling),
+      handler: async () => loadHandler(metrics, { ...handling, services: await services() }),
       onBug,
       secure: adminSecure,
       trustedProxies,

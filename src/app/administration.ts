@@ -21,7 +21,8 @@ import { dryRun, type Barrier } from "../gateway/dry-run.ts";
 import type { ChannelLesson, ChannelStatus, ChannelTest } from "../manage/channel-context.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lessons.ts";
-import type { Snapshot } from "../gateway/snapshot.ts";
+import { candidatesOfChannel, type Snapshot } from "../gateway/snapshot.ts";
+import { clearCoolDowns } from "../gateway/upstream-state/upstream-state.ts";
 import { shownAs } from "../http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
 import type { Key } from "../keys/key.ts";
@@ -110,7 +111,7 @@ export function administration(parts: AdministrationParts): Services {
       },
       clear: (name) => {
         durable.hint(name, clearCoolDowns, forgottenMs);
-        return parts.gateway.upstreams.clear(candidatesOf(name, parts.snapshot()));
+        return parts.gateway.upstreams.clear(candidatesOfChannel(name, parts.snapshot()));
       },
     },
     nowMs: parts.gateway.ports.nowMs,
@@ -224,14 +225,6 @@ function offersOf(snapshot: Snapshot): ReadonlyMap<string, ChannelOffer> {
 }
 
 const offers = new WeakMap<Snapshot, ReadonlyMap<string, ChannelOffer>>();
-
-/** What a channel can be asked with. */
-export function candidatesOf(channel: string, { routes }: Snapshot): readonly Candidate[] {
-  return [...routes.values()].flatMap(({ tiers }) => tiers.flat().filter(({ deployment }) => deployment.channel.name === channel));
-}
-
-/** Tells other processes, as a hint, to end the cool-downs of a channel. */
-export const clearCoolDowns = "clear_cool_downs";
 
 /** Long enough to reach every process, even one that has lost the store for a moment. */
 const forgottenMs = 60_000;

@@ -1,6 +1,5 @@
 import { tmpdir } from "node:os";
 import { openAdmin, type AdminServer } from "./admin-listener.ts";
-import { administration, candidatesOf, clearCoolDowns } from "./administration.ts";
 import { dialects } from "../dialects/index.ts";
 import { makeSplitAudio } from "../engines/audio/split.ts";
 import { makeTranscode } from "../engines/audio/transcode.ts";
@@ -11,7 +10,6 @@ import { Timers } from "../clock/timers.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
 import { buildSnapshot } from "../config/snapshot.ts";
 import { Certificate } from "./certificate.ts";
-import { callChannel } from "./channel-test.ts";
 import { claimPort } from "../cli/process/workers.ts";
 import { removeStaleSocket } from "../net/server/unix-socket.ts";
 import type { ServerTls } from "../net/server/server-tls.ts";
@@ -20,7 +18,7 @@ import { localModels } from "../engines/catalog.ts";
 import { engineCommand } from "../engines/command.ts";
 import { Engines } from "../engines/engines.ts";
 import { firstKey } from "./first-key.ts";
-import { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
+import { clearCoolDowns, UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
 import { Follower } from "../gateway/follower.ts";
 import { dispatch } from "../gateway/dispatch.ts";
 import { Gateway } from "../gateway/gateway.ts";
@@ -31,7 +29,7 @@ import { GroupDirectory } from "../gateway/admission/group-directory.ts";
 import { KeyCache } from "../gateway/admission/key-cache.ts";
 import { Ledger } from "../gateway/admission/ledger.ts";
 import { forgetLessons } from "../gateway/upstream-state/lessons.ts";
-import { modelTimes, type ModelTimes } from "../gateway/snapshot.ts";
+import { candidatesOfChannel, modelTimes, type ModelTimes } from "../gateway/snapshot.ts";
 import type { ChangedKey } from "../gateway/storage.ts";
 import type { GroupTree } from "../keys/group-tree.ts";
 import type { Ports } from "../gateway/ports.ts";
@@ -43,9 +41,8 @@ import { listen, type CurrentConfig, type ListenOptions, type Listener } from ".
 import { gcAfterBursts } from "../http/overload/gc-after-burst.ts";
 import { TokenIssuers } from "../identity/token-issuers.ts";
 import { UnknownRoutes } from "../http/unknown-routes.ts";
-import { Lab } from "../lab/lab.ts";
+import type { Lab } from "../lab/lab.ts";
 import type { PrivateHost } from "../lab/private-gateway.ts";
-import { keptBackups } from "./kept-backups.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
 import type { TestCall, WantedCalls } from "../manage/channel-test/test-calls.ts";
 import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
@@ -55,7 +52,7 @@ import { BudgetWatch } from "./budget-watch.ts";
 import { channelStates, Metrics, type OtherWorkers } from "./metrics.ts";
 import { Traffic } from "./traffic.ts";
 import { Webhooks } from "./webhooks.ts";
-import type { ExplainedSettings, SignInServices } from "../admin/services.ts";
+import type { ExplainedSettings, Services, SignInServices } from "../admin/services.ts";
 import { accessLine } from "../telemetry/access.ts";
 import { LiveFeed } from "../telemetry/live/live-feed.ts";
 import type { Log } from "../telemetry/log.ts";
@@ -92,7 +89,8 @@ export class App {
   private readonly traffic: Traffic;
   private readonly liveFeed: LiveFeed;
   private readonly privateHost: PrivateHost;
-  private readonly lab: Lab;
+  /** Null until the admin API is used. */
+  private lab: Lab | null = null;
   /** The channels to which test calls are being made. */
   private readonly called = new Set<string>();
   private readonly budgetWatch: BudgetWatch;
@@ -138,7 +136,7 @@ export class App {
     hints.hear = (scope, cause, forMs) => {
       const { upstreams } = app.gateway;
       if (cause === forgetLessons) upstreams.lessons.forget(scope);
-      else if (cause === clearCoolDowns) upstreams.clear(candidatesOf(scope, app.current.snapshot));
+      else if (cause === clearCoolDowns) upstreams.clear(candidatesOfChannel(scope, app.current.snapshot));
       else upstreams.hint(scope, cause as FailureKind, forMs);
     };
     options.others?.onEnded((member) => durable.freeMember(member));
@@ -273,7 +271,6 @@ export class App {
       randomBytes: (count) => crypto.getRandomValues(new Uint8Array(count)),
       onBug: (error) => this.bug(error),
     };
-    this.lab = new Lab(this.privateHost);
     this.discovery = new Discovery(
       async (channel) => {
         const outcome = await discoverModels(channel, dialects.get(channel.dialect), ports.send);
@@ -435,7 +432,7 @@ export class App {
     this.admin = await openAdmin({
       settings,
       durable,
-      services: this.administration(signIn),
+      services: () => this.administration(settings, signIn),
       token: this.options.adminToken,
       trustedProxies: () => this.settings.service.trustedProxies,
       tls: settings.tls?.admin === true ? (this.certificate?.tls ?? null) : null,
@@ -526,7 +523,7 @@ export class App {
   }
 
   private stopParts(): void {
-    this.lab.stop();
+    this.lab?.stop();
     this.certificate?.stop();
     this.follower.stop();
     this.budgetWatch.stop();
@@ -605,7 +602,15 @@ export class App {
     return { allowPrivate, localModels: this.localModels(dataDir), own: hosts };
   }
 
-  private administration(signIn: SignInServices): ReturnType<typeof administration> {
+  private async administration(atStart: Settings, signIn: SignInServices): Promise<Services> {
+    // Imported here because a gateway whose admin API nobody uses needs none of it.
+    const [{ administration }, { keptBackups }, { Lab: TheLab }] = await Promise.all([
+      import("./administration.ts"),
+      import("./kept-backups.ts"),
+      import("../lab/lab.ts"),
+    ]);
+    const lab = new TheLab(this.privateHost);
+    this.lab = lab;
     return administration({
       durable: this.durable,
       gateway: this.gateway,
@@ -626,10 +631,10 @@ export class App {
       traffic: this.traffic,
       budgets: () => this.budgetWatch.recent().flatMap(({ of, id, ...budget }) => (of === "key" ? [{ key: id, ...budget }] : [])),
       live: (watcher) => this.liveFeed.watch(watcher),
-      lab: this.lab,
+      lab,
       webhooks: { list: () => this.webhooks?.list() ?? [], test: async (at) => (await this.webhooks?.test(at)) ?? null },
       callChannel: (name, wanted, signal) => this.callChannel(name, wanted, signal),
-      backups: keptBackups(this.settings, this.options.masterKey, this.options.log),
+      backups: keptBackups(atStart, this.options.masterKey, this.options.log),
       signIn,
     });
   }
@@ -640,6 +645,7 @@ export class App {
     if (this.called.has(name)) return "busy";
     this.called.add(name);
     try {
+      const { callChannel } = await import("./channel-test.ts");
       return await callChannel(this.privateHost, channel, this.discovery.models, wanted, signal);
     } finally {
       this.called.delete(name);

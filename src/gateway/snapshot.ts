@@ -1,4 +1,4 @@
-import type { Channel, Route } from "../channels/channel.ts";
+import type { Candidate, Channel, Route } from "../channels/channel.ts";
 import type { Key } from "../keys/key.ts";
 import type { RoutingPolicy } from "../routing/plan.ts";
 
@@ -82,4 +82,9 @@ export function modelTimes(before: ModelTimes | null, models: Iterable<string>, 
   const sinceMs = new Map<string, number>();
   for (const model of models) sinceMs.set(model, before?.sinceMs.get(model) ?? wallMs);
   return { sinceMs, firstMs: before?.firstMs ?? wallMs };
+}
+
+/** What a channel can be asked with. */
+export function candidatesOfChannel(channel: string, { routes }: Snapshot): readonly Candidate[] {
+  return [...routes.values()].flatMap(({ tiers }) => tiers.flat().filter(({ deployment }) => deployment.channel.name === channel));
 }

@@ -408,3 +408,6 @@ function deploymentsOf(snapshot: Snapshot | null): ReadonlySet<string> {
     for (const tier of tiers) for (const { deployment } of tier) ids.add(deployment.id);
   return ids;
 }
+
+/** The cause of a hint to other processes: end the cool-downs of this channel. */
+export const clearCoolDowns = "clear_cool_downs";
