@@ -51,7 +51,8 @@ function world(of: Route): {
   const input: PlanInput = {
     route: of,
     health: (scope) => healths.get(scope),
-    load: (id) => loads.get(id),
+    isWell: () => false,
+    load: ({ deployment }) => loads.get(deployment.id),
     channelInFlight: () => 3,
     throttle: undefined,
     lastAsked: new LastAsked(new Map()),

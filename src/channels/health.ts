@@ -175,6 +175,12 @@ export function slowStartFactor(health: Health | undefined, nowMs: number): numb
   return slowStartFloor + (1 - slowStartFloor) * (Math.max(0, backForMs) / slowStartMs);
 }
 
+/** From when on the scope is closed and has all of its weight, as long as nothing else happens; infinite while its breaker is open. */
+export function wellFromMs(health: Health | undefined): number {
+  if (health === undefined) return never;
+  return health.breaker.state === "open" ? Infinity : Math.max(health.breaker.sinceMs, health.coolUntilMs) + slowStartMs;
+}
+
 /** The entry says no more than a missing one, so it may be dropped. */
 export function isForgettable(health: Health, nowMs: number): boolean {
   return (

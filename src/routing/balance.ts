@@ -7,7 +7,7 @@ export interface WeightedCandidate {
   readonly share: number;
 }
 
-export type LoadOf = (deploymentId: string) => Readonly<Load> | undefined;
+export type LoadOf = (candidate: Candidate) => Readonly<Load> | undefined;
 
 /**
  * Orders candidates, which come in drawn order, by the power of two choices: the cheaper of the first two goes first, the other is
@@ -42,7 +42,7 @@ interface LoadCost {
 
 function loadCost({ candidate, share }: WeightedCandidate, loadOf: LoadOf, nowMs: number): LoadCost {
   const { deployment } = candidate;
-  const load = loadOf(deployment.id);
+  const load = loadOf(candidate);
   return {
     latencyMs: latencyMs(load, nowMs),
     inFlight: load?.inFlight ?? 0,

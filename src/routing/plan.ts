@@ -62,6 +62,8 @@ export interface Skipped {
 export interface PlanInput {
   readonly route: Route;
   readonly health: HealthOf;
+  /** Whether a candidate is healthy, has all of its weight and has capacity. It is asked before anything else, because nearly all are. */
+  readonly isWell: (candidate: Candidate, nowMs: number) => boolean;
   readonly load: LoadOf;
   /** Attempts in flight on a channel, over all its models. */
   readonly channelInFlight: (channel: Channel) => number;
@@ -194,8 +196,10 @@ function completePlan(input: PlanInput, survey: Survey, begun: LargeTierDraw | n
 /** If there is a single candidate and it is ready, the plan is the same for every call and is made once; otherwise null. */
 function singleCandidatePlan(candidate: Candidate, input: PlanInput): Candidates | null {
   const { channel } = candidate.deployment;
-  if (isTooSmall(channel, input) || isFull(channel, input)) return null;
-  if (condition(candidate.scopes, input.health, input.nowMs).kind !== "ready") return null;
+  if (isTooSmall(channel, input)) return null;
+  if (!input.isWell(candidate, input.nowMs)) {
+    if (isFull(channel, input) || condition(candidate.scopes, input.health, input.nowMs).kind !== "ready") return null;
+  }
   let known = singleCandidatePlans.get(candidate);
   if (known === undefined) {
     known = { ok: true, mode: "normal", candidates: [{ candidate, tier: 0, probe: false }], skipped: [] };
@@ -414,6 +418,10 @@ function assess(candidate: Candidate, tier: number, input: PlanInput, survey: Su
   if (isTooSmall(channel, input)) {
     survey.tooSmall += 1;
     return skip(survey, candidate, "context_too_small", null);
+  }
+  if (input.isWell(candidate, input.nowMs)) {
+    survey.ready += 1;
+    return { candidate, tier, probe: false, share: 1, weight: candidate.weight };
   }
   const found = condition(candidate.scopes, input.health, input.nowMs);
   if (found.kind === "cooling") {

@@ -119,7 +119,8 @@ export function planInput(of: Route, { health, load }: Tables, facts: Partial<Pl
   return {
     route: of,
     health: (scope) => health.get(scope),
-    load: (id) => load.get(id),
+    isWell: () => false,
+    load: ({ deployment }) => load.get(deployment.id),
     channelInFlight: () => 0,
     throttle: undefined,
     lastAsked: new LastAsked(new Map()),

@@ -33,6 +33,7 @@ import type { Failure, FailureKind } from "../../operations/failure.ts";
 import { admits, isWaitRequested } from "../../routing/condition.ts";
 import { hasOneDeployment, plan, wholePlan, type Choice, type Plan } from "../../routing/plan.ts";
 import { BoundedMap } from "./bounded-map.ts";
+import { CandidateState, ScopeHealth, type ChannelCalls } from "./candidate-state.ts";
 import { HeldRequests } from "../attempt/rescue.ts";
 import { Lessons, type CallLesson, type Lesson } from "./lessons.ts";
 import { CapacityQueue } from "../admission/capacity-queue.ts";
@@ -45,11 +46,17 @@ import type { Snapshot } from "../snapshot.ts";
  * names.
  */
 export class UpstreamState {
-  private readonly healths = new BoundedMap<string, Health>(entriesMax, ignore, (scope) => this.isKnownScope(scope));
+  private readonly healths = new BoundedMap<string, ScopeHealth>(
+    entriesMax,
+    (_, dropped) => (dropped.dropped = true),
+    (scope) => this.isKnownScope(scope),
+  );
   private readonly loads = new BoundedMap<string, Load>(entriesMax, ignore, (id) => this.isKnown(id));
   private readonly routes = new BoundedMap<string, RouteState>(entriesMax, ignore, (model) => this.snapshot?.routes.has(model) === true);
   private readonly lastAsked = new LastAsked(new BoundedMap(entriesMax));
-  private readonly channelCalls = new Map<string, number>();
+  private readonly channelCalls = new Map<string, ChannelCalls>();
+  /** What the tables have about each candidate of the configuration that calls go by. */
+  private readonly states = new WeakMap<Candidate, CandidateState>();
   readonly lessons: Lessons;
   private snapshot: Snapshot | null = null;
   /** The deployments in the configuration, collected when a table is full. */
@@ -73,6 +80,7 @@ export class UpstreamState {
     const planned = plan({
       route,
       health: this.health,
+      isWell: this.isWell,
       load: this.load,
       channelInFlight: this.channelInFlight,
       throttle: state.throttle,
@@ -93,6 +101,7 @@ export class UpstreamState {
     return wholePlan({
       route,
       health: this.health,
+      isWell: this.isWell,
       load: this.load,
       channelInFlight: this.channelInFlight,
       throttle: state?.throttle,
@@ -107,16 +116,15 @@ export class UpstreamState {
 
   /** Another process reports a failing scope, and for how long it will not be asked. */
   hint(scope: string, kind: FailureKind, forMs: number): void {
-    const before = this.healths.get(scope);
-    const after = afterHint(before, kind, this.ports.nowMs(), forMs);
-    if (after !== before) this.healths.set(scope, after);
+    const of = this.scopeHealth(scope);
+    of.health = afterHint(of.health, kind, this.ports.nowMs(), forMs);
   }
 
   /** Forgets the failures of these candidates: an operator says that their cause is gone. Returns how many breakers were not closed. */
   clear(candidates: readonly Candidate[]): number {
     const open = this.openBreakers(candidates).length;
     for (const candidate of candidates) {
-      for (const scope of scopeIds(candidate.scopes)) this.healths.delete(scope);
+      for (const scope of scopeIds(candidate.scopes)) this.scopeHealth(scope).health = undefined;
       this.lastAsked.clear(candidate);
     }
     return open;
@@ -127,7 +135,7 @@ export class UpstreamState {
     const nowMs = this.ports.nowMs();
     const scopes = new Set(candidates.flatMap((candidate) => scopeIds(candidate.scopes)));
     return [...scopes].flatMap((scope) => {
-      const health = this.healths.get(scope);
+      const health = this.health(scope);
       const now = breakerState(health, nowMs);
       if (health === undefined || now === "closed") return [];
       return [{ scope, state: now, cause: cause(health, nowMs), forMs: Math.max(0, Math.round(opensAgainMs(health) - nowMs)) }];
@@ -136,7 +144,7 @@ export class UpstreamState {
 
   /** The number of attempts that are running on a channel. */
   running(channel: string): number {
-    return this.channelCalls.get(channel) ?? 0;
+    return this.channelCalls.get(channel)?.running ?? 0;
   }
 
   /** A call was admitted. `retried`: the client itself repeats an earlier call. */
@@ -181,12 +189,12 @@ export class UpstreamState {
 
   /** How long until the first of these may be asked again. */
   soonestMs(candidates: readonly Candidate[]): number {
-    const freeMs = candidates.map(({ scopes }) => Math.max(...scopeIds(scopes).map((scope) => opensAgainMs(this.healths.get(scope)))));
+    const freeMs = candidates.map(({ scopes }) => Math.max(...scopeIds(scopes).map((scope) => opensAgainMs(this.health(scope)))));
     return Math.max(0, Math.min(...freeMs) - this.ports.nowMs());
   }
 
   loadOf(candidate: Candidate): Readonly<Load> | undefined {
-    return this.loads.get(candidate.deployment.id);
+    return this.stateOf(candidate).load;
   }
 
   /** What was learned about this deployment. */
@@ -209,37 +217,35 @@ export class UpstreamState {
     nowMs: number,
     streamed: boolean,
   ): AttemptReporter {
-    const { deployment, scopes } = candidate;
-    let load = this.loads.get(deployment.id);
-    if (load === undefined) this.loads.set(deployment.id, (load = newLoad()));
-    startCall(load);
-    const { name } = deployment.channel;
-    this.channelCalls.set(name, (this.channelCalls.get(name) ?? 0) + 1);
-    if (probe) this.probing(scopes, nowMs);
+    const state = this.stateOf(candidate);
+    startCall(state.load);
+    state.calls.running += 1;
+    if (probe) this.probing(candidate.scopes, nowMs);
     const suspect = probe || lastResort === true;
     if (suspect) this.lastAsked.asked(candidate, nowMs);
-    return new AttemptReporter(this, candidate, probe, suspect, model, load, nowMs, streamed);
+    return new AttemptReporter(this, candidate, probe, suspect, model, state, nowMs, streamed);
   }
 
   /** A probe or a last resort has content. Other calls do not have to wait for its end. */
   probeAnswers({ candidate: { scopes }, beganMs }: AttemptReporter, nowMs: number): void {
     for (const scope of scopeIds(scopes)) {
-      if (isProvedByContent(this.healths.get(scope))) this.recordSuccess(scope, nowMs, beganMs);
+      if (isProvedByContent(this.health(scope))) recordSuccess(this.scopeHealth(scope), nowMs, beganMs);
     }
   }
 
-  succeeded({ candidate: { scopes }, model, beganMs, suspect }: AttemptReporter, nowMs: number): void {
+  succeeded({ candidate, model, beganMs, suspect }: AttemptReporter, nowMs: number): void {
     if (suspect) {
       // Scopes that were proved by the first content are not counted again at the end.
-      for (const scope of scopeIds(scopes)) {
-        if (!isProvedByContent(this.healths.get(scope))) this.recordSuccess(scope, nowMs, beganMs);
+      for (const scope of scopeIds(candidate.scopes)) {
+        if (!isProvedByContent(this.health(scope))) recordSuccess(this.scopeHealth(scope), nowMs, beganMs);
       }
       return this.accepted(model, nowMs);
     }
-    this.recordSuccess(scopes.host, nowMs, beganMs);
-    this.recordSuccess(scopes.credential, nowMs, beganMs);
-    this.recordSuccess(scopes.deployment, nowMs, beganMs);
-    if (scopes.quota !== null) this.recordSuccess(scopes.quota, nowMs, beganMs);
+    const { host, credential, deployment, quota } = this.stateOf(candidate);
+    recordSuccess(host, nowMs, beganMs);
+    recordSuccess(credential, nowMs, beganMs);
+    recordSuccess(deployment, nowMs, beganMs);
+    if (quota !== null) recordSuccess(quota, nowMs, beganMs);
     this.accepted(model, nowMs);
   }
 
@@ -248,23 +254,18 @@ export class UpstreamState {
     if (state !== undefined) countAccept(state.throttle, nowMs);
   }
 
-  private recordSuccess(scope: string, nowMs: number, beganMs: number): void {
-    const before = this.healths.get(scope);
-    const after = afterSuccess(before, nowMs, beganMs);
-    if (after !== before) this.healths.set(scope, after);
-  }
-
   failed({ candidate, probe, beganMs }: AttemptReporter, failure: Failure, nowMs: number): void {
     const charged = chargedScope(candidate, failure);
     if (charged === null) this.lastAsked.clear(candidate);
     for (const scope of scopeIds(candidate.scopes)) {
-      const before = this.healths.get(scope);
       if (scope !== charged) {
         if (probe) this.probeEnds(scope, beganMs);
         continue;
       }
+      const of = this.scopeHealth(scope);
+      const before = of.health;
       const after = afterFailure(before, failure, nowMs, this.ports.dice, beganMs);
-      this.healths.set(scope, after);
+      of.health = after;
       if (breakerState(before, nowMs) !== "open" && breakerState(after, nowMs) === "open") {
         this.notice("cooling", {
           scope,
@@ -282,13 +283,12 @@ export class UpstreamState {
   }
 
   private probeEnds(scope: string, beganMs: number): void {
-    const before = this.healths.get(scope);
-    const after = before === undefined ? undefined : probeEnded(before, beganMs);
-    if (after !== before && after !== undefined) this.healths.set(scope, after);
+    const of = this.scopeHealth(scope);
+    if (of.health !== undefined) of.health = probeEnded(of.health, beganMs);
   }
 
-  callEnded(channel: string): void {
-    this.channelCalls.set(channel, this.channelCalls.get(channel)! - 1);
+  callEnded(channel: string, calls: ChannelCalls): void {
+    calls.running -= 1;
     if (this.capacityQueue.size > 0) this.capacityQueue.freed(channel);
   }
 
@@ -297,7 +297,11 @@ export class UpstreamState {
     this.snapshot = snapshot;
     this.known = null;
     const nowMs = this.ports.nowMs();
-    for (const [scope, health] of this.healths) if (isForgettable(health, nowMs)) this.healths.delete(scope);
+    for (const [scope, of] of this.healths) {
+      if (of.health !== undefined && !isForgettable(of.health, nowMs)) continue;
+      this.healths.delete(scope);
+      of.dropped = true;
+    }
     if (snapshot.wildcard !== null) return;
     for (const model of this.routes.keys()) if (!snapshot.routes.has(model)) this.routes.delete(model);
   }
@@ -312,19 +316,35 @@ export class UpstreamState {
     return this.known.has(deployment);
   }
 
-  private readonly health = (scope: string): Health | undefined => this.healths.get(scope);
-  private readonly load = (deployment: string): Readonly<Load> | undefined => this.loads.get(deployment);
-  private readonly channelInFlight = (channel: Channel): number => this.channelCalls.get(channel.name) ?? 0;
+  private readonly health = (scope: string): Health | undefined => this.healths.get(scope)?.health;
+  private readonly isWell = (candidate: Candidate, nowMs: number): boolean => this.stateOf(candidate).isWell(candidate, nowMs);
+  private readonly load = (candidate: Candidate): Readonly<Load> => this.stateOf(candidate).load;
+  private readonly channelInFlight = (channel: Channel): number => this.running(channel.name);
 
-  private probing(scopes: Candidate["scopes"], nowMs: number): void {
-    this.each(scopeIds(scopes), (health) => (health === undefined ? undefined : withProbe(health, nowMs)));
+  private stateOf(candidate: Candidate): CandidateState {
+    const known = this.states.get(candidate);
+    if (known?.isCurrent === true) return known;
+    const { scopes, deployment } = candidate;
+    const state = new CandidateState(
+      this.scopeHealth(scopes.host),
+      this.scopeHealth(scopes.credential),
+      this.scopeHealth(scopes.deployment),
+      scopes.quota === null ? null : this.scopeHealth(scopes.quota),
+      known?.load ?? found(this.loads, deployment.id, newLoad),
+      known?.calls ?? found(this.channelCalls, deployment.channel.name, noCalls),
+    );
+    this.states.set(candidate, state);
+    return state;
   }
 
-  private each(scopes: readonly string[], change: (health: Health | undefined) => Health | undefined): void {
-    for (const scope of scopes) {
-      const before = this.healths.get(scope);
-      const after = change(before);
-      if (after !== before && after !== undefined) this.healths.set(scope, after);
+  private scopeHealth(scope: string): ScopeHealth {
+    return found(this.healths, scope, newScopeHealth);
+  }
+
+  private probing(scopes: Candidate["scopes"], nowMs: number): void {
+    for (const scope of scopeIds(scopes)) {
+      const of = this.scopeHealth(scope);
+      if (of.health !== undefined) of.health = withProbe(of.health, nowMs);
     }
   }
 
@@ -349,13 +369,13 @@ export class AttemptReporter {
     /** Its breaker was not closed: it is a probe or a last resort. */
     readonly suspect: boolean,
     readonly model: string,
-    private readonly load: Load,
+    private readonly state: CandidateState,
     readonly beganMs: number,
     private readonly streamed: boolean,
   ) {}
 
   firstContent(nowMs: number): void {
-    recordLatency(this.load, nowMs - this.beganMs, nowMs, this.streamed);
+    recordLatency(this.state.load, nowMs - this.beganMs, nowMs, this.streamed);
     if (this.suspect) this.upstreams.probeAnswers(this, nowMs);
   }
 
@@ -367,7 +387,7 @@ export class AttemptReporter {
   failed(failure: Failure, nowMs: number): void {
     this.close();
     this.upstreams.failed(this, failure, nowMs);
-    if (failure.kind === "timed_out") recordLatency(this.load, nowMs - this.beganMs, nowMs, this.streamed);
+    if (failure.kind === "timed_out") recordLatency(this.state.load, nowMs - this.beganMs, nowMs, this.streamed);
   }
 
   /** It ended without saying anything about the upstream: the client left, or another attempt won. */
@@ -379,8 +399,8 @@ export class AttemptReporter {
   private close(): void {
     if (!this.open) throw new Error("an attempt was ended twice");
     this.open = false;
-    endCall(this.load);
-    this.upstreams.callEnded(this.candidate.deployment.channel.name);
+    endCall(this.state.load);
+    this.upstreams.callEnded(this.candidate.deployment.channel.name, this.state.calls);
   }
 }
 
@@ -401,6 +421,20 @@ interface RouteState {
 /** Entries beside those of the configuration. That is more names than clients need, and costs a few megabytes. */
 const entriesMax = 5_000;
 const ignore = (): void => {};
+const newScopeHealth = (): ScopeHealth => new ScopeHealth();
+const noCalls = (): ChannelCalls => ({ running: 0 });
+
+/** What a table has under a key; if it has nothing, a new value from now on. */
+function found<Value>(table: Map<string, Value>, key: string, make: () => Value): Value {
+  let value = table.get(key);
+  if (value === undefined) table.set(key, (value = make()));
+  return value;
+}
+
+function recordSuccess(of: ScopeHealth, nowMs: number, beganMs: number): void {
+  const after = afterSuccess(of.health, nowMs, beganMs);
+  if (after !== of.health) of.health = after;
+}
 
 function deploymentsOf(snapshot: Snapshot | null): ReadonlySet<string> {
   const ids = new Set<string>();

@@ -18,6 +18,7 @@ import {
   scopeIds,
   slowStartFactor,
   breakerState,
+  wellFromMs,
   withProbe,
 } from "../../../src/channels/health.ts";
 import { failure, type Failure, type FailureKind } from "../../../src/operations/failure.ts";
@@ -425,6 +426,29 @@ describe("cost", () => {
   test("a busy healthy scope is remembered without a new value for each success", () => {
     const busy = succeeded(undefined, 64, 1_000);
     for (let call = 0; call < 1_000; call += 1) expect(afterSuccess(busy, 1_000 + call, 1_000)).toBe(busy);
+  });
+
+  test("from when on a scope is well is known without looking at it again, whatever has happened to it", () => {
+    const happens = fc.record({
+      what: fc.constantFrom<"success" | Failure>("success", "success", overloaded, unauthorized, limited(), limited(45_000)),
+      times: fc.integer({ min: 1, max: 6 }),
+      gapMs: fc.constantFrom(1, 900, 8_000, 40_000),
+      laterMs: fc.integer({ min: 0, max: 60_000 }),
+    });
+    fc.assert(
+      fc.property(fc.array(happens, { maxLength: 12 }), (story) => {
+        let health: Health | undefined;
+        let nowMs = 1_000_000;
+        expect(nowMs).toBeGreaterThanOrEqual(wellFromMs(health));
+        for (const { what, times, gapMs, laterMs } of story) {
+          nowMs += gapMs;
+          health = what === "success" ? succeeded(health, times, nowMs) : failed(health, times, nowMs, what);
+          const atMs = nowMs + laterMs;
+          const isWell = breakerState(health, atMs) === "closed" && slowStartFactor(health, atMs) === 1;
+          expect(atMs >= wellFromMs(health)).toBe(isWell);
+        }
+      }),
+    );
   });
 
   test("memory is bounded however long a scope lives", () => {
