@@ -9,7 +9,7 @@ export interface OutcomeRow {
 }
 
 export interface AnswerTimesQuery {
-  /** Only calls that count for this group; null: all calls. */
+  /** Only calls that count for this group, on whole days of UTC; null: all calls. */
   readonly groupId: string | null;
   readonly model: string;
   readonly sinceMs: number | null;

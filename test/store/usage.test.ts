@@ -248,6 +248,20 @@ describe.each(engines)("usage on $name", (engine) => {
     for (const { state, tookMs } of ofModel) if (state === "complete") took[firstContentBucket(tookMs)]! += 1;
     const times = { groupId: "grp_1", model: "Model-A", sinceMs: null, untilMs: null };
     expect(await storage.modelTimes(times)).toEqual({ first: began, took });
+    // Of groups by the day, so that a span within a day is that day; of everybody by the hour.
+    const within = { sinceMs: day + 5 * hour, untilMs: day + 7 * hour - 1 };
+    const tookOf = (fits: (receipt: Receipt) => boolean) => {
+      const buckets = took.map(() => 0);
+      for (const each of ended.filter(({ model, state }) => model === "Model-A" && state === "complete").filter(fits))
+        buckets[firstContentBucket(each.tookMs)]! += 1;
+      return buckets;
+    };
+    expect((await storage.modelTimes({ ...times, ...within })).took).toEqual(
+      tookOf(({ owners, startedMs }) => owners.includes("grp_1") && startedMs >= day && startedMs < day + 24 * hour),
+    );
+    expect((await storage.modelTimes({ ...times, groupId: null, ...within })).took).toEqual(
+      tookOf(({ startedMs }) => startedMs >= day + 5 * hour && startedMs < day + 7 * hour),
+    );
     expect(await storage.modelTimes({ ...times, model: "unheard of" })).toEqual({ first: began.map(() => 0), took: began.map(() => 0) });
 
     await retain(database, { receiptsMs: null, hoursMs: 1, wallMs: beganMs + 1_000 * hour });

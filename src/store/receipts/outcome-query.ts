@@ -10,6 +10,7 @@ import { name } from "./receipt-row.ts";
 import { ceiling, clamped, compareRows, endMs, floor, grouping, isKeyOf, refuseTooMany, rowsMax, shown } from "./usage-query.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
 
+type Span = Pick<UsageQuery, "sinceMs" | "untilMs">;
 type FigureRow = Readonly<Record<string, string | number | bigint | null>>;
 
 /** How calls ended, from sums, for the same query as their usage. Rows without anything special are missing. */
@@ -46,17 +47,25 @@ function ownerCondition({ keyId, groupId = null, keysOf = null }: UsageQuery, by
   return by.includes("key") || by.includes("group") ? sql`owner_id <> ${everybody}` : sql`owner_id = ${everybody}`;
 }
 
-/** How long calls of a model took. */
+/** How long calls of a model took. Of a group that is known by the day, so that the span is extended to whole days. */
 export async function modelTimesOf(database: Database, query: AnswerTimesQuery): Promise<AnswerTimes> {
   const condition = sql`owner_id = ${name(query.groupId ?? everybody)} and model = ${name(query.model)}`;
+  const span = query.groupId === null ? query : wholeDays(query);
   const rows = await database.all<FigureRow>(
-    sql`select kind, ${sumsOf(timeBuckets)} from (${spanOf(query, "model_time", condition, false)}) as timed group by kind`,
+    sql`select kind, ${sumsOf(timeBuckets)} from (${spanOf(span, "model_time", condition, false)}) as timed group by kind`,
   );
   const bucketsOf = (kind: string): readonly number[] => {
     const row = rows.find((each) => each["kind"] === kind);
     return timeBuckets.map((bucket) => Number(row?.[bucket] ?? 0));
   };
   return { first: bucketsOf("first"), took: bucketsOf("took") };
+}
+
+function wholeDays({ sinceMs, untilMs }: Span): Span {
+  return {
+    sinceMs: sinceMs === null ? null : floor(clamped(sinceMs), dayMs),
+    untilMs: untilMs === null ? null : ceiling(clamped(untilMs), dayMs),
+  };
 }
 
 /** What channels used of the models of their upstreams, on whole days of UTC. */
@@ -98,7 +107,7 @@ export async function outcomesFrom(database: Database): Promise<number | null> {
 }
 
 /** Whole days from the daily sums, the rest of the range from the hourly ones, which are kept for a shorter time. */
-function spanOf(query: Pick<UsageQuery, "sinceMs" | "untilMs">, table: "outcome" | "model_time", condition: Sql, isByHour: boolean): Sql {
+function spanOf(query: Span, table: "outcome" | "model_time", condition: Sql, isByHour: boolean): Sql {
   const sinceMs = query.sinceMs === null ? 0 : floor(clamped(query.sinceMs), hourMs);
   const untilMs = query.untilMs === null ? endMs : ceiling(clamped(query.untilMs), hourMs);
   const firstDayMs = ceiling(sinceMs, dayMs);

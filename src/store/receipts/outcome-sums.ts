@@ -5,8 +5,7 @@ import type { Database } from "../database.ts";
 import { valuesOf, type Value } from "../sql.ts";
 import { summingRows, type BulkInsert } from "./bulk-insert.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
-import { wordsOf } from "./receipt-line.ts";
-import { attemptColumn, name, receiptColumnIndex } from "./receipt-row.ts";
+import { attemptColumn, receiptColumnIndex } from "./receipt-row.ts";
 import type { UsageSum } from "./usage-sums.ts";
 
 export const timeBuckets = [...firstContentBoundsMs.map((ms) => `ms_${ms}`), "ms_more"];
@@ -25,8 +24,15 @@ const alike = [
 ];
 const outcomeHours = summingRows("outcome_hours", byOutcome, outcomeFigures, [], alike);
 const outcomeDays = summingRows("outcome_days", byOutcome, outcomeFigures, [], alike);
+/** Answers take some seconds, or a fraction of one. */
+const alikeTimes = [timeBuckets.slice(13), [...timeBuckets.slice(0, 9), ...timeBuckets.slice(-3)], []].map((buckets) => [
+  "at_ms",
+  "model",
+  "kind",
+  ...buckets,
+]);
 const timeHours = summingRows("model_time_hours", byTime, timeBuckets, []);
-const timeDays = summingRows("model_time_days", byTime, timeBuckets, []);
+const timeDays = summingRows("model_time_days", byTime, timeBuckets, [], alikeTimes);
 const upstreamDays = summingRows("upstream_days", { at_ms: "number", channel: "text", model: "text" }, upstreamFigures, []);
 
 /** The owner of the sums of all calls. No key and no group has this id. */
@@ -38,43 +44,38 @@ export const everybody = "*";
  */
 export class OutcomeSums {
   private readonly outcomes = new NamedSums(outcomeFigures.length);
+  /** Of everybody. */
   private readonly times = new NamedSums(timeBuckets.length);
   private readonly upstreams = new NamedSums(upstreamFigures.length);
-  /** By the sum of usage that a receipt belongs to: all of its receipts are counted at the same places. */
-  private readonly places = new Map<UsageSum, SumPlaces>();
 
-  /** `sum`: that of the receipt's key. */
-  add(entry: ReceiptEntry, sum: UsageSum): void {
-    let places = this.places.get(sum);
-    if (places === undefined) {
-      places = { first: null, took: null, upstreamModel: null, upstream: null, outcomes: null };
-      this.places.set(sum, places);
-    }
+  /** `sum`: that of the receipt's key. `owners`: those of its other owners. */
+  add(entry: ReceiptEntry, sum: UsageSum, owners: readonly UsageSum[]): void {
     const { row, outcome } = entry;
-    const owners = row[column.owners] as string | null;
-    const groups = owners === null ? none : wordsOf(owners).filter(isGroupId).map(groupName);
-    this.addTimes(row, sum, places, groups);
+    // All receipts of a sum are counted at the same places.
+    const places = (sum.places ??= newPlaces());
+    const isFirst = row[column.stream] === 1 && row[column.firstContentMs] !== null;
+    const first = isFirst ? firstContentBucket(row[column.firstContentMs] as number) : null;
+    const took = row[column.state] === "complete" ? firstContentBucket(row[column.tookMs] as number) : null;
+    if (first !== null) (places.first ??= this.times.of(sum.atMs, [everybody, sum.model, "first"]))[first]! += 1;
+    if (took !== null) (places.took ??= this.times.of(sum.atMs, [everybody, sum.model, "took"]))[took]! += 1;
     this.addUpstreams(entry, sum, places);
-    if (outcome === null) return;
-    const { atMs, model, channel, operation } = sum;
-    places.outcomes ??= [everybody, sum.ownerId].map((owner) => this.outcomes.of(atMs, [owner, model, channel, operation]));
-    for (const figures of places.outcomes) addOutcome(figures, outcome);
-    for (const group of groups) addOutcome(this.outcomes.of(atMs, [group, model, channel, operation]), outcome);
+    if (outcome !== null) this.addOutcome(outcome, sum, places, [everybody, sum.ownerId]);
+    for (const owner of owners) {
+      if (!isGroupId(owner.ownerId)) continue;
+      if (first !== null) (owner.first ??= noTimes.slice())[first]! += 1;
+      if (took !== null) (owner.took ??= noTimes.slice())[took]! += 1;
+      if (outcome !== null) this.addOutcome(outcome, owner, (owner.places ??= newPlaces()), [owner.ownerId]);
+    }
   }
 
-  private addTimes(row: ReceiptEntry["row"], { atMs, model }: UsageSum, places: SumPlaces, groups: readonly string[]): void {
-    if (row[column.stream] === 1 && row[column.firstContentMs] !== null) {
-      const bucket = firstContentBucket(row[column.firstContentMs] as number);
-      places.first ??= this.times.of(atMs, [everybody, model, "first"]);
-      places.first[bucket]! += 1;
-      for (const group of groups) this.times.of(atMs, [group, model, "first"])[bucket]! += 1;
-    }
-    if (row[column.state] === "complete") {
-      const bucket = firstContentBucket(row[column.tookMs] as number);
-      places.took ??= this.times.of(atMs, [everybody, model, "took"]);
-      places.took[bucket]! += 1;
-      for (const group of groups) this.times.of(atMs, [group, model, "took"])[bucket]! += 1;
-    }
+  private addOutcome(
+    outcome: CallOutcome,
+    { atMs, model, channel, operation }: UsageSum,
+    places: SumPlaces,
+    owners: readonly string[],
+  ): void {
+    places.outcomes ??= owners.map((owner) => this.outcomes.of(atMs, [owner, model, channel, operation]));
+    for (const figures of places.outcomes) addOutcome(figures, outcome);
   }
 
   private addUpstreams({ row, attempts }: ReceiptEntry, { atMs, channel }: UsageSum, places: SumPlaces): void {
@@ -95,21 +96,52 @@ export class OutcomeSums {
     addUse(places.upstream, row, receiptPlaces, isCompact);
   }
 
-  async write(database: Database): Promise<void> {
+  /** `ownerDays`: the sums of owners by day, sorted. */
+  async write(database: Database, ownerDays: readonly UsageSum[]): Promise<void> {
     await this.outcomes.write(database, outcomeHours, outcomeDays);
     await this.times.write(database, timeHours, timeDays);
+    await timeDays.addAll(database, timesOfGroups(ownerDays));
     await this.upstreams.write(database, upstreamDays, null);
   }
 }
 
-interface SumPlaces {
+/** Where the receipts of one sum of usage are counted. */
+export interface SumPlaces {
   first: number[] | null;
   took: number[] | null;
   /** The model that `upstream` is of. */
   upstreamModel: string | null;
   upstream: number[] | null;
-  /** Of everybody, and of the key. */
   outcomes: readonly number[][] | null;
+}
+
+function newPlaces(): SumPlaces {
+  return { first: null, took: null, upstreamModel: null, upstream: null, outcomes: null };
+}
+
+/** How long calls of groups took, by model. There is one sum for each channel and operation, beside those of the same group and model. */
+function timesOfGroups(ownerDays: readonly UsageSum[]): readonly (readonly Value[])[] {
+  const rows: (readonly Value[])[] = [];
+  for (let from = 0, until = 0; from < ownerDays.length; from = until) {
+    const { ownerId, atMs, model, first, took } = ownerDays[from]!;
+    let [began, ended] = [first, took];
+    for (until = from + 1; until < ownerDays.length; until += 1) {
+      const next = ownerDays[until]!;
+      if (next.ownerId !== ownerId || next.model !== model || next.atMs !== atMs) break;
+      began = joinedTimes(began, next.first);
+      ended = joinedTimes(ended, next.took);
+    }
+    const dayStartMs = atMs - (atMs % dayMs);
+    if (began !== null) rows.push([dayStartMs, ownerId, model, "first", ...valuesOf({ values: began })]);
+    if (ended !== null) rows.push([dayStartMs, ownerId, model, "took", ...valuesOf({ values: ended })]);
+  }
+  return rows;
+}
+
+/** Two sums of times as one. */
+export function joinedTimes(one: number[] | null, other: number[] | null): number[] | null {
+  if (one === null || other === null) return one ?? other;
+  return one.map((count, bucket) => count + other[bucket]!);
 }
 
 function addOutcome(figures: number[], outcome: CallOutcome): void {
@@ -124,9 +156,7 @@ function addUse(figures: number[], values: readonly Value[], places: readonly nu
   if (values[places[places.length - 3]!] === null) figures[unpricedPlace]! += 1;
 }
 
-function groupName(id: string): string {
-  return name(id);
-}
+const noTimes: readonly number[] = timeBuckets.map(() => 0);
 
 /** Sums by the start of an hour or a day, and by names. */
 class NamedSums {
@@ -185,7 +215,6 @@ function valuesOfSum({ atMs, names, figures }: NamedSum): readonly Value[] {
 }
 
 const dayMs = 24 * 3_600_000;
-const none: readonly string[] = [];
 
 const column = {
   tookMs: receiptColumnIndex("took_ms"),
@@ -194,7 +223,6 @@ const column = {
   state: receiptColumnIndex("state"),
   upstreamModel: receiptColumnIndex("upstream_model"),
   billedNanos: receiptColumnIndex("billed_nanos"),
-  owners: receiptColumnIndex("owners"),
   attemptAfterMs: receiptColumnIndex("attempt_after_ms"),
 };
 

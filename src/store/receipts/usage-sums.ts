@@ -1,7 +1,7 @@
 import type { Database } from "../database.ts";
 import { summingRows, type BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import { FirstContents } from "./first-contents.ts";
-import { everybody, OutcomeSums } from "./outcome-sums.ts";
+import { everybody, joinedTimes, OutcomeSums, type SumPlaces } from "./outcome-sums.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
 import { minuteOfHour, MinuteSet, strayRows } from "./receipt-minutes.ts";
 import { wordsOf } from "./receipt-line.ts";
@@ -35,11 +35,9 @@ export async function addToSums(
     const { row } = entry;
     firstContents.add(row);
     const sum = hours.addRow(row, row[column.keyId] as string, "");
-    outcomes.add(entry, sum);
-    const owners = row[column.owners] as string | null;
-    if (owners === null) return sum;
-    const tags = (row[column.channelTags] ?? "") as string;
-    for (const owner of wordsOf(owners)) ownerHours.addRow(row, name(owner), tags);
+    const owners = ownersOf(row, sum, ownerHours);
+    for (const owner of owners) addFigures(owner.figures, row);
+    outcomes.add(entry, sum, owners);
     return sum;
   };
   for (const entry of entries) {
@@ -57,14 +55,30 @@ export async function addToSums(
   await dayRows.addAll(database, daysOf(sums.keys).map(dayValues));
   // Last, because all processes change the sums of a large group, and still later those of everybody and of all streams: the rows are
   // locked until the end of the transaction.
+  const ownerDays = daysOf(sums.owners);
   await ownerHourRows.addAll(database, sums.owners.map(ownerHourValues));
-  await ownerDayRows.addAll(database, daysOf(sums.owners).map(ownerDayValues));
+  await ownerDayRows.addAll(database, ownerDays.map(ownerDayValues));
   await ownerHourRows.addAll(database, totals.map(ownerHourValues));
   await ownerDayRows.addAll(database, daysOf(totals).map(ownerDayValues));
   await firstContents.write(database);
-  await outcomes.write(database);
+  await outcomes.write(database, ownerDays);
   return sums;
 }
+
+/** The sums of the owners that a receipt has besides its key. They are remembered: those of the key's next receipt are nearly always the same. */
+function ownersOf(row: ReceiptEntry["row"], sum: UsageSum, ownerHours: UsageSums): readonly UsageSum[] {
+  const names = row[column.owners] as string | null;
+  if (names === null) return none;
+  const tags = (row[column.channelTags] ?? "") as string;
+  if (sum.owned?.names !== names || sum.owned.tags !== tags) {
+    const { atMs, model, channel, operation } = sum;
+    const sums = wordsOf(names).map((owner) => ownerHours.of(name(owner, true), atMs, model, channel, tags, operation));
+    sum.owned = { names, tags, sums };
+  }
+  return sum.owned.sums;
+}
+
+const none: readonly UsageSum[] = [];
 
 function totalsOf(keys: readonly UsageSum[]): readonly UsageSum[] {
   const totals = new UsageSums(hourMs);
@@ -155,6 +169,12 @@ export interface UsageSum {
   readonly figures: number[];
   /** The minutes of the hour that have receipts. */
   readonly minutes: MinuteSet;
+  /** How many of its calls fell into each bucket of times, where that is counted. */
+  first: number[] | null;
+  took: number[] | null;
+  /** Where the last of its receipts was counted besides, and by which names. */
+  owned: { readonly names: string; readonly tags: string; readonly sums: readonly UsageSum[] } | null;
+  places: SumPlaces | null;
 }
 
 export function nanosOf({ figures }: UsageSum): number {
@@ -163,11 +183,24 @@ export function nanosOf({ figures }: UsageSum): number {
 
 const zeros: readonly number[] = figureNames.map(() => 0);
 
+/** Adds one receipt. */
+function addFigures(figures: number[], row: ReceiptEntry["row"]): void {
+  figures[0]! += 1;
+  if (row[column.state] !== "complete") figures[1]! += 1;
+  if (row[column.billedNanos] === null) figures[2]! += 1;
+  for (let at = 0; at < summedColumns.length; at += 1) figures[at + countedFigures]! += (row[summedColumns[at]!] ?? 0) as number;
+}
+
+/** The sums of some owners who used the same, by their ids. */
+interface SumsOfKind extends Pick<UsageSum, "atMs" | "model" | "channel" | "tags" | "operation"> {
+  readonly owners: Map<string, UsageSum>;
+}
+
 class UsageSums {
   /** By the start of the hour or day: nearly always there is only one. */
-  private readonly ranges = new Map<number, Map<string, UsageSum>>();
-  /** The sum that was used last: if few keys make many calls, it is often the next one as well. */
-  private last: UsageSum | null = null;
+  private readonly ranges = new Map<number, Map<string, SumsOfKind>>();
+  /** That of the last receipt, and often of the next one as well. */
+  private last: SumsOfKind | null = null;
 
   constructor(private readonly lengthMs: number) {}
 
@@ -176,54 +209,74 @@ class UsageSums {
     const channel = (row[column.channel] ?? "") as string;
     const operation = row[column.operation] as string;
     const sum = this.of(ownerId, row[column.startedMs] as number, model, channel, tags, operation);
-    const { figures } = sum;
-    figures[0]! += 1;
-    if (row[column.state] !== "complete") figures[1]! += 1;
-    if (row[column.billedNanos] === null) figures[2]! += 1;
-    for (let at = 0; at < summedColumns.length; at += 1) figures[at + countedFigures]! += (row[summedColumns[at]!] ?? 0) as number;
+    addFigures(sum.figures, row);
     return sum;
   }
 
   add(added: UsageSum, ownerId = added.ownerId): void {
-    const { atMs, model, channel, tags, operation, figures } = added;
+    const { atMs, model, channel, tags, operation, figures, first, took } = added;
     const sum = this.of(ownerId, atMs, model, channel, tags, operation);
     for (let at = 0; at < figures.length; at += 1) sum.figures[at]! += figures[at]!;
+    sum.first = joinedTimes(sum.first, first);
+    sum.took = joinedTimes(sum.took, took);
   }
 
-  private of(ownerId: string, atMs: number, model: string, channel: string, tags: string, operation: string): UsageSum {
+  of(ownerId: string, atMs: number, model: string, channel: string, tags: string, operation: string): UsageSum {
     const beganMs = atMs - (atMs % this.lengthMs);
+    const { owners } = this.kindOf(beganMs, model, channel, tags, operation);
+    let sum = owners.get(ownerId);
+    if (sum === undefined) {
+      const figures = zeros.slice();
+      const minutes = new MinuteSet();
+      sum = { ownerId, atMs: beganMs, model, channel, tags, operation, figures, minutes, first: null, took: null, owned: null, places: null };
+      owners.set(ownerId, sum);
+    }
+    return sum;
+  }
+
+  private kindOf(atMs: number, model: string, channel: string, tags: string, operation: string): SumsOfKind {
     const { last } = this;
     if (
       last !== null &&
-      last.atMs === beganMs &&
-      last.ownerId === ownerId &&
+      last.atMs === atMs &&
       last.model === model &&
       last.channel === channel &&
       last.tags === tags &&
       last.operation === operation
     )
       return last;
-    let range = this.ranges.get(beganMs);
+    let range = this.ranges.get(atMs);
     if (range === undefined) {
       range = new Map();
-      this.ranges.set(beganMs, range);
+      this.ranges.set(atMs, range);
     }
     // Names contain no NUL.
-    const key = `${ownerId}\0${model}\0${channel}\0${tags}\0${operation}`;
-    let sum = range.get(key);
-    if (sum === undefined) {
-      sum = { ownerId, atMs: beganMs, model, channel, tags, operation, figures: zeros.slice(), minutes: new MinuteSet() };
-      range.set(key, sum);
+    const key = `${model}\0${channel}\0${tags}\0${operation}`;
+    let kind = range.get(key);
+    if (kind === undefined) {
+      kind = { atMs, model, channel, tags, operation, owners: new Map() };
+      range.set(key, kind);
     }
-    this.last = sum;
-    return sum;
+    this.last = kind;
+    return kind;
   }
 
-  /** Sorted, so that processes that update the same sums lock the rows in the same order and cannot deadlock. */
+  /** Sorted, so that processes that update the same sums lock the rows in the same order and cannot deadlock: by time, owner and kind. */
   all(): readonly UsageSum[] {
     const ranges = [...this.ranges].sort(([one], [other]) => one - other);
-    // Sorting strings without a comparator takes a fraction of the time.
-    return ranges.flatMap(([, range]) => [...range.keys()].sort().map((key) => range.get(key)!));
+    return ranges.flatMap(([, range]) => {
+      if (range.size === 1) return [...range.values()].flatMap(({ owners }) => [...owners.keys()].sort().map((id) => owners.get(id)!));
+      const sums = new Map<string, UsageSum[]>();
+      for (const key of [...range.keys()].sort()) {
+        for (const [ownerId, sum] of range.get(key)!.owners) {
+          const others = sums.get(ownerId);
+          if (others === undefined) sums.set(ownerId, [sum]);
+          else others.push(sum);
+        }
+      }
+      // Sorting strings without a comparator takes a fraction of the time.
+      return [...sums.keys()].sort().flatMap((ownerId) => sums.get(ownerId)!);
+    });
   }
 }
 
