@@ -132,8 +132,8 @@ function timesOfGroups(ownerDays: readonly UsageSum[]): readonly (readonly Value
       ended = joinedTimes(ended, next.took);
     }
     const dayStartMs = atMs - (atMs % dayMs);
-    if (began !== null) rows.push([dayStartMs, ownerId, model, "first", ...valuesOf({ values: began })]);
-    if (ended !== null) rows.push([dayStartMs, ownerId, model, "took", ...valuesOf({ values: ended })]);
+    if (began !== null) rows.push([dayStartMs, ownerId, model, "first", ...began]);
+    if (ended !== null) rows.push([dayStartMs, ownerId, model, "took", ...ended]);
   }
   return rows;
 }

@@ -140,15 +140,19 @@ function hourValues({ ownerId, atMs, model, channel, operation, figures, minutes
 }
 
 function dayValues({ ownerId, atMs, model, channel, operation, figures }: UsageSum): readonly Value[] {
-  return [ownerId, atMs - (atMs % dayMs), model, channel, operation, ...checked(figures), figures[0]!];
+  return [ownerId, dayOf(atMs), model, channel, operation, ...checked(figures), figures[0]!];
 }
 
 function ownerHourValues({ ownerId, atMs, model, channel, tags, operation, figures }: UsageSum): readonly Value[] {
   return [ownerId, atMs, model, channel, tags, operation, ...checked(figures)];
 }
 
-function ownerDayValues(sum: UsageSum): readonly Value[] {
-  return ownerHourValues({ ...sum, atMs: sum.atMs - (sum.atMs % dayMs) });
+function ownerDayValues({ ownerId, atMs, model, channel, tags, operation, figures }: UsageSum): readonly Value[] {
+  return [ownerId, dayOf(atMs), model, channel, tags, operation, ...checked(figures)];
+}
+
+function dayOf(atMs: number): number {
+  return atMs - (atMs % dayMs);
 }
 
 /** Names come from storable rows, but a sum may be too large to be exact. */
