@@ -232,7 +232,20 @@ class UsageSums {
     if (sum === undefined) {
       const figures = zeros.slice();
       const minutes = new MinuteSet();
-      sum = { ownerId, atMs: beganMs, model, channel, tags, operation, figures, minutes, first: null, took: null, owned: null, places: null };
+      sum = {
+        ownerId,
+        atMs: beganMs,
+        model,
+        channel,
+        tags,
+        operation,
+        figures,
+        minutes,
+        first: null,
+        took: null,
+        owned: null,
+        places: null,
+      };
       owners.set(ownerId, sum);
     }
     return sum;
