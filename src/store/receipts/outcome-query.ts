@@ -10,7 +10,7 @@ import { name } from "./receipt-row.ts";
 import { ceiling, clamped, compareRows, endMs, floor, grouping, isKeyOf, refuseTooMany, rowsMax, shown } from "./usage-query.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
 
-type Span = Pick<UsageQuery, "sinceMs" | "untilMs">;
+type OutcomeSpan = Pick<UsageQuery, "sinceMs" | "untilMs">;
 type FigureRow = Readonly<Record<string, string | number | bigint | null>>;
 
 /** How calls ended, from sums, for the same query as their usage. Rows without anything special are missing. */
@@ -61,7 +61,7 @@ export async function modelTimesOf(database: Database, query: AnswerTimesQuery):
   return { first: bucketsOf("first"), took: bucketsOf("took") };
 }
 
-function wholeDays({ sinceMs, untilMs }: Span): Span {
+function wholeDays({ sinceMs, untilMs }: OutcomeSpan): OutcomeSpan {
   return {
     sinceMs: sinceMs === null ? null : floor(clamped(sinceMs), dayMs),
     untilMs: untilMs === null ? null : ceiling(clamped(untilMs), dayMs),
@@ -107,7 +107,7 @@ export async function outcomesFrom(database: Database): Promise<number | null> {
 }
 
 /** Whole days from the daily sums, the rest of the range from the hourly ones, which are kept for a shorter time. */
-function spanOf(query: Span, table: "outcome" | "model_time", condition: Sql, isByHour: boolean): Sql {
+function spanOf(query: OutcomeSpan, table: "outcome" | "model_time", condition: Sql, isByHour: boolean): Sql {
   const sinceMs = query.sinceMs === null ? 0 : floor(clamped(query.sinceMs), hourMs);
   const untilMs = query.untilMs === null ? endMs : ceiling(clamped(query.untilMs), hourMs);
   const firstDayMs = ceiling(sinceMs, dayMs);
