@@ -36,7 +36,8 @@ export interface AdminWorld {
   readonly bugs: unknown[];
   /** Moves both clocks. */
   pass(ms: number): void;
-  account(name: string, role: Role): Promise<void>;
+  /** With `goodPassword`. To compare it takes no time, unless the hash is given. */
+  account(name: string, role: Role, passwordHash?: string): Promise<void>;
   /** Calls that were made, as their receipts arrive in the store. */
   receipts(...receipts: readonly Receipt[]): Promise<void>;
   /** The headers of a machine with that role. */
@@ -117,9 +118,9 @@ export async function startAdmin(options: StartOptions = {}): Promise<AdminWorld
     pass: (ms) => {
       offsetMs += ms;
     },
-    account: async (name, role) => {
-      quickHash ??= hashPassword(goodPassword);
-      await storage.accounts.create({ name, role, passwordHash: await quickHash }, tester);
+    account: async (name, role, passwordHash) => {
+      quickHash ??= Bun.password.hash(goodPassword, { algorithm: "argon2id", memoryCost: 8, timeCost: 1 });
+      await storage.accounts.create({ name, role, passwordHash: passwordHash ?? (await quickHash) }, tester);
     },
     receipts: async (...receipts) => {
       await database.transaction(async (inside) => addToSums(inside, await addReceipts(inside, receipts)));
