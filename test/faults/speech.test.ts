@@ -22,7 +22,7 @@ const closedWithinMs = 250;
 /** Many formats are made at once, in one worker. */
 const transcodesMs = 15_000;
 const stage = new Stage({ config: { server: { write_stall: `${writeStallMs}ms` } } });
-const options = { sharesFallback: true, channels: { timeouts: audioTimeouts }, withinMs: 40_000 };
+const options = { sharesFallback: true, channels: { timeouts: audioTimeouts } };
 /** For upstreams that fail in another way than by being slow: many are asked at once, and whoever takes over must not be late. */
 const patient = { ...options, channels: { timeouts: { ...audioTimeouts, connect: "10s", first_byte: "20s", first_content: "20s" } } };
 
@@ -38,7 +38,6 @@ describe("healthy speech", () => {
       expect(row.path(reply)).toBe("a");
       expect(await accessLine(row, reply)).toMatchObject({ operation: "speech", status: 200, state: "complete", attempts: 1 });
     },
-    { withinMs: 40_000 },
   );
 
   stage.rows(
@@ -265,7 +264,7 @@ describe("speech that is complete at the upstream, as its length says", () => {
       expect([reply.status, reply.response.endedCleanly, row.path(reply).at(-1)]).toEqual([200, true, "b"]);
       expect(await accessLine(row, reply)).toMatchObject({ state: "complete", bytes_out: reply.body.length });
     },
-    { ...patient, graceMs: transcodesMs, withinMs: 60_000 },
+    { ...patient, graceMs: transcodesMs },
   );
 
   stage.row(
@@ -331,7 +330,7 @@ describe("a format that the channel lacks", () => {
       expect(JSON.parse(Buffer.from(lastAttempt(reply, row.a).body).toString())).toMatchObject({ response_format: from });
       await expectAudible(reply.body, format, seconds);
     },
-    { sharesFallback: true, withinMs: 60_000, graceMs: transcodesMs },
+    { sharesFallback: true, graceMs: transcodesMs },
   );
 
   stage.rows(
@@ -349,7 +348,7 @@ describe("a format that the channel lacks", () => {
       expect([reply.response.header("content-type"), reply.response.endedCleanly]).toEqual([audioTypes[format], true]);
       await expectAudible(reply.body, format, seconds);
     },
-    { withinMs: 60_000, graceMs: transcodesMs },
+    { graceMs: transcodesMs },
   );
 
   stage.rows(
@@ -378,7 +377,7 @@ describe("a format that the channel lacks", () => {
         if (reply.body.length > 4_000) expect(recognise(reply.body, { ended: false, bare: format === "pcm" })).toBe(format);
       }
     },
-    { withinMs: 60_000, graceMs: transcodesMs },
+    { graceMs: transcodesMs },
   );
 
   function deathOf(kilobytes: number): string {
@@ -590,7 +589,6 @@ describe("a client that leaves", () => {
       const late = row.upstreams.flatMap(({ ledger }) => ledger.connections.filter(({ acceptedAt }) => acceptedAt > abortedAt));
       expect(late).toEqual([]);
     },
-    { withinMs: 40_000 },
   );
 
   stage.row("during a wait before another attempt is not waited for", async (row) => {
@@ -606,37 +604,29 @@ describe("a client that leaves", () => {
 });
 
 describe("a client that does not read", () => {
-  stage.row(
-    "pauses its upstream, is cut off, and cannot take the cut for the end",
-    async (row) => {
-      row.a.behaviour = "fault:flood";
-      const call = await openSpeech(row, { format: "pcm", timeoutMs: 20_000 });
-      await call.untilHead();
-      call.stopReading();
-      const [attempt] = row.a.ledger.ofCall(call.call);
-      await eventually("the upstream is closed", () => attempt!.endedBy === "client_closed", 6 * writeStallMs);
-      expect(attempt!.bytesSent).toBeLessThan(32 * 1024 * 1024);
-      expect(await accessLine(row, call)).toMatchObject({
-        status: 200,
-        state: "abandoned",
-        detail: expect.stringContaining("took no bytes"),
-      });
-      call.resumeReading();
-      expect((await call.reply).response.endedCleanly).toBe(false);
-    },
-    { withinMs: 30_000 },
-  );
+  stage.row("pauses its upstream, is cut off, and cannot take the cut for the end", async (row) => {
+    row.a.behaviour = "fault:flood";
+    const call = await openSpeech(row, { format: "pcm", timeoutMs: 20_000 });
+    await call.untilHead();
+    call.stopReading();
+    const [attempt] = row.a.ledger.ofCall(call.call);
+    await eventually("the upstream is closed", () => attempt!.endedBy === "client_closed", 6 * writeStallMs);
+    expect(attempt!.bytesSent).toBeLessThan(32 * 1024 * 1024);
+    expect(await accessLine(row, call)).toMatchObject({
+      status: 200,
+      state: "abandoned",
+      detail: expect.stringContaining("took no bytes"),
+    });
+    call.resumeReading();
+    expect((await call.reply).response.endedCleanly).toBe(false);
+  });
 
-  stage.row(
-    "fast is not cut off as long as it reads at all",
-    async (row) => {
-      row.a.behaviour = `fault:flood@${12 * 1024 * 1024}`;
-      const startedAt = performance.now();
-      const reply = await speak(row, { format: "pcm", readBytesPerSecond: 6 * 1024 * 1024, timeoutMs: 20_000 });
-      expect(performance.now() - startedAt).toBeGreaterThan(writeStallMs);
-      expect([reply.status, reply.response.endedCleanly]).toEqual([200, true]);
-      expect(reply.body.length).toBeGreaterThan(11 * 1024 * 1024);
-    },
-    { withinMs: 30_000 },
-  );
+  stage.row("fast is not cut off as long as it reads at all", async (row) => {
+    row.a.behaviour = `fault:flood@${12 * 1024 * 1024}`;
+    const startedAt = performance.now();
+    const reply = await speak(row, { format: "pcm", readBytesPerSecond: 6 * 1024 * 1024, timeoutMs: 20_000 });
+    expect(performance.now() - startedAt).toBeGreaterThan(writeStallMs);
+    expect([reply.status, reply.response.endedCleanly]).toEqual([200, true]);
+    expect(reply.body.length).toBeGreaterThan(11 * 1024 * 1024);
+  });
 });

@@ -29,7 +29,7 @@ const closedWithinMs = 250;
 const audioLimit = 16 * mebibyte;
 // Its rows play many uploads at once; the bound on them is a promise of its own (faults-transcription-uploads.test.ts).
 const stage = new Stage({ config: { server: { audio_limit: "16MiB", uploads: 1000 } } });
-const options = { sharesFallback: true, channels: { timeouts: audioTimeouts }, withinMs: 40_000 };
+const options = { sharesFallback: true, channels: { timeouts: audioTimeouts } };
 const kinds = [
   { kind: "whole", stream: false },
   { kind: "stream", stream: true },
@@ -429,7 +429,7 @@ describe("a file", () => {
       expect([reply.status, reply.error?.type, row.path(reply)]).toEqual([413, "server_error", ""]);
       expect(reply.error?.message).toStartWith(`Maximum content size limit (${audioLimit}) exceeded`);
     },
-    { size: 1, withinMs: 40_000 },
+    { size: 1 },
   );
 
   stage.row("of exactly that limit is taken", async (row) => {
@@ -551,7 +551,7 @@ describe("a client that leaves", () => {
       expect(await accessLine(row, { id })).toMatchObject({ status: 499, state: "abandoned", attempts: 0 });
       expect(row.a.ledger.connectionsAccepted).toBe(0);
     },
-    { size: 1, withinMs: 40_000 },
+    { size: 1 },
   );
 
   stage.rows(
@@ -562,7 +562,7 @@ describe("a client that leaves", () => {
       await call.reply;
       expect(await accessLine(row, call)).toMatchObject({ state: "abandoned" });
     },
-    { size: 1, withinMs: 40_000 },
+    { size: 1 },
   );
 
   const phases = [
@@ -573,27 +573,22 @@ describe("a client that leaves", () => {
     { label: "in the middle of a whole answer", behaviour: "fault:hang-after@2", stream: false, bytes: 0 },
     { label: "in the middle of a stream", behaviour: "fault:hang-after@2", stream: true, bytes: 1 },
   ];
-  stage.rows(
-    "takes its upstream with it, and nobody else is asked",
-    phases,
-    async (row, { behaviour, stream, bytes }) => {
-      row.a.behaviour = behaviour;
-      const call = await openTranscription(row, { stream, file: large });
-      await row.a.waitFor((ledger) => ledger.ofCall(call.call).length === 1);
-      const attempt = row.a.ledger.ofCall(call.call)[0]!;
-      if (bytes > 0) await call.untilBody(bytes);
-      else await eventually("it waits", () => performance.now() - attempt.at > 60);
-      // The upload must be kept until the answer is there.
-      if (bytes === 0) expect(uploadsOf(row.gateway.pid).length).toBeGreaterThan(0);
-      const abortedAt = performance.now();
-      call.abort();
-      await eventually("the upstream is closed", () => attempt.endedBy !== null);
-      expect(attempt.endedBy).toBe("client_closed");
-      expect(attempt.closedAt! - abortedAt).toBeLessThan(slowed(closedWithinMs));
-      await expectAbandoned(row, await call.reply, abortedAt);
-    },
-    { withinMs: 40_000 },
-  );
+  stage.rows("takes its upstream with it, and nobody else is asked", phases, async (row, { behaviour, stream, bytes }) => {
+    row.a.behaviour = behaviour;
+    const call = await openTranscription(row, { stream, file: large });
+    await row.a.waitFor((ledger) => ledger.ofCall(call.call).length === 1);
+    const attempt = row.a.ledger.ofCall(call.call)[0]!;
+    if (bytes > 0) await call.untilBody(bytes);
+    else await eventually("it waits", () => performance.now() - attempt.at > 60);
+    // The upload must be kept until the answer is there.
+    if (bytes === 0) expect(uploadsOf(row.gateway.pid).length).toBeGreaterThan(0);
+    const abortedAt = performance.now();
+    call.abort();
+    await eventually("the upstream is closed", () => attempt.endedBy !== null);
+    expect(attempt.endedBy).toBe("client_closed");
+    expect(attempt.closedAt! - abortedAt).toBeLessThan(slowed(closedWithinMs));
+    await expectAbandoned(row, await call.reply, abortedAt);
+  });
 
   stage.rows(
     "while an upstream does not take the upload is not waited for either",
@@ -609,7 +604,6 @@ describe("a client that leaves", () => {
       await eventually("its file is closed", () => uploadsOf(row.gateway.pid).length === 0, 1_000);
       await expectAbandoned(row, await call.reply, abortedAt);
     },
-    { withinMs: 40_000 },
   );
 
   async function expectAbandoned(row: Row, reply: AudioReply, abortedAt: number): Promise<void> {

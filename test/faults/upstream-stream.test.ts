@@ -387,7 +387,7 @@ describe("text and framing of any kind", () => {
       });
       await fc.assert(property, { numRuns: numRuns(30), endOnFailure: true });
     },
-    { oneAttemptSpeaks: false, withinMs: 120_000 },
+    { oneAttemptSpeaks: false },
   );
 
   stage.row(
