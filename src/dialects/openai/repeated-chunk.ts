@@ -16,7 +16,7 @@ export class RepeatedChunk {
    */
   static of(data: string, words: string, wordsIn: (data: string) => string | null): RepeatedChunk | null {
     const at = data.indexOf(`"${words}"`, data.indexOf('"delta"')) + 1;
-    if (at === 0 || !plain.test(words)) return null;
+    if (at === 0 || !isPlain(words, 0, words.length)) return null;
     const head = data.slice(0, at);
     const rest = data.slice(at + words.length);
     const other = `${words}?`;
@@ -31,8 +31,7 @@ export class RepeatedChunk {
     if (!data.startsWith(head)) return null;
     const end = data.indexOf('"', head.length);
     if (end <= head.length || !data.startsWith(tail, end) || !this.endsAt(data, end + tail.length)) return null;
-    const words = data.slice(head.length, end);
-    return plain.test(words) ? words : null;
+    return isPlain(data, head.length, end) ? data.slice(head.length, end) : null;
   }
 
   private endsAt(data: string, at: number): boolean {
@@ -40,8 +39,17 @@ export class RepeatedChunk {
   }
 }
 
-/** A text that means itself between quotes: JSON has no control characters in strings (RFC 8259, 7). */
-const plain = /^[ !#-[\]-\uffff]+$/;
+/** Whether a part of a text means itself between quotes: JSON has no control characters in strings (RFC 8259, 7). */
+function isPlain(text: string, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) {
+    const code = text.charCodeAt(at);
+    if (code < 0x20 || code === quote || code === backslash) return false;
+  }
+  return true;
+}
+
+const quote = 0x22;
+const backslash = 0x5c;
 const paddingKey = '"obfuscation":"';
 const padding = /"obfuscation":"[A-Za-z0-9]*"\}$/;
 const paddingEnd = /^[A-Za-z0-9]*"\}$/;
