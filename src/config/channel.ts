@@ -1,6 +1,6 @@
 import { defaultDialect, defaultPaths, optionsOf, presetAddress, presetNamed, usualQuirks, type Preset } from "../dialects/presets.ts";
 import { dialects } from "../dialects/index.ts";
-import type { Address, Capabilities, Quirks, Voices, LocalModel } from "../channels/channel.ts";
+import type { Address, Capabilities, Quirks, Timeouts, Voices, LocalModel } from "../channels/channel.ts";
 import { operations, type Operation } from "../operations/operation.ts";
 import type { AuthKind } from "../channels/channel-auth.ts";
 import { checkAddress } from "./address.ts";
@@ -39,7 +39,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
     entry.models ?? (preset?.local === true ? named(local) : { kind: "discovered", listedPrefix: preset?.listedPrefix ?? "" });
   const findings = [...resolved.findings, ...keys.findings];
   if (resolved.address === null) return { setting: null, secrets: [], findings };
-  const { address } = resolved;
+  const address = addresses.shared(resolved.address);
   const { auth, findings: authFindings } = readAuth(entry, authKind, address.baseUrl, path);
   findings.push(...authFindings);
 
@@ -63,13 +63,13 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
   const credentials = keys.secrets.length === 0 ? [`${entry.name}#1`] : keys.secrets.map((_, at) => `${entry.name}#${at + 1}`);
   const dialect = dialectOf(entry, preset);
   const pooled = entry.pooled ?? credentials.length > 1;
-  const { timeouts, capabilities } = entry;
-  const offered = (capabilities?.operations ?? preset?.operations ?? operations).filter((operation) => supports(dialect, operation));
+  const { timeouts } = entry;
+  const capabilities = capabilitiesOf(entry, preset, dialect, local);
   return {
     setting: {
       name: entry.name,
       provider: preset?.name ?? null,
-      tags: entry.tags ?? [],
+      tags: entry.tags ?? none,
       reach: "any",
       dialect,
       address,
@@ -79,46 +79,27 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
       tier: entry.tier ?? preset?.tier ?? 1,
       weight: entry.weight,
       maxTokensCeiling: entry.max_tokens_ceiling === undefined ? (pooled ? pooledCeiling : null) : entry.max_tokens_ceiling,
-      timeouts: {
+      timeouts: allTimeouts.shared({
         connectMs: timeouts.connect,
         firstByteMs: timeouts.first_byte,
         firstContentMs: timeouts.first_content,
         idleMs: timeouts.idle,
         progressMs: timeouts.progress,
         totalMs: timeouts.total,
-      },
+      }),
       quota: entry.quota ?? null,
       concurrencyMax: entry.concurrency,
-      capabilities: {
-        prefill: capabilities?.prefill ?? false,
-        contextTokens: capabilities?.context_tokens ?? null,
-        operations: offered,
-        modelOperations: new Map(local.map(({ upstream, operation }) => [upstream, [operation]])),
-        ...namedOperationsOf(preset, offered),
-        modelDescriptions: new Map(local.map(({ upstream, description }) => [upstream, description])),
-        transcriptionFormats:
-          capabilities?.transcription_formats === undefined
-            ? (preset?.transcriptionFormats ?? [])
-            : [{ prefix: "", formats: capabilities.transcription_formats }],
-        speechFormats: capabilities?.speech_formats ?? preset?.speechFormats ?? null,
-        speechEvents: capabilities?.speech_events === undefined ? (preset?.speechEvents ?? null) : capabilities.speech_events ? null : [],
-        translation: preset?.translation ?? true,
-        transcriptionStream: capabilities?.transcription_stream ?? preset?.transcriptionStream ?? true,
-        audioBytesMax: capabilities?.audio_limit ?? preset?.audioBytesMax ?? null,
-        audioSecondsMax: capabilities?.audio_seconds ?? preset?.audioSecondsMax ?? null,
-        inputCharactersMax: capabilities?.speech_limit ?? preset?.inputCharactersMax ?? null,
-        splitsAudio: entry.long_audio === "split",
-        splitsInput: entry.long_input === "split",
-      },
+      // The maps of local models do not show in the text that parts are compared by.
+      capabilities: local.length > 0 ? capabilities : allCapabilities.shared(capabilities),
       voices: voicesOf(entry, preset),
       modelVoices: modelVoicesOf(entry, local),
-      quirks: {
+      quirks: allQuirks.shared({
         ...(preset?.quirks ?? usualQuirks),
-        ...streamOptionsOf(capabilities?.stream_options),
+        ...streamOptionsOf(entry.capabilities?.stream_options),
         ...chatApisOf(entry),
-      },
-      headers: Object.fromEntries(entry.headers ?? []),
-      forwardHeaders: [...new Set([...forwardedBy(preset, dialect), ...(entry.forward_headers ?? [])])],
+      }),
+      headers: entry.headers === undefined ? noHeaders : Object.fromEntries(entry.headers),
+      forwardHeaders: allForwarded.shared([...new Set([...forwardedBy(preset, dialect), ...(entry.forward_headers ?? [])])]),
       proxy: entry.proxy ?? null,
       models,
     },
@@ -127,8 +108,66 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
   };
 }
 
+/**
+ * The parts of channels that are alike, each of them once: ten thousand channels then take half the memory, and a call to any of them finds
+ * most of what it reads in the caches.
+ */
+class EqualParts<Part extends object> {
+  private readonly byText = new Map<string, Part>();
+
+  shared(part: Part): Part {
+    const text = JSON.stringify(part);
+    const known = this.byText.get(text);
+    if (known !== undefined) return known;
+    if (this.byText.size >= partsMax) this.byText.clear();
+    this.byText.set(text, part);
+    return part;
+  }
+}
+
+const partsMax = 1_000;
+const addresses = new EqualParts<Address>();
+const allTimeouts = new EqualParts<Timeouts>();
+const allCapabilities = new EqualParts<Capabilities>();
+const allQuirks = new EqualParts<Quirks>();
+const allForwarded = new EqualParts<readonly string[]>();
+const none: readonly string[] = [];
+const noHeaders: Readonly<Record<string, string>> = {};
+
+function capabilitiesOf(
+  { capabilities, long_audio, long_input }: ChannelEntry,
+  preset: Preset | null,
+  dialect: string,
+  local: readonly LocalModel[],
+): Capabilities {
+  const offered = (capabilities?.operations ?? preset?.operations ?? operations).filter((operation) => supports(dialect, operation));
+  return {
+    prefill: capabilities?.prefill ?? false,
+    contextTokens: capabilities?.context_tokens ?? null,
+    operations: offered,
+    modelOperations: new Map(local.map(({ upstream, operation }) => [upstream, [operation]])),
+    ...namedOperationsOf(preset, offered),
+    modelDescriptions: new Map(local.map(({ upstream, description }) => [upstream, description])),
+    transcriptionFormats:
+      capabilities?.transcription_formats === undefined
+        ? (preset?.transcriptionFormats ?? [])
+        : [{ prefix: "", formats: capabilities.transcription_formats }],
+    speechFormats: capabilities?.speech_formats ?? preset?.speechFormats ?? null,
+    speechEvents: capabilities?.speech_events === undefined ? (preset?.speechEvents ?? null) : capabilities.speech_events ? null : [],
+    translation: preset?.translation ?? true,
+    transcriptionStream: capabilities?.transcription_stream ?? preset?.transcriptionStream ?? true,
+    audioBytesMax: capabilities?.audio_limit ?? preset?.audioBytesMax ?? null,
+    audioSecondsMax: capabilities?.audio_seconds ?? preset?.audioSecondsMax ?? null,
+    inputCharactersMax: capabilities?.speech_limit ?? preset?.inputCharactersMax ?? null,
+    splitsAudio: long_audio === "split",
+    splitsInput: long_input === "split",
+  };
+}
+
+/** The dialect's own text, where there is such a dialect, so that all channels have the same one. */
 function dialectOf({ dialect }: ChannelEntry, preset: Preset | null): string {
-  return dialect ?? preset?.dialect ?? defaultDialect;
+  const name = dialect ?? preset?.dialect ?? defaultDialect;
+  return dialects.get(name)?.name ?? name;
 }
 
 function forwardedBy(preset: Preset | null, dialect: string): readonly string[] {
@@ -157,8 +196,9 @@ function voicesOf({ voices, unknown_voice }: ChannelEntry, preset: Preset | null
 
 /** The voices of a local model are known: any other name gets the default voice, and the client is told. */
 function modelVoicesOf({ voices, unknown_voice }: ChannelEntry, local: readonly LocalModel[]): ReadonlyMap<string, Voices> {
-  if (voices !== undefined || unknown_voice !== undefined) return new Map();
+  if (voices !== undefined || unknown_voice !== undefined) return noModelVoices;
   const spoken = local.filter((model) => (model.voices ?? []).length > 0);
+  if (spoken.length === 0) return noModelVoices;
   return new Map(
     spoken.map(({ upstream, voices: own = [] }) => {
       const names = new Map(own.map((voice) => [voice, voice]));
@@ -168,6 +208,7 @@ function modelVoicesOf({ voices, unknown_voice }: ChannelEntry, local: readonly 
 }
 
 const anyVoice: Voices = { names: new Map(), unknown: "pass", fallback: null };
+const noModelVoices: ReadonlyMap<string, Voices> = new Map();
 
 function streamOptionsOf(value: boolean | undefined): { readonly streamOptions?: boolean } {
   return value === undefined ? {} : { streamOptions: value };

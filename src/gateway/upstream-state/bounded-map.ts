@@ -16,7 +16,8 @@ export class BoundedMap<Key, Value> extends Map<Key, Value> {
   }
 
   override set(key: Key, value: Value): this {
-    if (this.size >= this.entriesMax && !this.has(key)) this.evict();
+    // A protected entry is not in place of another one. Where there are thousands of them, looking for one to drop would be in vain.
+    if (this.size >= this.entriesMax && !this.has(key) && !this.isProtected(key)) this.evict();
     return super.set(key, value);
   }
 

@@ -50,6 +50,35 @@ describe("routes", () => {
   });
 });
 
+const alike = await settingsOf(`
+channels:
+  - { name: a, base_url: http://same, api_key: x, models: [m], timeouts: { idle: 1h } }
+  - { name: b, base_url: http://same, api_key: y, models: [n], timeouts: { idle: 1h } }
+  - { name: c, base_url: http://other, models: [m], timeouts: { idle: 2h }, headers: { x-own: yes }, capabilities: { context_tokens: 1000 } }
+  - { name: d, provider: anthropic, api_key: z, models: [m], forward_headers: [x-own] }
+`);
+
+test("channels share the parts of their settings that are equal, and no others", () => {
+  const [a, b, c, d] = alike.channels;
+  const parts = ["address", "timeouts", "capabilities", "quirks", "headers", "forwardHeaders", "tags", "voices", "modelVoices"] as const;
+  for (const part of parts) expect(a![part]).toBe(b![part] as never);
+  expect(c).toMatchObject({
+    address: { baseUrl: "http://other", host: "other:80" },
+    timeouts: { idleMs: 7_200_000 },
+    headers: { "x-own": "yes" },
+    capabilities: { contextTokens: 1000 },
+  });
+  expect(a).toMatchObject({
+    address: { baseUrl: "http://same" },
+    timeouts: { idleMs: 3_600_000 },
+    headers: {},
+    capabilities: { contextTokens: null },
+  });
+  expect([a, b, c, d].map((one) => one?.dialect)).toEqual(["openai", "openai", "openai", "anthropic"]);
+  expect(d?.forwardHeaders).toContain("x-own");
+  expect(a?.forwardHeaders).not.toContain("x-own");
+});
+
 const discovered = await settingsOf("channels:\n  - { name: d, base_url: http://d }\n  - { name: e, base_url: http://e, models: [m] }");
 
 describe("a discovered channel", () => {

@@ -47,6 +47,20 @@ describe("a table with a bound", () => {
     ]);
   });
 
+  test("lets go of nothing for what is to be kept, and does not look for it", () => {
+    let asked = 0;
+    const table = new BoundedMap<number, number>(10, undefined, (key) => {
+      asked += 1;
+      return key >= 100;
+    });
+    for (let key = 0; key < 10; key += 1) table.set(key, key);
+    for (let key = 100; key < 1_100; key += 1) table.set(key, key);
+    expect(asked).toBe(1_000);
+    expect(table.size).toBe(1_010);
+    table.set(10, 10);
+    expect([table.has(0), table.has(10)]).toEqual([false, true]);
+  });
+
   test("costs a newcomer as much when it is large as when it is small", () => {
     const table = new BoundedMap<number, number>(50_000);
     for (let key = 0; key < 1_000_000; key += 1) table.set(key, key);
