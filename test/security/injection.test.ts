@@ -12,6 +12,7 @@ import { makeChannelSecrets } from "../../src/store/secrets/channel-secrets.ts";
 import { goodPassword, startAdmin, tester, type AdminWorld, type Called } from "../support/admin.ts";
 import { engines, type Engine } from "../support/databases.ts";
 import { newKey } from "../support/new-key.ts";
+import { numRuns } from "../support/properties.ts";
 
 // Thousands of requests; how long that takes on a busy machine is not judged.
 setDefaultTimeout(120_000);
@@ -237,7 +238,7 @@ for (const engine of engines) {
               expect([title, givenAway.exec(called.text)?.[0], called.text]).toEqual([title, undefined, called.text]);
             expect(spy.troubles).toEqual([]);
           }),
-          { numRuns: costly.has(title) ? 4 : 40 },
+          { numRuns: numRuns(costly.has(title) ? 2 : 20) },
         );
       }
       expect(world.bugs).toEqual([]);
@@ -268,7 +269,7 @@ for (const engine of engines) {
             }
           },
         ),
-        { numRuns: 60 },
+        { numRuns: numRuns(30) },
       );
       expect(spy.values.slice(before).filter((value) => value.includes(mark))).toEqual([]);
       expect(spy.troubles).toEqual([]);

@@ -9,6 +9,7 @@ import type { Database } from "../../src/store/database.ts";
 import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
+import { numRuns } from "../support/properties.ts";
 import { storageWorld, errorKind } from "../support/storage-world.ts";
 import { budgetOfKey } from "../support/limits.ts";
 
@@ -152,7 +153,7 @@ for (const engine of engines) {
           const pattern = pieces.join("");
           expect(await spentOf(pattern)).toBe(expected(pattern));
         }),
-        { numRuns: 80 },
+        { numRuns: numRuns(40) },
       );
     });
 

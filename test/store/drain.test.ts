@@ -20,6 +20,7 @@ import type { ReceiptOpening, Receipt } from "../../src/usage/receipt.ts";
 import { disposable, engines, freshDataDir, freshPostgresUrl, postgresServer } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { sampleOpening, sampleReceipt } from "../support/journal-receipts.ts";
+import { numRuns } from "../support/properties.ts";
 import { slowed } from "../support/slowed.ts";
 
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
@@ -267,7 +268,7 @@ test("receipts are in the store exactly once however the journal is written, dra
       expect((await real.all(sql`select name from journals`)).length).toBeLessThanOrEqual(nameless);
       expect(reports.filter((report) => !report.includes("no whole record"))).toEqual([]);
     }),
-    { numRuns: 100 },
+    { numRuns: numRuns(50) },
   );
 });
 
@@ -333,7 +334,7 @@ test("receipts that are not stored are counted exactly once, however the journal
       expect(await real.all(sql`select name from journals`)).toEqual([]);
       expect(segmentsIn(journal.slotFolder)).toEqual([]);
     }),
-    { numRuns: 40 },
+    { numRuns: numRuns(20) },
   );
   expect(stored).toBeLessThan(closed);
 });

@@ -9,7 +9,7 @@ import { sql } from "../../src/store/sql.ts";
 import { makeStorage } from "../../src/store/storage.ts";
 import { engines } from "../support/databases.ts";
 import { newKey } from "../support/new-key.ts";
-import { anyText } from "../support/properties.ts";
+import { anyText, numRuns } from "../support/properties.ts";
 import { ada as by, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const everything: KeyQuery = { search: null, revoked: true, after: null, limit: 200 };
@@ -156,7 +156,7 @@ for (const engine of engines) {
           if (/^[ -~]*$/.test(term)) expect(await found(term)).toEqual(expect.arrayContaining(expected));
           else expect(await found(term)).toEqual([]);
         }),
-        { numRuns: 60 },
+        { numRuns: numRuns(30) },
       );
     });
 

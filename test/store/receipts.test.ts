@@ -14,7 +14,7 @@ import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import { type AttemptReceipt, type Receipt, requestNameOf } from "../../src/usage/receipt.ts";
 import { engines } from "../support/databases.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
-import { anyText } from "../support/properties.ts";
+import { anyText, numRuns } from "../support/properties.ts";
 
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
@@ -118,7 +118,7 @@ describe.each(engines)("receipts on $name", (engine) => {
         expect(await storage.find(single.id)).toEqual(single);
         expect(lineOf(receiptLine(single))).toEqual({ kind: "receipt", receipt: single });
       }),
-      { numRuns: 60 },
+      { numRuns: numRuns(30) },
     );
   });
 
@@ -317,7 +317,7 @@ describe.each(engines)("receipts on $name", (engine) => {
         expect((await add(database, receipts)).length).toBe(receipts.length);
         for (const { id } of receipts) expect((await makeReceiptStorage(database).find(id))?.id).toBe(id);
       }),
-      { numRuns: 25 },
+      { numRuns: numRuns(13) },
     );
   });
 

@@ -16,6 +16,7 @@ import type { AttemptReceipt, Receipt } from "../../src/usage/receipt.ts";
 import { usageColumns, type UsageColumn, type UsageQuery, type UsageRow } from "../../src/usage/usage-row.ts";
 import { engines } from "../support/databases.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
+import { numRuns } from "../support/properties.ts";
 
 // A real server is started and stopped; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
@@ -179,7 +180,7 @@ describe.each(engines)("usage on $name", (engine) => {
     });
     await fc.assert(
       fc.asyncProperty(query, async (asked) => expect(await storage.usage(asked)).toEqual([...expected(receipts, asked)])),
-      { numRuns: 60 },
+      { numRuns: numRuns(30) },
     );
   });
 
