@@ -17,7 +17,6 @@ import { openDurable, type Durable } from "./durable.ts";
 import { localModels } from "../engines/catalog.ts";
 import { engineCommand } from "../engines/command.ts";
 import { Engines } from "../engines/engines.ts";
-import { firstKey } from "./first-key.ts";
 import { clearCoolDowns, UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
 import { Follower } from "../gateway/follower.ts";
 import { dispatch } from "../gateway/dispatch.ts";
@@ -33,7 +32,7 @@ import { candidatesOfChannel, modelTimes, type ModelTimes } from "../gateway/sna
 import type { ChangedKey } from "../gateway/storage.ts";
 import type { GroupTree } from "../keys/group-tree.ts";
 import type { Ports } from "../gateway/ports.ts";
-import { greeting, type StartFacts } from "./greeting.ts";
+import { firstKey, greeting, type StartFacts } from "./greeting.ts";
 import { AuthFailures } from "../http/auth-failures.ts";
 import { watchPressure } from "../http/overload/load-shed.ts";
 import { KeyRing } from "../http/authenticate.ts";

@@ -5,29 +5,14 @@ import type { ReceiptBook } from "../gateway/settlement/record.ts";
 import type { Storage } from "../gateway/storage.ts";
 import type { ItemMemory } from "../operations/conversation/kept-items.ts";
 import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
-import type { DistributedCounts } from "../limits/distributed-counts.ts";
 import type { RateLimitStore } from "../limits/rate-limit-store.ts";
 import { BudgetLedger } from "../state/budgets/budget-ledger.ts";
-import { Membership } from "../state/membership.ts";
-import { CoolDownHints } from "../state/cool-down-hints.ts";
 import { DrainedMark } from "../state/budgets/drained-mark.ts";
-import { LeasedRateLimits } from "../state/leases/leased-rate-limits.ts";
 import { LocalItems } from "../state/local-items.ts";
 import { makeLimiter } from "../state/limiter.ts";
 import { MemoryRateLimits } from "../state/memory-rate-limits.ts";
-import { Partition } from "../state/partition.ts";
-import { RedisCounts } from "../state/redis/counts.ts";
-import { RedisHints } from "../state/redis/hints.ts";
-import { RedisLink } from "../state/redis/link.ts";
-import { RedisTexts } from "../state/redis/texts.ts";
-import { DistributedItems } from "../state/distributed-items.ts";
-import { StoreGuard } from "../state/store-guard.ts";
-import { SqlAbsences } from "../store/tables/absence-table.ts";
-import { ThreadCounts, ThreadDatabase } from "../store/sqlite/thread-database.ts";
-import { SqlCounts } from "../store/tables/count-table.ts";
 import type { Database } from "../store/database.ts";
 import { startDrain, type DrainLag } from "../store/drain/drain-control.ts";
-import { SqlHints } from "../store/tables/hint-table.ts";
 import { openJournal } from "../store/journal/journal.ts";
 import { openMasterKey, type MasterKey } from "../store/secrets/master-key.ts";
 import { makeTextSeal } from "../store/secrets/text-seal.ts";
@@ -163,7 +148,20 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   const drainedMark = new DrainedMark(nowMs() - turnMs);
   const drained = (): number =>
     drainedMark.look(nowMs() - turnMs, { written: journal.written().receipts, behind: drain.lag().receipts, stuck: journal.full });
-  const shared = openSharedState(options, store, after, holder);
+  const { workers, onHint } = options;
+  const shared = sharesState(settings, workers)
+    ? // Imported here because a process that shares nothing needs none of it.
+      (await import("./distributed-state.ts")).openSharedState({
+        settings,
+        database: store.database,
+        workers,
+        holder,
+        log,
+        nowMs,
+        after,
+        onHint,
+      })
+    : null;
   const seal = makeTextSeal(store.masterKey.carried);
   const localItems = new LocalItems({ nowMs, after });
   const rates: RateLimitStore = shared?.rates ?? new MemoryRateLimits(nowMs);
@@ -184,7 +182,7 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
     limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs }),
     receipts: journal,
     seal,
-    items: shared?.texts == null ? localItems : new DistributedItems({ local: localItems, texts: shared.texts, guard: shared.guard, seal }),
+    items: shared?.items(localItems, seal) ?? localItems,
     hint: (scope, cause, forMs) => shared?.hints.publish(scope, cause, forMs),
     status: () => ({
       lag: drain.lag(),
@@ -214,6 +212,11 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
       await within(stopMs, store.database.close());
     },
   };
+}
+
+/** A process that is alone with its store counts in its own memory. */
+function sharesState({ state, store }: Settings, workers: number): boolean {
+  return state !== "memory" || store !== "sqlite" || workers > 1;
 }
 
 function databaseOptions({ store, storeConnections, dataDir }: StoreSettings, threaded: boolean): OpenOptions {
@@ -247,102 +250,6 @@ function reportsOf(store: Store, database: Database, standbyReads: StandbyReads 
   // A call that has just ended may not have reached the standby.
   const find: typeof receipts.find = async (id) => (await receipts.find(id)) ?? (await primary.receipts.find(id));
   return { ...primary, receipts: { ...receipts, find } };
-}
-
-interface SharedState {
-  readonly kind: string;
-  readonly rates: LeasedRateLimits;
-  readonly membership: Membership;
-  readonly hints: CoolDownHints;
-  readonly guard: StoreGuard;
-  /** Null where there is no place for them but a disk. */
-  readonly texts: RedisTexts | null;
-  /** Frees the concurrency slots of a process that has ended. */
-  freeMember(member: string): Promise<void>;
-  stop(): Promise<void>;
-}
-
-/** Opens the state that is shared with other processes, through Redis or the database; null if there is only one process. */
-function openSharedState(options: DurableOptions, { database }: Store, after: StoreAfter, holder: string): SharedState | null {
-  const { settings, log, nowMs } = options;
-  const link = settings.state === "memory" ? null : new RedisLink({ url: settings.state });
-  if (link === null && settings.store === "sqlite" && options.workers <= 1) return null;
-  const kind = link !== null ? "redis" : database.engine;
-  const redisCounts = link === null ? null : new RedisCounts(link);
-  const counts: DistributedCounts =
-    redisCounts ?? (database instanceof ThreadDatabase ? new ThreadCounts(database) : new SqlCounts(database, { wallMs: Date.now }));
-  const guard: StoreGuard = new StoreGuard({
-    nowMs,
-    after,
-    probe: () => membership.heartbeat(),
-    overdue: () => link?.drop(),
-    notice: (lost, reason) => (lost ? log.warn("state_lost", { kind, detail: reason }) : log.info("state_back", { kind })),
-    ...(link !== null ? { deadlineMs: redisMs } : { deadlineMs: sqlMs, stalledMs: sqlStalledMs }),
-  });
-  const membership: Membership = new Membership({ counts, guard, process: holder, startTogether: options.workers, nowMs, after });
-  const partition =
-    link === null || database.engine === "sqlite"
-      ? null
-      : new Partition({
-          absences: new SqlAbsences(database, { wallMs: Date.now }),
-          counts,
-          guard,
-          process: holder,
-          processes: membership.count,
-          recount: membership.recount,
-          nowMs,
-          after,
-        });
-  const rates = new LeasedRateLimits({
-    counts,
-    guard,
-    process: holder,
-    local: new MemoryRateLimits(nowMs),
-    ...(partition === null
-      ? { processes: membership.count }
-      : { processes: partition.allProcesses, share: partition.share, unreportedShare: partition.unreportedShare }),
-    nowMs,
-    after,
-    onStoreLoss: settings.stateLoss,
-  });
-  if (redisCounts !== null) redisCounts.onEmptied = () => rates.emptied();
-  const sharedHints = link !== null ? new RedisHints(link) : new SqlHints(database, { wallMs: Date.now });
-  const hints = new CoolDownHints({ hints: sharedHints, guard, after, onHint: options.onHint });
-  return {
-    kind,
-    rates,
-    membership,
-    hints,
-    guard,
-    texts: link === null ? null : new RedisTexts(link),
-    freeMember: (member) => freeWithRetries(counts, member, after),
-    stop: async () => {
-      hints.stop();
-      await rates.stop();
-      await membership.stop();
-      await partition?.stop();
-      guard.stop();
-      link?.close();
-    },
-  };
-}
-
-/** If the store does not answer for so long, the slots expire before it does. */
-async function freeWithRetries(counts: DistributedCounts, member: string, after: StoreAfter): Promise<void> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      // A server that is gone may never answer.
-      await Promise.race([counts.forget(member), rejectedAfter(freeMs, after)]);
-      return;
-    } catch (error) {
-      if (attempt >= freeAttempts) throw error;
-      await new Promise<void>((resolve) => void after(freeAgainMs, resolve));
-    }
-  }
-}
-
-function rejectedAfter(ms: number, after: StoreAfter): Promise<never> {
-  return new Promise((_, reject) => void after(ms, () => reject(new Error(`The shared store did not answer within ${ms} ms.`))));
 }
 
 /** Whoever asks for the same while it is being done gets the same answer. */
@@ -402,13 +309,6 @@ const reportMs = 60_000;
 const reportRestMs = 30_000;
 /** A standby that has not answered a trivial query by then is not waited for. */
 const probeMs = 2_000;
-const redisMs = 100;
-/** A transaction in the database takes longer than a command of Redis. */
-const sqlMs = 500;
-const sqlStalledMs = 250;
-const freeAttempts = 60;
-const freeAgainMs = 250;
-const freeMs = 5_000;
 const freeOnceMoreMs = 1_000;
 const recoverMs = 2_000;
 const stopMs = 5_000;

@@ -2,8 +2,12 @@ import { modelOperationsOf, type Candidate } from "../channels/channel.ts";
 import { welcome } from "../cli/process/welcome.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
+import { StorageError } from "../gateway/storage.ts";
+import { defaultKey } from "../keys/stored-key.ts";
+import { makeToken } from "../keys/token.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Discovery } from "./discovery/discovery.ts";
+import type { Durable } from "./durable.ts";
 
 /** The part of the greeting that the command line knows. */
 export interface StartFacts {
@@ -70,4 +74,20 @@ function modelFor(operation: Operation, routes: Snapshot["routes"]): string | nu
   };
   for (const [model, { tiers }] of routes) if (tiers.flat().some(does)) return model;
   return null;
+}
+
+/** Creates a key if there is none, and returns its token, which only the greeting shows. Null if there is a key. */
+export async function firstKey({ storage, masterKey }: Durable): Promise<string | null> {
+  if ((await storage.keys.count()) > 0) return null;
+  const { token, publicId } = makeToken((bytes) => crypto.getRandomValues(new Uint8Array(bytes)));
+  const key = { ...defaultKey, name: "first", note: "made at the first start" };
+  const mark = { digest: masterKey.digest(token), last4: token.slice(-4) };
+  try {
+    await storage.keys.create(publicId, key, mark, { kind: "gateway", name: "first start" });
+    return token;
+  } catch (error) {
+    // Another replica started at the same time, and has created and shown the key.
+    if (error instanceof StorageError && error.kind === "conflict") return null;
+    throw error;
+  }
 }
