@@ -184,9 +184,10 @@ export class ResponseStream implements ResponseBodyStream {
     this.owner.ended();
   }
 
+  /** The call first: the source records it, with an attempt that is about to continue the stream and has to have been cancelled then. */
   private cancel(reason: Failure): void {
-    this.source.cancel(reason);
     this.owner.cancelled(reason);
+    this.source.cancel(reason);
   }
 }
 
