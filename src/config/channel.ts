@@ -109,7 +109,7 @@ export function readChannel(entry: ChannelEntry, path: Path, { readSecretFile, l
 }
 
 /**
- * The parts of channels that are alike, each of them once: ten thousand channels then take half the memory, and a call to any of them finds
+ * The parts of channels that are alike, each of them once: ten thousand channels then take some 10 MB less, and a call to any of them finds
  * most of what it reads in the caches.
  */
 class EqualParts<Part extends object> {
