@@ -19,7 +19,7 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
  * 3. Files that need it alone come last, one after the other.
  * 4. The other slow files come after all others: those that run models one after the other, the rest beside them.
  *
- * In the first two steps, up to four files more run as long as they leave a third of the processors idle.
+ * In the first two steps, one or two files more run as long as they leave a third of the processors idle.
  *
  * Given files and folders, it runs those. Otherwise it runs all of test/ except the slow files; with --slow only the slow files, and
  * with --all both.
@@ -89,7 +89,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 }
 
 /** How many files more may run at a time, while the others leave so much of the processors idle for so many seconds. */
-const spareLanes = 4;
+const spareLanes = 2;
 const idleShareMin = 1 / 3;
 const idleReadings = 3;
 /** How many readings there were when a spare lane last took a file. */
