@@ -603,12 +603,12 @@ export class App {
 
   private async administration(atStart: Settings, signIn: SignInServices): Promise<Services> {
     // Imported here because a gateway whose admin API nobody uses needs none of it.
-    const [{ administration }, { keptBackups }, { Lab: TheLab }] = await Promise.all([
+    const [{ administration }, { keptBackups }, labModule] = await Promise.all([
       import("./administration.ts"),
       import("./kept-backups.ts"),
       import("../lab/lab.ts"),
     ]);
-    const lab = new TheLab(this.privateHost);
+    const lab = new labModule.Lab(this.privateHost);
     this.lab = lab;
     return administration({
       durable: this.durable,
