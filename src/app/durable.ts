@@ -19,6 +19,7 @@ import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { connectDatabase, openDatabase, type OpenOptions } from "../store/open.ts";
 import { connectionShares } from "../store/postgres/connection-shares.ts";
 import { PostgresDatabase } from "../store/postgres/postgres.ts";
+import { ThreadDatabase } from "../store/sqlite/thread-database.ts";
 import { makePartitions } from "../store/postgres/receipt-partitions.ts";
 import { StandbyReads } from "../store/postgres/standby-reads.ts";
 import { makeReceiptStorage } from "../store/receipts/receipt-table.ts";
@@ -165,13 +166,23 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   const seal = makeTextSeal(store.masterKey.carried);
   const localItems = new LocalItems({ nowMs, after });
   const rates: RateLimitStore = shared?.rates ?? new MemoryRateLimits(nowMs);
+  const { database } = store;
+  const budgetStorage = store.storage.budgets;
   const budgets = new BudgetLedger({
-    storage: store.storage.budgets,
+    storage:
+      database instanceof ThreadDatabase
+        ? {
+            hold: (request) => database.hold(request),
+            renew: (...given) => budgetStorage.renew(...given),
+            wanted: (by) => budgetStorage.wanted(by),
+          }
+        : budgetStorage,
     holder,
     nowMs,
     wallMs: store.clock.wallMs,
     after,
     drainedMs: drained,
+    ...(database.engine === "sqlite" ? { silenceMs: localStoreMs } : undefined),
     ...(shared === null ? undefined : { processes: shared.membership.count }),
   });
   const stopRetention = startRetention(reportsDatabase, settings, log, after, store.clock.wallMs);
@@ -303,6 +314,11 @@ async function within(ms: number, work: Promise<void> | undefined): Promise<void
   await Promise.race([work.catch(() => {}), new Promise<void>((resolve) => setTimeout(resolve, ms).unref())]);
 }
 
+/**
+ * How long a call waits for a store on this machine that does not answer: it is not lost, but the machine has no time for it. One that
+ * fails says so at once. It is less than the time after which a request for money is given up.
+ */
+export const localStoreMs = 20_000;
 /** How long a receipt may take from its call to the journal. */
 const turnMs = 250;
 const reportMs = 60_000;

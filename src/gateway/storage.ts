@@ -40,6 +40,8 @@ export class StorageError extends Error {
   constructor(
     readonly kind: "unavailable" | "full" | "conflict" | "missing" | "damaged" | "invalid",
     message: string,
+    /** The store works, but somebody else is writing to it. */
+    readonly isBusy = false,
   ) {
     super(message);
     this.name = "StorageError";

@@ -21,7 +21,9 @@ export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: nu
   if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
   if (differs) return ambiguous;
   const opened = ring.find(token);
-  return opened instanceof Promise ? inTime(opened).then((late) => admitted(late, ring, wallMs)) : admitted(opened, ring, wallMs);
+  return opened instanceof Promise
+    ? inTime(opened, ring.lookUpMs).then((late) => admitted(late, ring, wallMs))
+    : admitted(opened, ring, wallMs);
 }
 
 /** Whether a request has no key at all, which is something else than a wrong one. */
@@ -33,7 +35,7 @@ export function namesNoKey(request: IncomingRequest): boolean {
 const keyHeaders = ["x-api-key", "api-key", "x-goog-api-key"];
 
 /** A store that hangs must not hang the request. */
-async function inTime(asked: Promise<Opened>): Promise<Opened> {
+async function inTime(asked: Promise<Opened>, lookUpMs: number): Promise<Opened> {
   const { promise: late, resolve } = Promise.withResolvers<"unavailable">();
   const timer = setTimeout(() => resolve("unavailable"), lookUpMs);
   try {
@@ -43,8 +45,6 @@ async function inTime(asked: Promise<Opened>): Promise<Opened> {
   }
 }
 
-const lookUpMs = 3_000;
-
 function admitted(key: Opened, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {
   if (key === null) return unauthorized;
   // A key that could not be looked up must not be reported as wrong.
@@ -53,7 +53,7 @@ function admitted(key: Opened, ring: KeyRing, wallMs: number): Key | Failure | P
   if (key.expiresMs !== null && key.expiresMs <= wallMs) return unauthorized;
   if (key.group === null) return key;
   const attached = ring.groups.attached(key);
-  return attached === null ? inTime(ring.groups.attachedLater(key)).then(withGroups) : withGroups(attached);
+  return attached === null ? inTime(ring.groups.attachedLater(key), ring.lookUpMs).then(withGroups) : withGroups(attached);
 }
 
 /** What a key may do is not known without its groups, and none of it is allowed while one of them is frozen. */
@@ -81,6 +81,8 @@ export class KeyRing {
     readonly groups: Pick<GroupDirectory, "attached" | "attachedLater"> = withoutGroups,
     /** Tokens of issuers are accepted, which are longer than keys. */
     acceptsJwt = false,
+    /** The longest wait of a request for a key. A store that is merely slow should be given more time than one that may be lost. */
+    readonly lookUpMs = 3_000,
   ) {
     this.charactersMax = acceptsJwt ? jwtCharactersMax : bearerCharactersMax;
     this.pepper = new Bun.CryptoHasher("sha256", Buffer.from(pepper));

@@ -4,7 +4,8 @@ import type { Group } from "../../src/keys/group.ts";
 import { Follower } from "../../src/gateway/follower.ts";
 import { KeyCache } from "../../src/gateway/admission/key-cache.ts";
 import { StorageError, type ChangedKey, type OpenedKey, type Storage } from "../../src/gateway/storage.ts";
-import { KeyRing } from "../../src/http/authenticate.ts";
+import { authenticate, KeyRing } from "../../src/http/authenticate.ts";
+import type { IncomingRequest } from "../../src/net/server/incoming-request.ts";
 import type { StoredKey } from "../../src/keys/stored-key.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import { newToken } from "../support/keys.ts";
@@ -136,14 +137,63 @@ describe("the keys that calls have named", () => {
     expect(await world.cache.find("d")).toBeNull();
   });
 
+  test("are served by the first answer of a slow store, however many other keys change meanwhile", async () => {
+    const world = cacheWorld();
+    world.put("d", storedKey("one"));
+    world.hold = true;
+    const [known, unknown] = [world.cache.find("d"), world.cache.find("nobody")];
+    for (let at = 0; at < 50; at++) world.cache.changed([changedKey(storedKey(`other ${at}`), `other digest ${at}`)]);
+    world.letGo();
+    expect(await known).toMatchObject({ id: "one" });
+    expect(await unknown).toBeNull();
+    expect(world.asked).toEqual(["d", "nobody"]);
+    expect((world.cache as unknown as { readonly changedAt: Map<string, number> }).changedAt.size).toBe(0);
+  });
+
+  test.each([
+    ["a local store that is slow is waited for", 60_000, { id: "one" }],
+    ["one that may be lost is not", 1, { kind: "store_unavailable" }],
+  ])("are looked up for a request: %s", async (_, lookUpMs, result) => {
+    const world = cacheWorld();
+    const { token } = newToken();
+    const ring = new KeyRing([], new Uint8Array(32), (digest) => world.cache.find(digest), undefined, false, lookUpMs);
+    const request = { header: (name: string) => (name === "authorization" ? `Bearer ${token}` : null) } as IncomingRequest;
+    expect(await ring.find(token)).toBeNull();
+    world.put(world.asked[0]!, storedKey("one"));
+    world.clock.nowMs = 2_000;
+    world.hold = true;
+    const asking = authenticate(request, ring, 0) as Promise<object>;
+    // The store answers after the shorter deadline.
+    await Promise.race([asking, Bun.sleep(20)]);
+    world.letGo();
+    expect(await asking).toMatchObject(result);
+  });
+
+  test.each([
+    ["it was made", [changedKey(storedKey("one"), "d")]],
+    ["one was damaged", [{ id: "two", key: null, revoked: false, tokens: [] }]],
+    ["more changed than can be listed", null],
+  ])("are asked for again if %s while a slow store was asked", async (_, changes) => {
+    const world = cacheWorld();
+    world.hold = true;
+    const asking = world.cache.find("d");
+    world.put("d", storedKey("one"));
+    if (changes === null) world.cache.invalidate();
+    else world.cache.changed(changes);
+    world.hold = false;
+    world.letGo();
+    expect(await asking).toMatchObject({ id: "one" });
+    expect(world.asked).toEqual(["d", "d"]);
+  });
+
   test("that change again and again while they are asked for are not served by an old answer", async () => {
     const world = cacheWorld();
     world.put("d", storedKey("one"));
     world.hold = true;
     const asking = world.cache.find("d");
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < 12; round++) {
       await Promise.resolve();
-      world.cache.changed([changedKey(storedKey("other"))]);
+      world.cache.changed([changedKey(storedKey("one"), "d")]);
       world.letGo();
       for (let turn = 0; turn < 5; turn++) await Promise.resolve();
     }

@@ -357,6 +357,49 @@ describe("the thread", () => {
     await database.close();
   });
 
+  test("answers queries while a transaction waits for its process, with what was committed, and keeps writers out", async () => {
+    const database = await openDatabase({ store: "sqlite", dataDir: freshDataDir(), threaded: true });
+    const value = async (): Promise<unknown> => (await database.all<{ value: number }>(sql`select value from revision`))[0]?.value;
+    const going = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    const changing = database.transaction(async (inner) => {
+      await inner.run(sql`update revision set value = 7`);
+      begun.resolve();
+      await going.promise;
+    });
+    await begun.promise;
+    let written = false;
+    const writing = database.run(sql`update revision set value = value + 1`).then(() => (written = true));
+    for (let round = 0; round < 3; round += 1) expect(await value()).toBe(0);
+    expect(written).toBe(false);
+    going.resolve();
+    await Promise.all([changing, writing]);
+    expect(await value()).toBe(8);
+    await database.close();
+  });
+
+  test("answers queries while another process is writing, and begins its transactions when that has ended, or says that it is busy", async () => {
+    const dataDir = freshDataDir();
+    await (await openDatabase({ store: "sqlite", dataDir, threaded: true })).close();
+    const database = new ThreadDatabase(storeFile(dataDir), { busyMs: 1_000 });
+    const other = new BunDatabase(storeFile(dataDir));
+    const work = async (inner: Database): Promise<number> => inner.run(sql`update revision set value = value + 1`);
+    other.run("begin immediate");
+    let ended = false;
+    const tooLate = database.transaction(work).catch((error: unknown) => error);
+    void tooLate.then(() => (ended = true));
+    expect(await database.all<object>(sql`select value from revision`)).toEqual([{ value: 0 }]);
+    expect(ended).toBe(false);
+    expect(await tooLate).toMatchObject({ kind: "unavailable", isBusy: true });
+    const inTime = database.transaction(work);
+    await database.all(sql`select 1`);
+    other.run("commit");
+    expect(await inTime).toBe(1);
+    expect(await database.all<object>(sql`select value from revision`)).toEqual([{ value: 1 }]);
+    other.close();
+    await database.close();
+  });
+
   test("rejects pending statements when it dies, drops its transaction, and restarts for the next one", async () => {
     const file = storeFile(freshDataDir());
     const connection = new ThreadConnection(

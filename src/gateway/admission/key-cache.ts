@@ -32,6 +32,10 @@ export class KeyCache {
   private syncedMs: number;
   /** Counts reported changes. */
   private changes = 0;
+  /** By the ids of keys and the digests of their tokens: their last change while the store was being asked for keys. */
+  private readonly changedAt = new Map<string, number>();
+  /** The last change that may have been one of any key. */
+  private unsureAt = 0;
 
   constructor(private readonly ports: KeyCachePorts) {
     this.syncedMs = ports.nowMs();
@@ -57,12 +61,14 @@ export class KeyCache {
     if (keys.length === 0) return [];
     this.changes += 1;
     this.unknownTokens.clear();
+    if (this.pending.size > 0) this.noteChanged(keys);
     return this.renewed(keys);
   }
 
   /** The store was reached, and there were too many changes to list. Returns the known keys, whose present state must be reported next. */
   invalidate(): readonly string[] {
     this.changes += 1;
+    this.unsureAt = this.changes;
     this.unknownTokens.clear();
     return [...this.digestsOf.keys()];
   }
@@ -84,12 +90,32 @@ export class KeyCache {
       return await answer;
     } finally {
       this.pending.delete(digest);
+      if (this.pending.size === 0) this.changedAt.clear();
     }
   }
 
+  private noteChanged(keys: readonly ChangedKey[]): void {
+    if (this.changedAt.size >= changedMax) {
+      this.changedAt.clear();
+      this.unsureAt = this.changes;
+    }
+    for (const { id, key, tokens } of keys) {
+      this.changedAt.set(id, this.changes);
+      for (const { digest } of tokens) this.changedAt.set(digest, this.changes);
+      // Its tokens are not known.
+      if (key === null) this.unsureAt = this.changes;
+    }
+  }
+
+  private hasChanged(digest: string, entry: OpenedKey | null, since: number): boolean {
+    if (this.unsureAt > since) return true;
+    const at = Math.max(this.changedAt.get(digest) ?? 0, entry === null ? 0 : (this.changedAt.get(entry.key.id) ?? 0));
+    return at > since;
+  }
+
   /**
-   * Asks the store. If a change is reported meanwhile, the answer may be older than the change, which will not be reported again. So
-   * the store is asked once more.
+   * Asks the store. If a change of the key is reported meanwhile, the answer may be older than the change, which will not be reported
+   * again. So the store is asked once more.
    */
   private async readStore(digest: string): Promise<Opened> {
     for (let round = 0; round < roundsMax; round++) {
@@ -100,7 +126,7 @@ export class KeyCache {
       } catch (error) {
         return error instanceof StorageError && error.kind === "damaged" ? { damaged: error.message } : "unavailable";
       }
-      if (changes !== this.changes) continue;
+      if (changes !== this.changes && this.hasChanged(digest, entry, changes)) continue;
       // A token that has expired takes as long as one that never existed, so that timing does not tell them apart.
       const opened = entry === null ? null : this.open(entry);
       if (entry !== null && opened !== null) {
@@ -155,4 +181,7 @@ const unknownMs = 2_000;
 const unknownMax = 20_000;
 /** More than there are guessing connections, so that a valid key among them is still looked up. */
 const pendingMax = 10_000;
-const roundsMax = 3;
+/** Each round needs another change of the same key. */
+const roundsMax = 10;
+/** More changes than this while the store is asked for keys count as changes of all keys. */
+const changedMax = 20_000;

@@ -18,8 +18,10 @@ export interface LedgerOptions {
   readonly after: (ms: number, then: () => void) => () => void;
   /** How many processes share the store; absent: there are no others. */
   readonly processes?: () => number;
-  /** The longest wait of a call for the store. */
+  /** The longest wait of a call for a store that fails. */
   readonly deadlineMs?: number;
+  /** The longest wait of a call for a store that does not answer; absent: the same. */
+  readonly silenceMs?: number;
   /** What was settled before this time has reached the store as receipts; absent: a minute is assumed to be enough. */
   readonly drainedMs?: () => number;
   /** The most budgets in memory. */
@@ -46,7 +48,7 @@ export class BudgetLedger {
   private readonly nearEnd = new Set<string>();
 
   constructor(private readonly options: LedgerOptions) {
-    const { nowMs, wallMs, after } = options;
+    const { nowMs, wallMs, after, deadlineMs = 2_000 } = options;
     this.drainedMs = options.drainedMs ?? (() => nowMs() - drainedAfterMs);
     this.budgetsMax = options.budgetsMax ?? 50_000;
     this.context = {
@@ -54,7 +56,8 @@ export class BudgetLedger {
       wallMs,
       after,
       processes: options.processes ?? (() => 1),
-      deadlineMs: options.deadlineMs ?? 2_000,
+      deadlineMs,
+      silenceMs: options.silenceMs ?? deadlineMs,
       spendableMs: ttlMs - ttlMarginMs,
       hold: (makeRequest) => this.hold(makeRequest),
       returnSoon: () => void this.renew(),

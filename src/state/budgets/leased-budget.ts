@@ -1,4 +1,4 @@
-import type { BudgetHoldResult, BudgetHoldRequest, HeldMoney, HoldRenewal } from "../../gateway/storage.ts";
+import { StorageError, type BudgetHoldResult, type BudgetHoldRequest, type HeldMoney, type HoldRenewal } from "../../gateway/storage.ts";
 import type { BudgetPeriod, BudgetSelector, Limits } from "../../limits/limits.ts";
 import { periodEndMs, periodStartMs } from "../../limits/period.ts";
 import {
@@ -63,7 +63,10 @@ export interface LeasedBudgetContext {
   readonly wallMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
   readonly processes: () => number;
+  /** The longest wait of a call for a store that fails. */
   readonly deadlineMs: number;
+  /** The longest wait of a call for a store that does not answer. */
+  readonly silenceMs: number;
   /** How long money may be spent after the store was asked to grant or renew it. */
   readonly spendableMs: number;
   /** Asks the store, as soon as no renewal is running. */
@@ -93,6 +96,8 @@ export class LeasedBudget {
   private endPause: (() => void) | null = null;
   /** Since when an answer of the store is outstanding. */
   private pendingSinceMs: number | null = null;
+  /** The store has failed since then, and is not merely slow. */
+  private isFailing = false;
   private refusal: RecentRefusal | null = null;
   /** Since when other processes are asked to return what they do not need. */
   private shortSinceMs: number | null = null;
@@ -126,7 +131,7 @@ export class LeasedBudget {
   reserve(limit: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
     this.update(limit);
     if (nanos === 0) return this.reservation(0);
-    if (freeNanos(this.lease) >= nanos && (this.waiting.size === 0 || this.shortSinceMs !== null || this.isOverdue())) {
+    if (freeNanos(this.lease) >= nanos && (this.waiting.size === 0 || this.shortSinceMs !== null || this.isLate())) {
       const reservation = this.reservation(nanos);
       if (freeNanos(this.lease) < this.chunkNanos / refillShare) this.refill();
       return reservation;
@@ -135,10 +140,10 @@ export class LeasedBudget {
     if (nanos > limit.limitNanos || this.isRefused(nanos, nowMs)) return this.refused("spent");
     if (this.isOverdue() || nowMs < this.unavailableUntilMs || this.waiting.size >= waitingMax) return this.refused("unavailable");
     return new Promise((resolve) => {
-      const waiter: BudgetWaiter = { nanos, resolve, cancel: () => {} };
+      const waiter: BudgetWaiter = { nanos, sinceMs: nowMs, resolve, cancel: () => {} };
       this.waiting.add(waiter);
       this.waitingNanos += nanos;
-      waiter.cancel = this.context.after(this.context.deadlineMs, () => this.afterDeadline(waiter));
+      this.waitOn(waiter, nowMs);
       this.requestLease();
     });
   }
@@ -287,9 +292,19 @@ export class LeasedBudget {
     this.drainSinceMs = nowMs;
   }
 
-  /** The store has not answered within the deadline. */
-  private isOverdue(): boolean {
+  /** The store has not answered for longer than a store that is well takes. */
+  private isLate(): boolean {
     return this.pendingSinceMs !== null && this.context.nowMs() - this.pendingSinceMs > this.context.deadlineMs;
+  }
+
+  /** The store has not answered for longer than calls wait for it. */
+  private isOverdue(): boolean {
+    return this.pendingSinceMs !== null && this.context.nowMs() - this.pendingSinceMs > this.longestWaitMs;
+  }
+
+  private get longestWaitMs(): number {
+    const { deadlineMs, silenceMs } = this.context;
+    return this.isFailing ? deadlineMs : silenceMs;
   }
 
   /** The store said a moment ago that less than this is left. */
@@ -314,7 +329,10 @@ export class LeasedBudget {
     if (this.request !== null || this.endPause !== null) return;
     const request: LeaseRequest = { lease: this.lease, need: 0, wish: 0, sharers: 1, forCalls: false, sent: never };
     this.request = request;
-    this.pendingSinceMs ??= this.context.nowMs();
+    if (this.pendingSinceMs === null) {
+      this.pendingSinceMs = this.context.nowMs();
+      this.isFailing = false;
+    }
     let cancel = (): void => {};
     void this.context
       .hold(() => {
@@ -324,7 +342,7 @@ export class LeasedBudget {
       })
       .then(
         (answer) => this.afterAnswer(request, answer),
-        () => this.afterFailure(request),
+        (error: unknown) => this.afterFailure(request, error),
       )
       .finally(() => cancel());
   }
@@ -361,6 +379,7 @@ export class LeasedBudget {
     if (request !== this.request) return;
     this.request = null;
     this.pendingSinceMs = null;
+    this.isFailing = false;
     this.update(this.limit);
     if (request.lease === this.lease) {
       this.spentNanos = answer.spentNanos;
@@ -402,15 +421,17 @@ export class LeasedBudget {
   }
 
   /** The request failed. It is repeated as long as calls wait; those for which the lease is enough are served. */
-  private afterFailure(request: LeaseRequest): void {
+  private afterFailure(request: LeaseRequest, error?: unknown): void {
     if (request !== this.request) return;
     this.request = null;
+    this.isFailing = !(error instanceof StorageError && error.isBusy);
     this.update(this.limit);
     const nowMs = this.context.nowMs();
     this.lateGrantUntilMs = nowMs + lateGrantMs;
     this.refillAfterMs = nowMs + refillPauseMs;
     this.shortSinceMs = null;
-    for (const waiter of this.waiting) this.serveFromFree(waiter);
+    // Those who have waited for longer than a failing store is worth are refused.
+    for (const waiter of this.waiting) if (!this.serveFromFree(waiter) && nowMs >= this.untilOf(waiter)) this.afterDeadline(waiter);
     if (this.waiting.size === 0) {
       this.pendingSinceMs = null;
       return;
@@ -443,15 +464,27 @@ export class LeasedBudget {
     }
   }
 
+  private waitOn(waiter: BudgetWaiter, nowMs: number): void {
+    // At the shorter deadline money that is free is looked at, and whether the store fails.
+    const dueMs = Math.min(this.untilOf(waiter), Math.max(waiter.sinceMs, nowMs) + this.context.deadlineMs);
+    waiter.cancel = this.context.after(Math.max(0, dueMs - nowMs), () => this.afterDeadline(waiter));
+  }
+
+  private untilOf({ sinceMs }: BudgetWaiter): number {
+    return sinceMs + this.longestWaitMs;
+  }
+
   private afterDeadline(waiter: BudgetWaiter): void {
     this.update(this.limit);
     if (this.serveFromFree(waiter)) return;
     // The store answers, but too little is left, and other processes have not returned enough.
-    if (this.shortSinceMs !== null && !this.isOverdue()) {
+    if (this.shortSinceMs !== null && !this.isLate()) {
       this.leave(waiter, this.refused("spent"));
       return;
     }
-    this.unavailableUntilMs = this.context.nowMs() + unavailableMs;
+    const nowMs = this.context.nowMs();
+    if (nowMs < this.untilOf(waiter)) return this.waitOn(waiter, nowMs);
+    this.unavailableUntilMs = nowMs + unavailableMs;
     this.leave(waiter, this.refused("unavailable"));
     if (this.waiting.size > 0 || this.endPause === null) return;
     this.endPause();
@@ -493,6 +526,7 @@ export function wholeNanos(figure: number, otherwise: number): number {
 
 interface BudgetWaiter {
   readonly nanos: number;
+  readonly sinceMs: number;
   readonly resolve: (answer: BudgetReservation | BudgetRefused) => void;
   cancel: () => void;
 }

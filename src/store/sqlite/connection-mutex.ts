@@ -49,7 +49,7 @@ export class ConnectionMutex {
   }
 
   /** Waiting inside a transaction for its own mutex would never end. */
-  private rejectReentry(): void {
+  rejectReentry(): void {
     if (this.holder !== null && inside.getStore() === this.holder) {
       throw new StorageError("unavailable", "Inside a transaction, only the database object that is passed to it can be used.");
     }

@@ -1,6 +1,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { StorageError } from "../../gateway/storage.ts";
 import { Sql } from "../sql.ts";
+import { BudgetTable } from "../tables/budget-table.ts";
 import { SqlCounts } from "../tables/count-table.ts";
 import { SerialDatabase } from "./serial-database.ts";
 import { SqliteConnection } from "./sqlite-connection.ts";
@@ -10,7 +11,10 @@ import type { ThreadCount, ThreadOptions, ThreadReply, ThreadRequest } from "./t
 /** The worker of a `ThreadDatabase`: runs its requests one after the other. */
 const { file, busyMs, readonly } = workerData as ThreadOptions;
 let connection: SqliteConnection | null = null;
+/** For queries outside of a transaction, which must not see what it has not committed. */
+let reader: SqliteConnection | null = null;
 let counts: SqlCounts | null = null;
+let budgets: BudgetTable | null = null;
 
 parentPort?.on("message", (request: ThreadRequest) => void replyTo(request).then((reply) => parentPort?.postMessage(reply, [])));
 
@@ -19,32 +23,42 @@ async function replyTo(request: ThreadRequest): Promise<ThreadReply> {
   try {
     return { id, value: await done(request) };
   } catch (error) {
-    const { kind, message } =
+    const { kind, message, isBusy } =
       error instanceof StorageError ? error : new StorageError("unavailable", `The store's thread failed: ${String(error)}.`);
-    return { id, error: { kind, message } };
+    return { id, error: { kind, message, isBusy } };
   }
 }
 
 /** Statements wait for nothing but the disk and other writers, so a request has been dealt with before the next one is looked at. */
 function done(request: ThreadRequest): unknown {
   if (request.action === "close") {
+    reader?.close();
     connection?.close();
-    connection = null;
-    counts = null;
+    connection = reader = null;
+    counts = budgets = null;
     return undefined;
   }
   // Opening is tried again with each request, because the reason of a failure may go away.
   connection ??= readonly ? SqliteConnection.open(file, { readonly, busyMs }) : openedForWriting(file, { busyMs });
   if (request.action === "count") return counted(connection, request);
+  if (request.action === "hold") {
+    budgets ??= new BudgetTable(serially(connection), { wallMs: Date.now });
+    return budgets.hold(request.request);
+  }
   const { action, texts, values } = request;
+  if (action === "read") {
+    if (!readonly) reader ??= SqliteConnection.open(file, { readonly: true, busyMs });
+    return (reader ?? connection).all(new Sql(texts, values));
+  }
   if (action === "all" || action === "run") return connection[action](new Sql(texts, values));
-  connection[action]();
+  if (action === "begin") beginSoon(connection);
+  else connection[action]();
   return undefined;
 }
 
 /** What is counted for a minute need not outlive the machine, and all other writers would wait for the disk with it. */
 async function counted(connected: SqliteConnection, request: ThreadCount): Promise<unknown> {
-  counts ??= new SqlCounts(new SerialDatabase(connected), { wallMs: Date.now });
+  counts ??= new SqlCounts(serially(connected), { wallMs: Date.now });
   const method = counts[request.method] as (...given: unknown[]) => Promise<unknown>;
   connected.syncCommits(false);
   try {
@@ -53,3 +67,22 @@ async function counted(connected: SqliteConnection, request: ThreadCount): Promi
     connected.syncCommits(true);
   }
 }
+
+function serially(connected: SqliteConnection): SerialDatabase {
+  return new SerialDatabase({
+    all: (query) => connected.all(query),
+    run: (query) => connected.run(query),
+    begin: () => beginSoon(connected),
+    commit: () => connected.commit(),
+    rollback: () => connected.rollback(),
+    close: () => connected.close(),
+  });
+}
+
+/** Fails soon where somebody else is writing. Whoever sent the request sends it again, and queries come in between. */
+function beginSoon(connected: SqliteConnection): void {
+  connected.begin({ waitMs: Math.min(beginMs, busyMs), busyMs });
+}
+
+/** How long the thread waits for another writer at a time. */
+const beginMs = 100;

@@ -65,10 +65,18 @@ export class SqliteConnection {
     this.guarded(() => this.database.run(`pragma synchronous = ${syncs ? "full" : "normal"}`));
   }
 
-  begin(): void {
+  /** Another writer is waited for as long as by any statement, or for `waitMs`. */
+  begin(wait: { readonly waitMs: number; readonly busyMs: number } | null = null): void {
     this.rollback();
-    // `begin immediate` takes the write lock at once. Upgrading from a read lock later could deadlock two transactions.
-    this.guarded(() => this.database.run("begin immediate"));
+    this.guarded(() => {
+      if (wait !== null) this.database.run(`pragma busy_timeout = ${wait.waitMs}`);
+      try {
+        // `begin immediate` takes the write lock at once. Upgrading from a read lock later could deadlock two transactions.
+        this.database.run("begin immediate");
+      } finally {
+        if (wait !== null) this.database.run(`pragma busy_timeout = ${wait.busyMs}`);
+      }
+    });
   }
 
   commit(): void {

@@ -28,7 +28,7 @@ export function sqliteError(error: unknown, file: string): StorageError {
     );
   }
   if (code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED")) {
-    return new StorageError("unavailable", `The store ${file} is locked by another process: ${reason}. Try again.`);
+    return new StorageError("unavailable", `The store ${file} is locked by another process: ${reason}. Try again.`, true);
   }
   if (code.startsWith("SQLITE_CANTOPEN") || code === "SQLITE_AUTH") {
     return new StorageError(

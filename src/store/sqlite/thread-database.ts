@@ -1,10 +1,10 @@
 import { Worker } from "node:worker_threads";
-import { StorageError } from "../../gateway/storage.ts";
+import { StorageError, type BudgetHoldRequest, type BudgetHoldResult } from "../../gateway/storage.ts";
 import type { DistributedCounts, TakeResult } from "../../limits/distributed-counts.ts";
 import type { Sql } from "../sql.ts";
 import type { SqliteSettings } from "./sqlite-connection.ts";
 import { SerialDatabase, type SerialConnection } from "./serial-database.ts";
-import type { CountMethod, ThreadCount, ThreadOptions, ThreadReply, ThreadRequest, ThreadStatement } from "./thread-message.ts";
+import type { CountMethod, ThreadOptions, ThreadReply, ThreadRequest, ThreadStatement, ThreadTransaction } from "./thread-message.ts";
 
 /**
  * A SQLite file in a worker thread, so that a slow statement does not block this one. If the worker dies, its pending statements
@@ -23,10 +23,27 @@ export class ThreadDatabase extends SerialDatabase {
     this.thread = thread;
   }
 
+  /**
+   * A query outside of a transaction does not wait for one: a transaction is many messages, each of which may have to wait until a busy
+   * process has time for it, and calls wait for the keys that are looked up.
+   */
+  override async all<Row extends object>(query: Sql): Promise<Row[]> {
+    if (!isQuery(query)) return super.all<Row>(query);
+    this.rejectIfClosed();
+    this.mutex.rejectReentry();
+    return this.thread.read<Row>(query);
+  }
+
   /** Calls the shared counts in the worker, in one message. */
   async count(method: CountMethod, given: readonly unknown[]): Promise<unknown> {
     this.rejectIfClosed();
-    return this.mutex.runExclusive(() => this.thread.count(method, given));
+    return this.mutex.runExclusive(() => this.thread.transact({ action: "count", method, arguments: given }));
+  }
+
+  /** Holds money of a budget, in one message: a call waits for it. */
+  async hold(request: BudgetHoldRequest): Promise<BudgetHoldResult> {
+    this.rejectIfClosed();
+    return (await this.mutex.runExclusive(() => this.thread.transact({ action: "hold", request }))) as BudgetHoldResult;
   }
 }
 
@@ -93,11 +110,36 @@ export class ThreadConnection implements SerialConnection {
     return (await this.statement("all", query)) as Row[];
   }
 
+  async read<Row extends object>({ texts, values }: Pick<Sql, "texts" | "values">): Promise<Row[]> {
+    return (await this.send({ action: "read", texts, values })) as Row[];
+  }
+
   async run(query: Sql): Promise<number> {
     return (await this.statement("run", query)) as number;
   }
 
   async begin(): Promise<void> {
+    await this.whileBusy(() => this.beginOnce());
+  }
+
+  /** Nothing has been done where the store was busy, so that the request can be sent again. */
+  async transact(transaction: ThreadTransaction): Promise<unknown> {
+    return this.whileBusy(() => this.ask(transaction));
+  }
+
+  /** The worker waits for another writer only for a moment at a time, so that it can answer queries meanwhile. */
+  private async whileBusy<T>(attempt: () => Promise<T>): Promise<T> {
+    const untilMs = performance.now() + this.opening.busyMs;
+    for (;;) {
+      try {
+        return await attempt();
+      } catch (error) {
+        if (!(error instanceof StorageError && error.isBusy) || performance.now() >= untilMs) throw error;
+      }
+    }
+  }
+
+  private async beginOnce(): Promise<void> {
     const asked = this.statement("begin");
     this.began = this.worker;
     try {
@@ -131,16 +173,16 @@ export class ThreadConnection implements SerialConnection {
     }
   }
 
-  async count(method: CountMethod, given: readonly unknown[]): Promise<unknown> {
-    return this.ask({ action: "count", method, arguments: given });
-  }
-
   private async statement(action: ThreadStatement["action"], { texts, values }: Pick<Sql, "texts" | "values"> = nothing): Promise<unknown> {
     return this.ask({ action, texts, values });
   }
 
-  private async ask(asked: ThreadStatement | ThreadCount): Promise<unknown> {
+  private async ask(asked: ThreadStatement | ThreadTransaction): Promise<unknown> {
     if (this.began !== null && this.began !== this.worker) throw lost();
+    return this.send(asked);
+  }
+
+  private async send(asked: ThreadStatement | ThreadTransaction): Promise<unknown> {
     this.endRest();
     const worker = (this.worker ??= this.started());
     this.lastId += 1;
@@ -173,7 +215,7 @@ export class ThreadConnection implements SerialConnection {
       worker.unref();
       this.beginRest();
     }
-    if ("error" in reply) waiting.reject(new StorageError(reply.error.kind, reply.error.message));
+    if ("error" in reply) waiting.reject(new StorageError(reply.error.kind, reply.error.message, reply.error.isBusy));
     else waiting.resolve(reply.value);
   }
 
@@ -215,6 +257,11 @@ export class ThreadConnection implements SerialConnection {
 interface PendingStatement {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
+}
+
+/** Statements that begin otherwise may write and return rows. */
+function isQuery({ texts }: Sql): boolean {
+  return /^\s*select\b/i.test(texts[0] ?? "");
 }
 
 const databaseThread = new URL("./database-thread.ts", import.meta.url);

@@ -1,17 +1,27 @@
-import type { StorageError } from "../../gateway/storage.ts";
+import type { BudgetHoldRequest, StorageError } from "../../gateway/storage.ts";
 import type { DistributedCounts } from "../../limits/distributed-counts.ts";
 import type { Value } from "../sql.ts";
 
 /** A request to the worker. It answers each one, in order, with a `ThreadReply`. */
-export type ThreadRequest = { readonly id: number } & (ThreadStatement | ThreadCount);
+export type ThreadRequest = { readonly id: number } & (ThreadStatement | ThreadTransaction);
 
 export interface ThreadStatement {
-  readonly action: "all" | "run" | "begin" | "commit" | "rollback" | "close";
+  /** `read` is a query outside of a transaction: it sees what was committed before. */
+  readonly action: "all" | "read" | "run" | "begin" | "commit" | "rollback" | "close";
   readonly texts: readonly string[];
   readonly values: readonly Value[];
 }
 
-/** A call of the shared counts, with all of its statements. */
+/** Work with all of its statements, in one message. */
+export type ThreadTransaction = ThreadCount | ThreadHold;
+
+/** A request for money of a budget. */
+export interface ThreadHold {
+  readonly action: "hold";
+  readonly request: BudgetHoldRequest;
+}
+
+/** A call of the shared counts. */
 export interface ThreadCount {
   readonly action: "count";
   readonly method: CountMethod;
@@ -22,7 +32,7 @@ export type CountMethod = Exclude<keyof DistributedCounts, "releasesInPassing" |
 
 export type ThreadReply =
   | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly error: { readonly kind: StorageError["kind"]; readonly message: string } };
+  | { readonly id: number; readonly error: Pick<StorageError, "kind" | "message" | "isBusy"> };
 
 /** The `workerData` of the worker. */
 export interface ThreadOptions {

@@ -375,6 +375,50 @@ describe("a store in trouble", () => {
     expect(await answered(clock, ledger.reserve(budget, freeNanos + 1))).toMatchObject({ ok: true });
   });
 
+  test("that is local and only slow has calls wait, however many, and all of them are served", async () => {
+    const { clock, vault, ledger } = world({ deadlineMs: 500, silenceMs: 20_000 });
+    vault.delayMs = () => 4_000;
+    const budget = line(1e9);
+    const calls = Array.from({ length: 200 }, () => ledger.reserve(budget, 1_000));
+    await clock.run(4_000);
+    calls.push(ledger.reserve(budget, 1_000));
+    const answers = await allAnswered(clock, calls, 15_000);
+    expect(answers.filter(({ ok }) => ok)).toHaveLength(201);
+    expect(vault.asks.length).toBeLessThan(10);
+  });
+
+  test("that another process is writing to has calls wait as well, and is asked again", async () => {
+    const { clock, vault, ledger } = world({ deadlineMs: 500, silenceMs: 20_000 });
+    const real = vault.hold.bind(vault);
+    vault.hold = () => Promise.reject(new StorageError("unavailable", "The store is locked by another process.", true));
+    const waiting = ledger.reserve(line(1_000), 10);
+    await clock.run(10_000);
+    vault.hold = real;
+    await granted(clock, waiting, 200);
+  });
+
+  test("that is local and fails has calls refused within the deadline, also those that have waited for it before", async () => {
+    const { clock, vault, ledger } = world({ deadlineMs: 500, silenceMs: 20_000 });
+    const late = Promise.withResolvers<BudgetHoldResult>();
+    vault.hold = () => late.promise;
+    const waiting = ledger.reserve(line(1_000), 10) as Promise<unknown>;
+    await clock.run(10_000);
+    expect(ledger.reserve(line(1_000), 10)).toBeInstanceOf(Promise);
+    vault.hold = () => Promise.reject(new StorageError("unavailable", "The store cannot be read: disk I/O error."));
+    late.reject(new StorageError("unavailable", "The store cannot be read: disk I/O error."));
+    await quiet();
+    expect(await Promise.race([waiting, "still waiting"])).toMatchObject({ ok: false, why: "unavailable" });
+    await clock.run(1_500);
+    expect(await answered(clock, ledger.reserve(line(1_000), 10), 500)).toMatchObject({ ok: false, why: "unavailable" });
+  });
+
+  test("that is silent for too long has calls refused, and then at once", async () => {
+    const { clock, vault, ledger } = world({ deadlineMs: 500, silenceMs: 20_000 });
+    vault.hold = () => Promise.withResolvers<BudgetHoldResult>().promise;
+    expect(await answered(clock, ledger.reserve(line(1_000), 10), 20_000)).toMatchObject({ ok: false, why: "unavailable" });
+    expect(ledger.reserve(line(1_000), 10)).toMatchObject({ ok: false, why: "unavailable" });
+  });
+
   test("that fails once is asked again before anybody is refused", async () => {
     const { clock, vault, ledger } = world();
     let left = 2;
