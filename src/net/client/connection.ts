@@ -305,8 +305,8 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
 
 /**
  * The time limit for connecting. After the process was suspended or blocked, the timer fires before the events of the socket are
- * handled, and the remaining steps, such as a handshake, have had no time. So if the timer fires late, the limit is granted once
- * more.
+ * handled, and the remaining steps, such as a handshake, have had no time. So what the timer was late by is granted once more, and
+ * the whole limit if that was long. Even if it was on time, what had arrived by then is handled first.
  */
 class ConnectTimeout {
   private timer: ReturnType<typeof setTimeout>;
@@ -314,8 +314,8 @@ class ConnectTimeout {
   constructor(withinMs: number, onTimeout: () => void) {
     const dueMs = performance.now() + withinMs;
     this.timer = setTimeout(() => {
-      if (performance.now() - dueMs < standstillMs) onTimeout();
-      else this.timer = setTimeout(onTimeout, withinMs);
+      const lateMs = performance.now() - dueMs;
+      this.timer = setTimeout(onTimeout, lateMs < standstillMs ? lateMs : withinMs);
     }, withinMs);
   }
 
