@@ -2,7 +2,7 @@
 import { Database as BunDatabase } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { chmodSync, mkdirSync, readdirSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { StorageError } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -245,6 +245,21 @@ describe("sqlite", () => {
     chmodSync(storeFile(dataDir), 0o644);
     await (await openDatabase({ store: "sqlite", dataDir })).close();
     expect(statSync(storeFile(dataDir)).mode & 0o777).toBe(0o600);
+  });
+
+  test.skipIf(!existsSync("/proc/locks"))("keeps its lock, by which others see that it is in use, when it is opened once more", async () => {
+    const dataDir = freshDataDir();
+    const first = await openDatabase({ store: "sqlite", dataDir });
+    const { ino } = statSync(storeFile(dataDir));
+    const locks = (): number => readFileSync("/proc/locks", "latin1").split(`:${ino} `).length - 1;
+    const before = locks();
+    for (const threaded of [false, true]) {
+      const other = await openDatabase({ store: "sqlite", dataDir, threaded });
+      expect(locks()).toBe(before);
+      await other.close();
+      expect(locks()).toBe(before);
+    }
+    await first.close();
   });
 
   test("survives power loss as far as SQLite can: WAL, and each commit reaches the disk", async () => {

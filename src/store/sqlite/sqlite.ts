@@ -1,4 +1,4 @@
-import { chmodSync, closeSync, mkdirSync, openSync, statSync } from "node:fs";
+import { accessSync, chmodSync, closeSync, constants, existsSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { StorageError } from "../../gateway/storage.ts";
 import { SqliteConnection, type SqliteSettings } from "./sqlite-connection.ts";
@@ -29,10 +29,25 @@ export function openedForWriting(file: string, settings: Omit<SqliteSettings, "r
 function makePrivate(file: string): void {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    closeSync(openSync(file, "a", 0o600));
-    if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
+    createMissing(file);
+    const status = statSync(file);
+    if (status.isFile() && (status.mode & 0o077) !== 0) chmodSync(file, 0o600);
   } catch (error) {
     throw storeFileError(error, file);
+  }
+}
+
+/**
+ * Does not open a file that exists: on POSIX systems, closing it again would drop the locks that other connections of this process
+ * hold on it, and other processes would take the store for unused.
+ */
+function createMissing(file: string): void {
+  if (existsSync(file)) return accessSync(file, constants.R_OK | constants.W_OK);
+  try {
+    closeSync(openSync(file, "wx", 0o600));
+  } catch (error) {
+    // Another thread or process was faster.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
 
