@@ -16,6 +16,8 @@ export interface Database {
    * retried, so `work` must have no side effect outside the database that may not happen twice.
    */
   transaction<T>(work: (database: Database) => Promise<T>): Promise<T>;
+  /** Nothing more is wanted soon: gives back a thread that is kept only for that. The next statement starts it again. */
+  rest?(): void;
   close(): Promise<void>;
 }
 

@@ -21,7 +21,16 @@ export interface RetentionResult {
 }
 
 /** Deletes expired rows in small batches, so that other writers do not have to wait long. On PostgreSQL, days of receipts are dropped. */
-export async function retain(database: Database, { receiptsMs, hoursMs, wallMs }: Retention): Promise<RetentionResult> {
+export async function retain(database: Database, retention: Retention): Promise<RetentionResult> {
+  try {
+    return await deleteExpired(database, retention);
+  } finally {
+    // The next round is an hour away, and a thread that waits for it would hold memory and descriptors meanwhile.
+    database.rest?.();
+  }
+}
+
+async function deleteExpired(database: Database, { receiptsMs, hoursMs, wallMs }: Retention): Promise<RetentionResult> {
   const { days, receipts } = receiptsMs === null ? { days: 0, receipts: 0 } : await forgetReceipts(database, wallMs - receiptsMs);
   // These index the receipts that were just deleted. They are few, so that one statement is enough.
   if (days + receipts > 0) await database.run(sql`delete from stray_receipts where id < ${idAt(wallMs - receiptsMs!)}`);

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { StorageError } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
 import { BulkInsert } from "../../src/store/receipts/bulk-insert.ts";
+import { retain } from "../../src/store/retention.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { SerialDatabase } from "../../src/store/sqlite/serial-database.ts";
@@ -247,20 +248,23 @@ describe("sqlite", () => {
     expect(statSync(storeFile(dataDir)).mode & 0o777).toBe(0o600);
   });
 
-  test.skipIf(!existsSync("/proc/locks"))("keeps its lock, by which others see that it is in use, when it is opened once more", async () => {
-    const dataDir = freshDataDir();
-    const first = await openDatabase({ store: "sqlite", dataDir });
-    const { ino } = statSync(storeFile(dataDir));
-    const locks = (): number => readFileSync("/proc/locks", "latin1").split(`:${ino} `).length - 1;
-    const before = locks();
-    for (const threaded of [false, true]) {
-      const other = await openDatabase({ store: "sqlite", dataDir, threaded });
-      expect(locks()).toBe(before);
-      await other.close();
-      expect(locks()).toBe(before);
-    }
-    await first.close();
-  });
+  test.skipIf(!existsSync("/proc/locks"))(
+    "keeps its lock, by which others see that it is in use, when it is opened once more",
+    async () => {
+      const dataDir = freshDataDir();
+      const first = await openDatabase({ store: "sqlite", dataDir });
+      const { ino } = statSync(storeFile(dataDir));
+      const locks = (): number => readFileSync("/proc/locks", "latin1").split(`:${ino} `).length - 1;
+      const before = locks();
+      for (const threaded of [false, true]) {
+        const other = await openDatabase({ store: "sqlite", dataDir, threaded });
+        expect(locks()).toBe(before);
+        await other.close();
+        expect(locks()).toBe(before);
+      }
+      await first.close();
+    },
+  );
 
   test("survives power loss as far as SQLite can: WAL, and each commit reaches the disk", async () => {
     const database = new SqliteDatabase(storeFile(freshDataDir()));
@@ -479,6 +483,30 @@ describe("the thread", () => {
     });
     await eventually("the thread has ended", () => !connection.isRunning);
     expect(await database.all<object>(sql`select count(*) as n from t`)).toEqual([{ n: 5 }]);
+    await database.close();
+  });
+
+  test("ends at once after old receipts were removed, unless somebody else uses it", async () => {
+    const dataDir = freshDataDir();
+    await (await openDatabase({ store: "sqlite", dataDir })).close();
+    const connection = new ThreadConnection({ file: storeFile(dataDir), busyMs: 1_000, readonly: false }, { restMs: 3_600_000 });
+    const database = new SerialDatabase(connection);
+    const retention = { receiptsMs: 1, hoursMs: 1, wallMs: Date.now() };
+    await retain(database, retention);
+    expect(connection.isRunning).toBe(false);
+
+    const asked = database.all<object>(sql`select 1 as n`);
+    database.rest();
+    expect(connection.isRunning).toBe(true);
+    expect(await asked).toEqual([{ n: 1 }]);
+    await database.transaction(async (inner) => {
+      await inner.run(sql`create table t (a integer)`);
+      database.rest();
+      await inner.run(sql`insert into t (a) values (1)`);
+    });
+    await retain(database, retention);
+    expect(connection.isRunning).toBe(false);
+    expect(await database.all<object>(sql`select a from t`)).toEqual([{ a: 1 }]);
     await database.close();
   });
 

@@ -9,6 +9,7 @@ export interface SerialConnection extends StatementRunner {
   begin(): void | Promise<void>;
   commit(): void | Promise<void>;
   rollback(): void | Promise<void>;
+  rest?(): void;
   close(): void | Promise<void>;
 }
 
@@ -46,6 +47,10 @@ export class SerialDatabase implements Database {
         throw error;
       }
     });
+  }
+
+  rest(): void {
+    this.connection.rest?.();
   }
 
   /** Waits for all statements that were sent before. */

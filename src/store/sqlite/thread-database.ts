@@ -95,7 +95,7 @@ export class ThreadConnection implements SerialConnection {
   private lastId = 0;
   /** The worker in which the current transaction began. A new worker knows nothing of it. */
   private began: Worker | null = null;
-  private rest: ReturnType<typeof setTimeout> | null = null;
+  private restTimer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
     private readonly opening: ThreadOptions,
@@ -161,6 +161,13 @@ export class ThreadConnection implements SerialConnection {
     if (isThere) await this.statement("rollback");
   }
 
+  /** Ends the worker now instead of after `restMs`, unless somebody uses it. */
+  rest(): void {
+    if (this.restTimer === null || this.began !== null) return;
+    this.endRest();
+    this.retire();
+  }
+
   async close(): Promise<void> {
     this.endRest();
     const { worker } = this;
@@ -222,17 +229,17 @@ export class ThreadConnection implements SerialConnection {
   private beginRest(): void {
     const { restMs } = this.settings;
     if (restMs == null) return;
-    this.rest = setTimeout(() => {
-      this.rest = null;
+    this.restTimer = setTimeout(() => {
+      this.restTimer = null;
       // A transaction is not interrupted: the rest begins after it.
       if (this.began === null) this.retire();
     }, restMs);
-    this.rest.unref();
+    this.restTimer.unref();
   }
 
   private endRest(): void {
-    if (this.rest !== null) clearTimeout(this.rest);
-    this.rest = null;
+    if (this.restTimer !== null) clearTimeout(this.restTimer);
+    this.restTimer = null;
   }
 
   /** Lets go of the worker before it has closed its connection, so that a statement which comes meanwhile gets a new one. */
