@@ -21,9 +21,7 @@ export function authenticate(request: IncomingRequest, ring: KeyRing, wallMs: nu
   if (typeof token !== "string") return token.kind === "ambiguous" ? ambiguous : unauthorized;
   if (differs) return ambiguous;
   const opened = ring.find(token);
-  return opened instanceof Promise
-    ? inTime(opened, ring.lookUpMs).then((late) => admitted(late, ring, wallMs))
-    : admitted(opened, ring, wallMs);
+  return opened instanceof Promise ? admittedLater(opened, ring, wallMs) : admitted(opened, ring, wallMs);
 }
 
 /** Whether a request has no key at all, which is something else than a wrong one. */
@@ -43,6 +41,10 @@ async function inTime(asked: Promise<Opened>, lookUpMs: number): Promise<Opened>
   } finally {
     clearTimeout(timer);
   }
+}
+
+async function admittedLater(opened: Promise<Opened>, ring: KeyRing, wallMs: number): Promise<Key | Failure> {
+  return admitted(await inTime(opened, ring.lookUpMs), ring, wallMs);
 }
 
 function admitted(key: Opened, ring: KeyRing, wallMs: number): Key | Failure | Promise<Key | Failure> {

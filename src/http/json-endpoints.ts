@@ -75,12 +75,20 @@ function surfaceEndpoint(surface: Surface): Endpoint {
     read: (context, key) => {
       const body = readJsonBody(context);
       const parsed = body instanceof Promise ? body.then(parse) : parse(body);
-      if (surface.references === undefined) return parsed;
-      return parsed instanceof Promise
-        ? parsed.then((request) => withReferredItems(request, surface, context, key))
-        : withReferredItems(parsed, surface, context, key);
+      return surface.references === undefined ? parsed : readReferredItems(parsed, surface, context, key);
     },
   };
+}
+
+function readReferredItems(
+  parsed: ParsedRequest | Failure | Promise<ParsedRequest | Failure>,
+  surface: Surface,
+  context: RequestContext,
+  key: Key,
+): ReturnType<Endpoint["read"]> {
+  return parsed instanceof Promise
+    ? parsed.then((request) => withReferredItems(request, surface, context, key))
+    : withReferredItems(parsed, surface, context, key);
 }
 
 function parseSurface(surface: Surface, body: Uint8Array | Failure): ParsedRequest | Failure {
@@ -131,8 +139,11 @@ function isJson(type: string): boolean {
 export function readJsonBody(context: RequestContext): Uint8Array | Failure | Promise<Uint8Array | Failure> {
   const body = readSentBody(context);
   const { pathModel } = context;
-  if (pathModel === null) return body;
-  return body instanceof Promise ? body.then((sent) => withModel(sent, pathModel)) : withModel(body, pathModel);
+  return pathModel === null ? body : readWithModel(body, pathModel);
+}
+
+function readWithModel(body: ReturnType<typeof readSentBody>, model: string): ReturnType<typeof readSentBody> {
+  return body instanceof Promise ? body.then((sent) => withModel(sent, model)) : withModel(body, model);
 }
 
 /** The body as if the client had named the model there. What is no JSON object stays as it is, for its reader to reject. */

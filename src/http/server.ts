@@ -145,9 +145,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   };
   const key = authenticate(request, ring, wallMs);
   // A key that is known without asking the store is not awaited, so that a connection answers pipelined requests in one loop.
-  return key instanceof Promise
-    ? key.then((found) => answer(context, route, endpoint, found, options))
-    : answer(context, route, endpoint, key, options);
+  return key instanceof Promise ? answerLater(context, route, endpoint, key, options) : answer(context, route, endpoint, key, options);
 }
 
 /** Whoever asks for what needs no key sees what any key could. */
@@ -191,6 +189,16 @@ function answer(
   if (route.name === "audio_models") return listAudioModels(snapshot, key, head);
   if (route.name === "audio_voices") return listVoices(snapshot, key, head, queryOf(request.target));
   return listModels(snapshot, key, head, errors, queryOf(request.target));
+}
+
+async function answerLater(
+  context: RequestContext,
+  route: HttpRoute,
+  endpoint: Endpoint | null,
+  key: Promise<Key | Failure>,
+  options: ListenOptions,
+): Promise<HttpResponse | null> {
+  return answer(context, route, endpoint, await key, options);
 }
 
 function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOptions, request: IncomingRequest): Failure | null {

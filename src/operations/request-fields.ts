@@ -1,4 +1,4 @@
-import { isFailure, type Failure } from "./failure.ts";
+import type { Failure } from "./failure.ts";
 import {
   elementsOf,
   jsonLimits,
@@ -35,15 +35,15 @@ export function readDocument(
   const unknown = misspelled(members, names);
   if (unknown !== null) return unknown;
   const model = modelIn(body, members, usualModel);
-  return isFailure(model) ? model : { body, document, members, model: model.name };
+  return typeof model === "string" ? { body, document, members, model } : model;
 }
 
-function modelIn(body: Uint8Array, members: readonly JsonMember[], usual: string | null): { readonly name: string } | Failure {
+function modelIn(body: Uint8Array, members: readonly JsonMember[], usual: string | null): string | Failure {
   const member = field(members, "model");
-  if (member === undefined) return usual === null ? missing("model") : { name: usual };
+  if (member === undefined) return usual ?? missing("model");
   if (member.kind !== "string") return wrongType("model", "a string");
   const name = valueOf(body, member) as string;
-  return modelMistake(name) ?? { name };
+  return modelMistake(name) ?? name;
 }
 
 /** The last member with this name, unless it is `null`. */

@@ -60,13 +60,14 @@ export class KeyLimits {
     if (!this.hasRules) return this.own;
     let digits = 0;
     for (const level of this.levels) digits = digits * (level.rules + 1) + level.ruleFor(model) + 1;
-    let limits = this.byRules.get(digits);
-    if (limits === undefined) {
-      limits = joined(this.levels.map((level) => level.for(model)));
-      // Few of all combinations occur.
-      if (this.byRules.size >= combinationsMax) this.byRules.clear();
-      this.byRules.set(digits, limits);
-    }
+    return this.byRules.get(digits) ?? this.join(digits, model);
+  }
+
+  private join(digits: number, model: string): CallLimits {
+    const limits = joined(this.levels.map((level) => level.for(model)));
+    // Few of all combinations occur.
+    if (this.byRules.size >= combinationsMax) this.byRules.clear();
+    this.byRules.set(digits, limits);
     return limits;
   }
 }

@@ -51,8 +51,9 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     const limits = limitsOf(key).for(asked.model);
     if (limits.isEmpty) return unlimitedGrant;
     if (demand.nanos === null) {
-      const budget = limits.budgets.find((one) => one.unpriced === "refuse" && appliesTo(one, asked));
-      if (budget !== undefined) return priceUnknown(asked.model, budget, null);
+      for (const budget of limits.budgets) {
+        if (budget.unpriced === "refuse" && appliesTo(budget, asked)) return priceUnknown(asked.model, budget, null);
+      }
     }
     const claims = new CallClaims(limits, demand, asked);
     const impossible = claims.impossible();
@@ -60,7 +61,11 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     const grant = new CallGrant(claims);
     if (!claims.needsRates) return reserveBudgets(grant, 0);
     const result = rates.reserve(claims);
-    return result instanceof Promise ? result.then((late) => afterRates(grant, late), storeLost) : afterRates(grant, result);
+    return result instanceof Promise ? afterLateRates(grant, result) : afterRates(grant, result);
+  }
+
+  function afterLateRates(grant: CallGrant, result: Promise<ReservationResult>): Promise<Grant | LimitExceeded> {
+    return result.then((late) => afterRates(grant, late), storeLost);
   }
 
   function afterRates(grant: CallGrant, result: ReservationResult): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {

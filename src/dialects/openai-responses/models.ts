@@ -8,9 +8,11 @@ export const ownValues = "openai-responses";
 
 /** Whether a channel is asked in this API for a model. */
 export function speaksResponses(ask: AskedApi, { quirks }: Pick<Channel, "quirks">, model: string): boolean {
-  if (quirks.chatApis.length === 0) return false;
-  const api = quirks.chatApis.find(({ models }) => models === "*" || matchesPattern(models, model))?.api ?? "chat";
-  return api === "responses" || (api === "both" && suitsResponses(ask, model));
+  for (const { models, api } of quirks.chatApis) {
+    if (models !== "*" && !matchesPattern(models, model)) continue;
+    return api === "responses" || (api === "both" && suitsResponses(ask, model));
+  }
+  return false;
 }
 
 type AskedApi = Pick<ChatRequest, "surface" | "reasons" | "members">;

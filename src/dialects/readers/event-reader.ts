@@ -89,5 +89,8 @@ export function sniffsAsEvents(body: Uint8Array): boolean {
   while (at < body.length && (body[at] === 10 || body[at] === 13)) at++;
   if (at >= body.length) return at > 0;
   const head = String.fromCharCode(...body.subarray(at, at + 6));
-  return [":", "data", "event:", "id:", "retry:"].some((start) => start.startsWith(head) || head.startsWith(start));
+  for (const start of eventStarts) if (start.startsWith(head) || head.startsWith(start)) return true;
+  return false;
 }
+
+const eventStarts = [":", "data", "event:", "id:", "retry:"];

@@ -80,7 +80,11 @@ export class Ledger {
       demand,
     };
     const granting = this.ports.limiter.admit(key, asked, demand);
-    return granting instanceof Promise ? granting.then((grant) => this.open(asked, grant)) : this.open(asked, granting);
+    return granting instanceof Promise ? this.openLater(asked, granting) : this.open(asked, granting);
+  }
+
+  private async openLater(asked: AskedAdmission, granting: Promise<Grant | LimitExceeded>): Promise<Admission | LimitExceeded> {
+    return this.open(asked, await granting);
   }
 
   /** The limits have answered. A call that they admit is in the journal from now on. */
@@ -141,7 +145,7 @@ export class Ledger {
     if (closing !== this.closing) {
       this.closing = closing;
       // If the journal is closed, it still has the call as started, so that the call is not lost.
-      this.persisted = closing.catch(() => {});
+      this.persisted = closing.catch(ignore);
     }
     return this.persisted;
   }
@@ -214,6 +218,7 @@ function servingOf({ channel, channelTags, owners }: Receipt): NamedChannel | nu
   return channel === null || owners.length === 0 ? null : { name: channel, tags: channelTags };
 }
 
+const ignore = (): void => {};
 const noOwners: readonly string[] = [];
 
 /** Whether the key or one of its groups has a budget. */

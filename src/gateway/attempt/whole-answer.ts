@@ -13,7 +13,15 @@ export function readWhole<T extends object = WholeAnswer>(
   progress: { bytesArrived(): void },
 ): T | Failure | Promise<T | Failure> {
   const body = reply.bytes(bytesMax, progress);
-  return body instanceof Promise ? body.then((late) => judged(late, reply, read)) : judged(body, reply, read);
+  return body instanceof Promise ? judgedLater(body, reply, read) : judged(body, reply, read);
+}
+
+async function judgedLater<T extends object>(
+  body: Promise<Uint8Array | Failure>,
+  reply: Reply,
+  read: (body: Uint8Array, head: UpstreamHead) => T | Failure,
+): Promise<T | Failure> {
+  return judged(await body, reply, read);
 }
 
 function judged<T extends object>(

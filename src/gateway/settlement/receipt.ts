@@ -3,7 +3,7 @@ import { channelNamed } from "../../keys/budget-selector.ts";
 import type { FailureKind } from "../../operations/failure.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
 import { operationSpecs } from "../../operations/operation.ts";
-import { choicesSoFar, type Plan } from "../../routing/plan.ts";
+import { choicesSoFar, type Choice, type Plan } from "../../routing/plan.ts";
 import { cacheSavedNanos, costNanos, type Cost } from "../../usage/cost.ts";
 import type { PriceRates } from "../../usage/price.ts";
 import type { AttemptReceipt, Figures, PlannedStep, Receipt, UnusualFinish } from "../../usage/receipt.ts";
@@ -125,8 +125,12 @@ function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission,
 function costOf({ provider, model, expected }: AttemptRecord, usage: MeteredUsage, atMs: number, ratesOf: RatesOf): Cost {
   const own = costNanos(ratesOf(provider, model, atMs, usage.servedModel), usage, expected);
   if (usage.advice === undefined) return own;
-  const others = usage.advice.map((one) => costNanos(ratesOf(provider, one.model, atMs), one.usage).nanos);
-  return { ...own, nanos: [own.nanos, ...others].reduce((sum, each) => (sum === null || each === null ? null : sum + each)) };
+  let { nanos } = own;
+  for (const one of usage.advice) {
+    const other = costNanos(ratesOf(provider, one.model, atMs), one.usage).nanos;
+    nanos = nanos === null || other === null ? null : nanos + other;
+  }
+  return { ...own, nanos };
 }
 
 /**
@@ -244,8 +248,13 @@ function plus(sum: number | null, more: number | null): number | null {
 
 /** Omitted if there was one candidate and it was asked: the attempts show that. */
 function stepsOf(plan: Plan, record: CallRecord): readonly PlannedStep[] | null {
-  const candidates = plan.ok ? choicesSoFar(plan) : [];
-  if (candidates.length <= 1 && plan.skipped.length === 0) return null;
+  const candidates = plan.ok ? choicesSoFar(plan) : noChoices;
+  return candidates.length <= 1 && plan.skipped.length === 0 ? null : allStepsOf(plan, candidates, record);
+}
+
+const noChoices: readonly Choice[] = [];
+
+function allStepsOf(plan: Plan, candidates: readonly Choice[], record: CallRecord): readonly PlannedStep[] {
   const asked = new Set(record.attempts.map(({ channel, model }) => `${channel}/${model}`));
   const ready = candidates.map(({ candidate: { deployment }, probe }): PlannedStep => ({
     channel: deployment.channel.name,

@@ -204,8 +204,11 @@ class HttpExchange implements ResponseHandler {
     if (connection.requests > 1) this.writtenMs = (target.clock ?? realClock).nowMs();
     const isInMemory = content instanceof Uint8Array;
     connection.output.sendRequest(requestHead, content === null ? null : content.length, isInMemory ? content : nothing, requestLines);
-    if (content === null || isInMemory) return;
-    this.sender = new BodySender(connection, content, (cause) => this.onSendFailure(cause), target.sendMs ?? defaultSendMs);
+    if (content !== null && !isInMemory) this.sendBody(connection, content);
+  }
+
+  private sendBody(connection: Connection, content: StreamedBody): void {
+    this.sender = new BodySender(connection, content, (cause) => this.onSendFailure(cause), this.target.sendMs ?? defaultSendMs);
   }
 
   /** After the response has begun, a stalled upload is no failure: the upstream may not need the rest. */

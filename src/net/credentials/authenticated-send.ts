@@ -19,11 +19,14 @@ export interface CredentialSources {
 export function withCredentials(send: Send, { secret, wallMs, tokens, obtain }: CredentialSources): Send {
   return function sendAuthenticated(request, channel, credential, trace) {
     const { auth } = channel;
-    if (auth === undefined) return send(request, channel, credential, trace);
+    return auth === undefined ? send(request, channel, credential, trace) : sendWithProof(auth, request, channel, credential, trace);
+  };
+
+  function sendWithProof(auth: ChannelAuth, ...[request, channel, credential, trace]: Parameters<Send>): Exchange {
     const known = secret(channel, credential);
     const sendProven = (headers: UpstreamRequest["headers"]): Exchange => send({ ...request, headers }, channel, credential, trace);
     return auth.kind === "aws" ? signed(request, channel, auth, known, sendProven) : bearer(request, channel, auth, known, sendProven);
-  };
+  }
 
   function signed(
     request: UpstreamRequest,

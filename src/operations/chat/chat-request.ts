@@ -75,7 +75,7 @@ export function readChatRequest(body: Uint8Array, toConversation: ChatRequest["t
     maxCompletionTokens: asked.max_completion_tokens,
     choices,
     hostedTools,
-    reasons: members.some((member) => asksToReason(body, member)),
+    reasons: asksToReason(body, members),
     plainText: choices === 1 && !hostedTools && !members.some(isShaping),
     promptTokensEstimate: Math.ceil((messages.end - messages.start) / bytesPerToken),
   };
@@ -108,9 +108,12 @@ const decidedOn: ReadonlySet<string> = new Set([
 /** Fields that make a model reason, under the names of several providers. */
 const reasonedBy = new Set(["reasoning_effort", "reasoning", "thinking", "enable_thinking", "thinking_budget"]);
 
-function asksToReason(body: Uint8Array, member: JsonMember): boolean {
-  if (!reasonedBy.has(member.key) || member.kind === "null" || member.kind === "false") return false;
-  return member.kind !== "string" || valueOf(body, member) !== "none";
+function asksToReason(body: Uint8Array, members: readonly JsonMember[]): boolean {
+  for (const member of members) {
+    if (!reasonedBy.has(member.key) || member.kind === "null" || member.kind === "false") continue;
+    if (member.kind !== "string" || valueOf(body, member) !== "none") return true;
+  }
+  return false;
 }
 
 function isShaping({ key, kind }: JsonMember): boolean {

@@ -203,8 +203,10 @@ class DrainWorker implements Drain {
       return;
     }
     this.working = true;
-    setTimeout(() => this.send({ kind: "more" }), this.gatherMs).unref();
+    setTimeout(this.wake, this.gatherMs).unref();
   }
+
+  private readonly wake = (): void => this.send({ kind: "more" });
 
   /** A single receipt is written at once. Under load, fewer and larger transactions cost far less. */
   private get gatherMs(): number {

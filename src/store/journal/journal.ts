@@ -347,12 +347,14 @@ class FileJournal implements Journal {
     if (this.options.sync) {
       void this.syncNow();
     } else {
-      this.syncTimer ??= setTimeout(() => {
-        this.syncTimer = null;
-        void this.syncNow();
-      }, syncEveryMs);
+      this.syncTimer ??= setTimeout(this.onSyncTimer, syncEveryMs);
     }
   }
+
+  private readonly onSyncTimer = (): void => {
+    this.syncTimer = null;
+    void this.syncNow();
+  };
 
   private async syncNow(): Promise<void> {
     if (this.syncRunning || this.ended) return;
