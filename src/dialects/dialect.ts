@@ -50,7 +50,7 @@ export function codecOf<O extends Operation>(dialect: Dialect | undefined, opera
 export interface Codec<A> {
   /** The request for one target, or why this target cannot serve it. */
   encode(ask: A, target: Target): EncodedRequest | Failure;
-  explain(response: ErrorResponse): Failure;
+  readonly explain: (response: ErrorResponse) => Failure;
 }
 
 export interface Target {

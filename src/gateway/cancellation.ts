@@ -2,8 +2,10 @@ import type { Failure } from "../operations/failure.ts";
 import type { CallFacts } from "./call.ts";
 import type { AttemptProgress } from "./attempt/attempt-progress.ts";
 
-/** Registered by whatever waits on behalf of a call, and called when the call has to stop. */
-export type CancellationListener = (reason: Failure) => void;
+/** Whatever works or waits on behalf of a call, and has to stop with it. */
+export interface Abandonable {
+  abandon(reason: Failure): void;
+}
 
 /**
  * The one reason for which a call stops early: its client left, or the gateway ends it. Every wait of the call listens here, so that
@@ -22,8 +24,8 @@ export class Cancellation {
   /** Its index among the live calls; null if it is not one of them. */
   index: number | null = null;
   /** Almost always there is one listener, the attempt. */
-  private only: CancellationListener | null = null;
-  private others: CancellationListener[] | null = null;
+  private only: Abandonable | null = null;
+  private others: Abandonable[] | null = null;
   private over = false;
   private last: (() => void) | null = null;
 
@@ -33,8 +35,8 @@ export class Cancellation {
     const { only, others } = this;
     this.only = null;
     this.others = null;
-    only?.(failure);
-    if (others !== null) for (const listener of others) listener(failure);
+    only?.abandon(failure);
+    if (others !== null) for (const listener of others) listener.abandon(failure);
   }
 
   /** Registers what to do when the call ends, in any way: one callback at most, called at once if the call has ended. */
@@ -51,25 +53,30 @@ export class Cancellation {
   }
 
   /** Adds a listener. It is called at once if the call is cancelled already. */
-  add(listener: CancellationListener): void {
-    if (this.failure !== null) listener(this.failure);
+  add(listener: Abandonable): void {
+    if (this.failure !== null) listener.abandon(this.failure);
     else if (this.only === null) this.only = listener;
     else (this.others ??= []).push(listener);
   }
 
-  remove(listener: CancellationListener): void {
+  remove(listener: Abandonable): void {
     if (this.only === listener) this.only = null;
-    else if (this.others !== null) this.others = this.others.filter((other) => other !== listener);
+    else if (this.others !== null) this.others = without(this.others, listener);
   }
 
-  /** The same as `add`. The returned function stops listening. */
-  listen(listener: CancellationListener): () => void {
+  /** The same as `add`, with a function. The returned one stops listening. */
+  listen(abandon: (reason: Failure) => void): () => void {
+    const listener = { abandon };
     this.add(listener);
     return () => this.remove(listener);
   }
 }
 
 const noGroupIds: readonly string[] = [];
+
+function without(listeners: readonly Abandonable[], listener: Abandonable): Abandonable[] {
+  return listeners.filter((other) => other !== listener);
+}
 
 /** Waits for `ms`, or until the call is cancelled. */
 export function pause(

@@ -73,7 +73,8 @@ class CallExecution implements HedgeTrigger {
     for (; ; nowMs = gateway.ports.nowMs()) {
       this.candidates = plan;
       const attempt = this.begin(choice, nowMs);
-      let won = this.concluded(attempt, await attempt.run());
+      const outcome = attempt.finish(await attempt.start());
+      let won = this.concluded(attempt, outcome instanceof Promise ? await outcome : outcome);
       if (this.hedge !== null) won = await this.raced(won, this.hedge);
       if (won !== null) {
         const persisted = this.persist(won);
@@ -346,7 +347,7 @@ class CallExecution implements HedgeTrigger {
     const makeWriter = stream.translated || rescue !== null ? this.makeWriter(last, items) : null;
     const relay = new Relay(stream, settle, stream.shape === "events", rescue, makeWriter);
     // The client may leave before anything reads the stream. Without this, the upstream connection would stay open.
-    call.cancellation.add((reason) => {
+    call.cancellation.listen((reason) => {
       if (reason.kind === "client_gone") relay.cancel(reason);
     });
     return relay;

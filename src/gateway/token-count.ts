@@ -44,11 +44,11 @@ export async function countTokens({ ask, route, keyId, headers, cancellation }: 
   const exchange = ports.send(request, channel, candidate.credential);
   const abort = (): void => exchange.abort();
   const disarm = ports.after(countMaxMs, abort);
-  cancellation.add(abort);
+  const unlisten = cancellation.listen(abort);
   const reply = await exchange.reply;
   const body = isFailure(reply) ? reply : await reply.bytes(answerBytesMax);
   disarm();
-  cancellation.remove(abort);
+  unlisten();
   place.abandoned();
   if (isFailure(reply) || isFailure(body) || reply.status !== 200) return null;
   return dialect?.tokenCount?.read(new TextDecoder().decode(body)) ?? null;

@@ -1,5 +1,6 @@
 import type { Timeouts } from "../../channels/channel.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
+import type { Abandonable } from "../cancellation.ts";
 import type { Timer, Ports } from "../ports.ts";
 
 type TimeoutKind = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
@@ -26,8 +27,7 @@ export class AttemptTimeouts implements Timer {
   constructor(
     private readonly ports: Pick<Ports, "nowMs" | "timers">,
     private readonly limits: TimeoutLimits,
-    /** Ends the attempt. */
-    private readonly expired: (reason: Failure) => void,
+    private readonly attempt: Abandonable,
     /** There is no content yet. Returns after how long to be called again; Infinity: never. */
     private readonly slow: () => number = never,
   ) {
@@ -103,7 +103,7 @@ export class AttemptTimeouts implements Timer {
       if (this.next === "slow") this.slowMs = nowMs + this.slow();
       else {
         this.phase = "over";
-        this.expired(this.reasonFor(this.next));
+        this.attempt.abandon(this.reasonFor(this.next));
       }
     }
     this.arm();

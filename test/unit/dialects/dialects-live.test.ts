@@ -46,7 +46,7 @@ async function relayed(
     timeouts: new AttemptTimeouts(
       clock,
       { startedMs: clock.nowMs(), timeouts, stream: true, patienceMs: Infinity, deadlineMs: Infinity, slowMs: Infinity },
-      () => {},
+      { abandon: () => {} },
     ),
     reason: null,
     release: () => {},

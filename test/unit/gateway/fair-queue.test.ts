@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { Cancellation, type CancellationListener } from "../../../src/gateway/cancellation.ts";
+import { Cancellation } from "../../../src/gateway/cancellation.ts";
 import { type QueueBounds, type QueueOutcome, type QueueRequest, FairQueue } from "../../../src/gateway/admission/fair-queue.ts";
 import { failure } from "../../../src/operations/failure.ts";
 
@@ -106,7 +106,7 @@ describe("a call that waits", () => {
   test("leaves no timer and no ear behind, however it leaves", async () => {
     let ears = 0;
     class Counted extends Cancellation {
-      override listen(listener: CancellationListener): () => void {
+      override listen(listener: Parameters<Cancellation["listen"]>[0]): () => void {
         const unlisten = super.listen(listener);
         ears += 1;
         return () => {

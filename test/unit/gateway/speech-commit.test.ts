@@ -65,12 +65,7 @@ class World {
       timers: { set: () => {}, clear: () => {} },
     };
     const limits = { startedMs: 0, timeouts: far, stream: true, patienceMs: 1e9, deadlineMs: 1e9, slowMs: 1e9 };
-    const timeouts = new AttemptTimeouts(
-      ports,
-      limits,
-      () => {},
-      () => 1e9,
-    );
+    const timeouts = new AttemptTimeouts(ports, limits, { abandon: () => {} }, () => 1e9);
     const owner = { ports, timeouts, reason: null, release: () => {}, abandon: () => {}, named: same, sanitized: same };
     this.stream = new LiveStream(reply, new Bytes(shape, declaredBytes), owner);
   }
