@@ -5,7 +5,7 @@ import { slowness } from "../test/support/slowed.ts";
 import { startGroup, type ProcessGroup } from "./process-group.ts";
 import { idleShare, processorTimes, readingEveryMs, stolenShareMax, worstStolenShare, type ProcessorTimes } from "./test-machine.ts";
 import { needsOf, type Need } from "./test-needs.ts";
-import { buildProduct } from "./test-product.ts";
+import { buildProduct } from "./build/test-product.ts";
 import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./test-report.ts";
 
 /**
@@ -33,7 +33,7 @@ import { nameOf, readReport, summarise, type FileReport, type FileRun } from "./
  *
  * `--report=FILE` also writes how each file went, as JSON.
  *
- * The gateway is bundled once, because hundreds are started (scripts/test-product.ts). SLUICE_TEST_PRODUCT names another program to
+ * The gateway is bundled once, because hundreds are started (scripts/build/test-product.ts). SLUICE_TEST_PRODUCT names another program to
  * test, such as $PWD/bin/sluice: the gateway from source.
  *
  * SLUICE_TEST_MINUTES is for CI, which is killed after a fixed time: no file is started later than that, and the files left out are

@@ -33,7 +33,7 @@ describe("the Dockerfile", () => {
   test("names a version of every base, and a Node that the package supports", () => {
     for (const { base } of stages) expect(base).toMatch(/^[a-z0-9./-]+:(?!latest)\S+$/);
     const nodes = stages.flatMap(({ base }) => /^node:(\d+)-/.exec(base)?.[1] ?? []);
-    expect(nodes.length).toBe(2);
+    expect(nodes.length).toBe(3);
     for (const node of nodes) expect(Number(node)).toBeGreaterThanOrEqual(20);
   });
 

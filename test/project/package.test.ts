@@ -1,9 +1,10 @@
 // Needs: slow. It packs and unpacks the whole package, and starts it; other files prove the same of a clone.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
-import { lockOf } from "../../scripts/lockfile.ts";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+import { bundleFolder } from "../../scripts/build/bundle.ts";
+import { installInto, packInto } from "../../scripts/build/package.ts";
 import { root } from "../../scripts/source-tree.ts";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat } from "../support/chat.ts";
@@ -14,29 +15,8 @@ import manifest from "../../package.json" with { type: "json" };
 setDefaultTimeout(300_000);
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
+let file = "";
 let packed: readonly string[] = [];
-
-/**
- * Installs the package as npm would put it into an empty folder, without a registry: the packages that it asks for are those of this
- * clone. Returns the folder.
- */
-function install(name: string, withOptional: boolean): string {
-  const home = join(folder, name);
-  const packages = join(home, "node_modules");
-  mkdirSync(join(packages, ".bin"), { recursive: true });
-  const [tarball = ""] = readdirSync(folder).filter((file) => file.endsWith(".tgz"));
-  run(["tar", "-xzf", join(folder, tarball), "-C", packages], home);
-  run(["mv", join(packages, "package"), join(packages, manifest.name)], home);
-  symlinkSync(`../${manifest.name}/${manifest.bin.sluice}`, join(packages, ".bin/sluice"));
-  for (const [path, { dev = false, optional = false }] of Object.entries(lockOf(".").packages)) {
-    const isRuntime = path.startsWith("node_modules/@oven/");
-    const nested = path.lastIndexOf("node_modules/") > 0;
-    if (path === "" || dev || nested || (optional && !withOptional && !isRuntime) || !existsSync(join(root, path))) continue;
-    mkdirSync(dirname(join(home, path)), { recursive: true });
-    symlinkSync(join(root, path), join(home, path));
-  }
-  return home;
-}
 
 function run(command: readonly string[], cwd: string): { readonly code: number; readonly out: string; readonly err: string } {
   const env = {
@@ -50,12 +30,10 @@ function run(command: readonly string[], cwd: string): { readonly code: number; 
   return { code: exitCode, out: stdout.toString(), err: stderr.toString() };
 }
 
-beforeAll(() => {
-  const { code, out, err } = run(["npm", "pack", "--json", "--pack-destination", folder], root);
-  if (code !== 0) throw new Error(err);
-  const report = JSON.parse(out) as readonly { readonly files: readonly { readonly path: string }[] }[] | Record<string, never>;
-  const [first] = Array.isArray(report) ? report : Object.values(report);
-  packed = (first as { readonly files: readonly { readonly path: string }[] }).files.map(({ path }) => path);
+beforeAll(async () => {
+  file = await packInto(folder);
+  const { out } = run(["tar", "-tzf", file], folder);
+  packed = out.split("\n").flatMap((path) => (path === "" ? [] : [path.replace(/^package\//, "")]));
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -74,9 +52,18 @@ describe("the package", () => {
       "bin/sluice",
       // Pictures are for those who look at the repository.
       ...["docs", "examples", "packages", "schema", "src"].flatMap(below).filter((path) => !path.startsWith("docs/screenshots/")),
+      ...["main", "database-thread", "drain-thread"].flatMap((name) => [`${bundleFolder}/${name}.js`, `${bundleFolder}/${name}.js.jsc`]),
     ];
     expect(packed.toSorted()).toEqual(wanted.toSorted());
     expect(packed.filter((path) => /(^|\/)(test|data|node_modules|\.env|\.git)(\/|$)/.test(path))).toEqual([]);
+  });
+
+  test("leaves the checkout without a bundle, so that it always starts from its source", () => {
+    expect(existsSync(join(root, bundleFolder))).toBe(false);
+  });
+
+  test("has at most 20 MB", () => {
+    expect(statSync(file).size).toBeLessThan(20e6);
   });
 
   test("asks for what its source imports", () => {
@@ -93,10 +80,13 @@ describe("the package", () => {
 
 describe("the package in an empty folder", () => {
   let home: string;
+  let own: string;
   let upstream: Chaos;
 
   beforeAll(async () => {
-    home = install("whole", true);
+    home = join(folder, "whole");
+    installInto(home, file, { withOptional: true });
+    own = join(home, "node_modules", manifest.name);
     upstream = await startChaos({ name: "main" });
   });
 
@@ -115,17 +105,54 @@ describe("the package in an empty folder", () => {
     expect(run([program, "models", "list"], home).out).toMatch(/embedded\/whisper-base +transcription .* built in/);
   });
 
-  test("serves calls, and ends with 0 after SIGTERM", async () => {
+  test("knows nothing of the machine where it was made, and finds what it looks for in the package", () => {
+    const names = readdirSync(join(own, bundleFolder));
+    expect(names.length).toBe(6);
+    const texts = names.map((name) => readFileSync(join(own, bundleFolder, name), "latin1"));
+    for (const text of texts) expect([root, tmpdir(), homedir()].filter((path) => path !== "/tmp" && text.includes(path))).toEqual([]);
+    for (const text of texts) expect(text).not.toContain("sluice-package-");
+    const sought = texts.flatMap((text) => [...text.matchAll(/ownFolder \+ "(\/[^"]+)"/g)].map(([, path = ""]) => path));
+    expect(sought.length).toBeGreaterThan(5);
+    expect(sought.filter((path) => !existsSync(join(own, bundleFolder, path)))).toEqual([]);
+  });
+
+  test("starts without its compiled form, or with one that is damaged or of another runtime, from the text beside it", () => {
+    const compiled = join(own, bundleFolder, "main.js.jsc");
+    const whole = readFileSync(compiled);
+    const otherwise = (at: number): Buffer => Buffer.concat([whole.subarray(0, at), Buffer.alloc(16, 0xff), whole.subarray(at + 16)]);
+    const damages = [null, new Uint8Array(), whole.subarray(0, whole.length >> 1), otherwise(0), otherwise(whole.length >> 1)];
+    for (const bytes of damages) {
+      rmSync(compiled);
+      if (bytes !== null) writeFileSync(compiled, bytes);
+      const { code, out, err } = run([join(home, "node_modules/.bin/sluice"), "--version"], home);
+      writeFileSync(compiled, whole);
+      expect({ code, out, err }).toEqual({ code: 0, out: `${manifest.version}\n`, err: "" });
+    }
+  });
+
+  test("serves calls, keeps their receipts and shows the console from its bundle, and ends with 0 after SIGTERM", async () => {
+    // Neither the gateway nor its threads are there as source.
+    for (const path of ["main.ts", "app", "store"]) rmSync(join(own, "src", path), { recursive: true });
+    const program = join(home, "node_modules/.bin/sluice");
+    const directory = join(folder, "running");
+    mkdirSync(directory);
     const gateway = await startGateway({
-      command: [join(home, "node_modules/.bin/sluice")],
+      command: [program],
+      directory,
       config: {
+        admin: "127.0.0.1:0",
         keys: [{ name: "tester", key: clientKey }],
         channels: [{ name: "main", base_url: upstream.url, models: ["m"] }],
         server: { linger: "0s" },
       },
     });
     expect((await chat(gateway, { model: "m" }, { key: clientKey })).status).toBe(200);
+    const html = await (await fetch(`${gateway.adminUrl}/console`)).text();
+    const [, path = ""] = /src="([^"]+\.js)"/.exec(html) ?? [];
+    expect(await (await fetch(gateway.adminUrl + path)).text()).toContain("Sign in to Sluice");
     expect(await gateway.stop(60_000)).toBe(0);
+    const usage = run([program, "usage", "--config", join(directory, "sluice.yaml"), "--json"], directory);
+    expect([usage.code, usage.out]).toEqual([0, expect.stringMatching(/"calls": 1\b/)]);
   });
 });
 
@@ -133,7 +160,8 @@ describe("the package without its optional dependencies", () => {
   let home: string;
 
   beforeAll(() => {
-    home = install("bare", false);
+    home = join(folder, "bare");
+    installInto(home, file, { withOptional: false });
   });
 
   test("says which models are missing, and how to get them", () => {

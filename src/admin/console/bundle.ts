@@ -8,7 +8,7 @@ export interface BundledFile {
 
 /**
  * The files of the console, made of the sources in `src/console`. A clone and the package have those, and Bun bundles them in a fraction
- * of a second, in threads of its own, when the first page is opened. The executable has no sources: `scripts/build.ts` replaces this
+ * of a second, in threads of its own, when the first page is opened. The executable has no sources: `scripts/build/executable.ts` replaces this
  * module by one that contains the files.
  */
 export async function bundledFiles(): Promise<readonly BundledFile[]> {

@@ -1,4 +1,4 @@
-/** Whether the gateway is one executable file (scripts/build.ts), which holds its source, and not the runtime with a script. */
+/** Whether the gateway is one executable file (scripts/build/executable.ts), which holds its source, and not the runtime with a script. */
 export const isExecutable: boolean = Bun.main.startsWith("/$bunfs/");
 
 /** The command that starts this program again, without its arguments. */

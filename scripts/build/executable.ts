@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { bundledFiles } from "../src/admin/console/bundle.ts";
-import { lockOf } from "./lockfile.ts";
+import { join } from "node:path";
+import { bundledFiles } from "../../src/admin/console/bundle.ts";
+import { lockOf } from "../lockfile.ts";
+import { bundled, root, run } from "./bundle.ts";
 
 /**
  * Builds the gateway as one executable file for each platform, without the models of packages/embedded: `npm run build` makes all of
  * them, `npm run build -- linux-arm64` one, `npm run build -- here` that of this machine. The runtimes of the other platforms are
  * downloaded with npm and checked against our lock.
  */
-const root = resolve(import.meta.dir, "..");
 const folder = join(root, "dist");
 
 /** By the names of Node's platforms and architectures, with the package of the runtime. */
@@ -19,9 +19,6 @@ const platforms: ReadonlyMap<string, string> = new Map([
   ["darwin-arm64", "@oven/bun-darwin-aarch64"],
 ]);
 const here = `${process.platform}-${process.arch}`;
-
-/** Threads need an entry point of their own, and find it by its name alone: in the executable, all of them are in one folder. */
-const entries = ["src/main.ts", "src/store/sqlite/database-thread.ts", "src/store/drain/drain-thread.ts"];
 
 const asked = process.argv.slice(2).map((name) => (name === "here" ? here : name));
 const unknown = asked.filter((name) => !platforms.has(name));
@@ -38,15 +35,11 @@ for (const platform of asked.length > 0 ? asked : platforms.keys()) {
 async function build(platform: string): Promise<string> {
   const outfile = join(folder, `sluice-${platform}`);
   const result = await Bun.build({
-    entrypoints: entries.map((entry) => join(root, entry)),
-    root: join(root, "src"),
-    naming: { entry: "[name].[ext]" },
-    target: "bun",
+    ...bundled,
     minify: { syntax: true, whitespace: true },
     // Compiled ahead and loaded in parts, the gateway starts with half of the processor time. Inner functions are compiled when they are
     // called: all of them are 3 MB more, and save a tenth.
     format: "esm",
-    bytecode: true,
     bytecodeDepth: 1,
     splitting: true,
     plugins: [await consoleInside()],
@@ -104,10 +97,4 @@ async function runtimeFor(platform: string): Promise<string> {
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
-}
-
-function run(command: readonly string[], cwd: string): string {
-  const { stdout, stderr, exitCode } = Bun.spawnSync([...command], { cwd, stdin: "ignore" });
-  if (exitCode !== 0) throw new Error(`${command.slice(0, 2).join(" ")} ended with ${exitCode}: ${stderr.toString().slice(-500)}`);
-  return stdout.toString();
 }
