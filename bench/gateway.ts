@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { installInto, packInto } from "../scripts/build/package.ts";
 import { models } from "./ask.ts";
 import { freePort, root, scratch, start } from "./processes.ts";
 import { clientKey, started, startsWithinMs, type Target, type Upstream } from "./target.ts";
@@ -40,6 +41,8 @@ export interface GatewaySettings {
   readonly adminTokenFile?: string;
   /** How long it keeps single receipts; the usual time without it. */
   readonly receiptsKeep?: string;
+  /** Started from the package, as operators have it, and not from this checkout, which compiles its source at each start. */
+  readonly isInstalled?: boolean;
   /** Its output is read on, which takes CPU time: only for who waits for something it says. */
   readonly heard?: boolean;
 }
@@ -58,8 +61,9 @@ export interface Gateway extends Target {
   reload(settings: GatewaySettings): Promise<number>;
 }
 
-/** The product, started as an operator starts it. */
+/** The product, started by its own command. */
 export async function startGateway(settings: GatewaySettings): Promise<Gateway> {
+  const program = settings.isInstalled ? await (installed ??= install()) : join(root, "bin", "sluice");
   const port = freePort();
   const directory = join(scratch, `gateway-${port}`);
   mkdirSync(directory, { recursive: true });
@@ -69,7 +73,7 @@ export async function startGateway(settings: GatewaySettings): Promise<Gateway> 
     name: "gateway",
     command: [
       ...(settings.cores === undefined ? [] : ["taskset", "-c", settings.cores]),
-      ...["sh", join(root, "bin", "sluice"), "start", "--config", file],
+      ...["sh", program, "start", "--config", file],
       ...(settings.workers === undefined ? [] : ["--workers", String(settings.workers)]),
     ],
     directory,
@@ -93,6 +97,14 @@ export async function startGateway(settings: GatewaySettings): Promise<Gateway> 
       return Date.parse(time) - toldMs;
     },
   };
+}
+
+/** Packed once for the whole run. */
+let installed: Promise<string> | null = null;
+
+async function install(): Promise<string> {
+  console.error("packing and installing the gateway");
+  return installInto(join(scratch, "installed"), await packInto(scratch), { withOptional: true });
 }
 
 export function oneChannel(upstream: Upstream): GatewaySettings {

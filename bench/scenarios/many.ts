@@ -46,7 +46,7 @@ async function starts(bench: Bench, keyCount: number, thousands: MadeStore, mill
   for (let round = 1; round <= 3; round += 1) {
     console.error(`many, start, round ${round} of 3`);
     for (const [index, [, settings]] of asked.entries()) {
-      const gateway = await bench.gatewayWith(settings);
+      const gateway = await bench.gatewayWith({ ...settings, isInstalled: true });
       if (gateway === null) return [];
       readyMs[index]?.push(gateway.readyMs);
       memory[index]?.push(residentBytes(gateway.pid) / 1_000_000);
@@ -232,7 +232,7 @@ async function byChannels(bench: Bench, count: number): Promise<readonly Row[]> 
   writeFileSync(adminTokenFile, adminToken, { mode: 0o600 });
   const withStored = async (forEachModel: number, channels = count) => {
     const { dataDir } = await madeStore({ keys: [], channels: channelsOf(bench, channels, forEachModel) });
-    return bench.gatewayWith({ channels: [], allowPrivate: true, dataDir, adminTokenFile });
+    return bench.gatewayWith({ channels: [], allowPrivate: true, dataDir, adminTokenFile, isInstalled: true });
   };
   const small = await withStored(10, 10);
   const large = await withStored(10);

@@ -28,7 +28,10 @@ describe("the gateway as one executable file", () => {
   let gateway: Gateway;
 
   beforeAll(async () => {
-    const built = Bun.spawnSync(["sh", join(root, "bin/bun"), join(root, "scripts/build/executable.ts"), "here"], { cwd: root, stderr: "inherit" });
+    const built = Bun.spawnSync(["sh", join(root, "bin/bun"), join(root, "scripts/build/executable.ts"), "here"], {
+      cwd: root,
+      stderr: "inherit",
+    });
     expect(built.exitCode).toBe(0);
     upstream = await startChaos({ name: "main" });
     gateway = await startGateway({
