@@ -15,8 +15,12 @@ export class Admin {
 
   /** The value of a metric without labels. */
   async metric(name: string): Promise<number> {
+    return (await this.metrics(name))[0] ?? Number.NaN;
+  }
+
+  async metrics(...names: readonly string[]): Promise<readonly number[]> {
     const text = await (await fetch(`${this.origin}/metrics`, { headers: this.headers })).text();
-    return Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1] ?? Number.NaN);
+    return names.map((name) => Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1] ?? Number.NaN));
   }
 
   private get headers(): Record<string, string> {

@@ -1,6 +1,7 @@
 import type { LedgerCheck, LedgerFigures } from "./ledger.ts";
 import type { SoakOptions } from "./options.ts";
 import { isFlat, trendOf } from "./trend.ts";
+import { memoryTable } from "./memory.ts";
 import type { Sample } from "./watch.ts";
 
 /** Everything that was seen. */
@@ -12,8 +13,8 @@ export interface Soaked {
   readonly rest: Sample;
   readonly calls: number;
   readonly byKind: Readonly<Record<string, number>>;
-  /** Calls that the gateway had no room for, and said so. */
-  readonly shed: number;
+  /** Calls that the gateway refused because of its own state, by the code that it gave; by an empty one, all others. */
+  readonly refused: Readonly<Record<string, number>>;
   /** Calls that did not end as they should have, in words. */
   readonly unexplained: readonly string[];
   readonly reloads: number;
@@ -40,7 +41,8 @@ export function findingsOf(soaked: Soaked): readonly Finding[] {
     ...flat(soaked, "temporary files", "files", ({ temporaryFiles }) => temporaryFiles, 0.1),
     atMost("open files at rest, more than before", rest.openFiles - before.openFiles, keptFilesMax),
     atMost("temporary files at rest, more than before", rest.temporaryFiles - before.temporaryFiles, 0),
-    atMost("calls that did not end as they should", soaked.unexplained.length, 0),
+    atMost("calls refused because the store did not answer", soaked.refused["store_unavailable"] ?? 0, 0),
+    atMost("other calls that did not end as they should", soaked.unexplained.length - (soaked.refused["store_unavailable"] ?? 0), 0),
     atMost("errors in the log, and changes that failed", soaked.problems.length, 0),
     equal("served = receipts, of whole answers", [ledger.served, ledger.received]),
     equal("receipts = sums by hour = sums by day", [ledger.receipts, ledger.hours, ledger.days]),
@@ -88,17 +90,20 @@ function equal(promise: string, all: readonly Partial<LedgerFigures>[]): Finding
 export function table(findings: readonly Finding[], soaked: Soaked): string {
   const verdict = (holds: boolean | null): string => (holds === null ? "-" : holds ? "holds" : "BROKEN");
   const width = Math.max(...findings.map(({ promise }) => promise.length));
-  const { calls, byKind, shed, reloads, keys, unexplained, problems, ledger, options } = soaked;
-  const examples = [...unexplained, ...problems, ...ledger.problems].slice(0, examplesMax);
+  const { calls, byKind, refused, reloads, keys, unexplained, problems, ledger, options, samples } = soaked;
+  // Of each sort, so that many of one do not hide the others.
+  const examples = [unexplained, problems, ledger.problems].flatMap((some) => some.slice(0, examplesMax));
   return [
     "",
     ...findings.map(({ promise, found, holds }) => `${verdict(holds).padEnd(6)}  ${promise.padEnd(width)}  ${found}`),
     "",
     `${calls} calls in ${options.minutes} minutes (${Object.entries(byKind)
       .map(([kind, count]) => `${kind} ${count}`)
-      .join(", ")}), ${shed} of them shed`,
+      .join(", ")}), ${refused["overloaded"] ?? 0} of them shed`,
     `${reloads} reloads; keys: ${keys.created} created, ${keys.rotated} rotated, ${keys.revoked} revoked`,
     ...examples.map((example) => `wrong   ${example}`),
+    "",
+    ...memoryTable(samples, options.minutes * warmUpShare),
     "",
   ].join("\n");
 }
@@ -107,4 +112,4 @@ const minutesMin = 5;
 const warmUpShare = 1 / 3;
 /** As many as one connection to the store has. */
 const keptFilesMax = 3;
-const examplesMax = 20;
+const examplesMax = 8;

@@ -65,9 +65,9 @@ export async function checkLedger({ database, admin, outcomes, served, churn }: 
   return { served: whole, received: noted, receipts: addedUp(receipts), hours: summed[0], days: summed[1], budgets, problems };
 }
 
-function callProblem({ kind, status, shed }: Outcome, receipts: readonly Receipt[], seen: readonly Served[]): string | null {
+export function callProblem({ kind, status, refused }: Outcome, receipts: readonly Receipt[], seen: readonly Served[]): string | null {
   if (receipts.length > 1) return `${receipts.length} receipts`;
-  const isRefused = shed || kind === "unknownModel" || kind === "brokenBody" || kind === "wrongKey";
+  const isRefused = refused !== null || kind === "unknownModel" || kind === "brokenBody" || kind === "wrongKey";
   const [receipt] = receipts;
   if (receipt === undefined) {
     if (seen.length > 0) return `no receipt, but ${seen.length} requests to the upstream`;

@@ -46,7 +46,8 @@ async function soak(asked: SoakOptions): Promise<Soaked> {
   await subject.admin.get(reportPath);
   const startedMs = performance.now();
   const minute = (): number => (performance.now() - startedMs) / 60_000;
-  const sample = (): Promise<Sample> => sampleOf(subject.running.pid, minute(), subject.temporaryFolder, subject.admin);
+  const { running, temporaryFolder, admin } = subject;
+  const sample = (): Promise<Sample> => sampleOf({ pid: running.pid, temporaryFolder, admin }, minute(), traffic.running);
   const before = await sample();
   const samples: Sample[] = [];
   const problems: string[] = [];
@@ -86,7 +87,7 @@ async function soak(asked: SoakOptions): Promise<Soaked> {
     rest,
     calls: outcomes.length,
     byKind: Object.fromEntries([...Map.groupBy(outcomes, ({ kind }) => kind)].map(([kind, all]) => [kind, all.length])),
-    shed: outcomes.filter(({ shed }) => shed).length,
+    refused: Object.fromEntries([...Map.groupBy(outcomes, ({ refused }) => refused ?? "")].map(([code, all]) => [code, all.length])),
     unexplained: outcomes.flatMap(({ problem }) => problem ?? []),
     reloads,
     keys: churn.done,

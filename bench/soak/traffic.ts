@@ -12,8 +12,8 @@ export interface Outcome {
   readonly status: number;
   /** Why the call did not end as it should have; null where it did. */
   readonly problem: string | null;
-  /** The gateway had no room for it, and said so. */
-  readonly shed: boolean;
+  /** The code with which the gateway refused to begin the call, because of its own state; null where it did not. Such a call has no receipt. */
+  readonly refused: string | null;
 }
 
 /** In a hundred calls. */
@@ -76,12 +76,12 @@ export class Traffic {
     if (key === undefined) return;
     const tokens = 4 + Math.floor(this.roll() * 40);
     this.running += 1;
-    let ended: Pick<Outcome, "status" | "problem" | "shed">;
+    let ended: Ending;
     try {
       ended = await this.made(kind, call, key, tokens);
     } catch (error) {
       const expected = kind === "leave" || kind === "leaveEarly" || kind === "cut";
-      ended = { status: 0, shed: false, problem: expected ? null : `${kind}: ${error instanceof Error ? error.message : String(error)}` };
+      ended = { status: 0, refused: null, problem: expected ? null : `${kind}: ${error instanceof Error ? error.message : String(error)}` };
     }
     this.running -= 1;
     this.outcomes.set(call, { kind, keyId: kind === "wrongKey" ? "" : key.id, ...ended });
@@ -96,7 +96,7 @@ export class Traffic {
     return "json";
   }
 
-  private async made(kind: Kind, call: number, key: SoakKey, tokens: number): Promise<Pick<Outcome, "status" | "problem" | "shed">> {
+  private async made(kind: Kind, call: number, key: SoakKey, tokens: number): Promise<Ending> {
     const leaving = new AbortController();
     if (kind === "leaveEarly") setTimeout(() => leaving.abort(), this.roll() * 20);
     const response = await fetch(this.origin + pathOf(kind), {
@@ -111,18 +111,33 @@ export class Traffic {
       keepalive: false,
       signal: AbortSignal.any([leaving.signal, AbortSignal.timeout(callMsMax)]),
     });
-    if (kind === "leave") {
+    if (kind === "leave" && response.ok) {
       const reader = response.body?.getReader();
       const chunks = Math.floor(this.roll() * tokens);
       for (let chunk = 0; chunk < chunks && (await reader?.read())?.done === false; chunk += 1);
       leaving.abort();
-      return { status: response.status, problem: null, shed: false };
+      return { status: response.status, problem: null, refused: null };
     }
     const text = Buffer.from(await response.arrayBuffer()).toString("latin1");
-    const shed = response.status === 503 && text.includes("overloaded");
-    return { status: response.status, shed, problem: shed ? null : problemOf(kind, response.status, text) };
+    return endingOf(kind, response.status, text);
   }
 }
+
+type Ending = Pick<Outcome, "status" | "problem" | "refused">;
+
+/** A call that the gateway had no room for, and said so, has ended as it should; one that it refused for another reason has not. */
+export function endingOf(kind: Kind, status: number, text: string): Ending {
+  const refused = refusalOf(status, text);
+  return { status, refused, problem: refused === "overloaded" ? null : problemOf(kind, status, text) };
+}
+
+function refusalOf(status: number, text: string): string | null {
+  if (status < 500) return null;
+  const code = /"(?:code|error_code)":"(\w+)"/.exec(text)?.[1] ?? "";
+  return refusals.has(code) ? code : null;
+}
+
+const refusals: ReadonlySet<string> = new Set(["overloaded", "store_unavailable"]);
 
 export function requestIdOf(call: number): string {
   return `soak-${call}`;

@@ -702,7 +702,7 @@ export class App {
     const { gateway, durable, options, current } = this;
     const { lag, journalFull, state } = durable.status();
     const { engine } = durable.database;
-    const { rss, heapUsed } = process.memoryUsage();
+    const { rss, heapUsed, external } = process.memoryUsage();
     const { user, system } = process.cpuUsage();
     return {
       version: options.version,
@@ -720,6 +720,7 @@ export class App {
       process: {
         residentBytes: rss,
         heapBytes: heapUsed,
+        externalBytes: external,
         cpuSeconds: (user + system) / 1e6,
         startedSeconds: Math.round(Date.now() / 1000 - process.uptime()),
       },

@@ -15,7 +15,7 @@ export const gatewayState: GatewayState = {
   engines: [{ engine: "chat", state: "backoff" }],
   droppedLogLines: 0,
   certificateExpiresMs: 1_800_000_000_000,
-  process: { residentBytes: 1e8, heapBytes: 1e7, cpuSeconds: 1.5, startedSeconds: 1_700_000_000 },
+  process: { residentBytes: 1e8, heapBytes: 1e7, externalBytes: 1e6, cpuSeconds: 1.5, startedSeconds: 1_700_000_000 },
 };
 
 export function otlpSettings(facts: Partial<OtlpSettings> = {}): OtlpSettings {

@@ -114,6 +114,7 @@ test("the dashboard shows what the gateway measures, as far as it is not the sam
   ];
   const elsewhere = [
     "sluice_heap_bytes",
+    "sluice_external_bytes",
     "sluice_build_info",
     "process_start_time_seconds",
     "sluice_waiting_for_capacity",

@@ -20,6 +20,7 @@ export interface GatewayState {
   readonly process: {
     readonly residentBytes: number;
     readonly heapBytes: number;
+    readonly externalBytes: number;
     readonly cpuSeconds: number;
     readonly startedSeconds: number;
   };
@@ -100,6 +101,7 @@ export function stateFamilies(state: GatewayState): readonly MetricFamily[] {
     plainGauge("process_start_time_seconds", "When the process started, in seconds since 1970.", state.process.startedSeconds),
     { ...plainGauge("process_cpu_seconds_total", "Processor time of the process.", state.process.cpuSeconds), type: "counter" },
     plainGauge("sluice_heap_bytes", "Memory of the process that values of the program use.", state.process.heapBytes),
+    plainGauge("sluice_external_bytes", "Memory outside of the heap that these values keep, such as buffers.", state.process.externalBytes),
   ];
 }
 

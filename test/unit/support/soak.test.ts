@@ -1,6 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { findingsOf, type Soaked } from "../../../bench/soak/findings.ts";
+import { findingsOf, table, type Soaked } from "../../../bench/soak/findings.ts";
+import { callProblem } from "../../../bench/soak/ledger.ts";
+import { residentPartsOf } from "../../../bench/soak/memory.ts";
 import { readSoakOptions } from "../../../bench/soak/options.ts";
+import { endingOf } from "../../../bench/soak/traffic.ts";
 import { isFlat, trendOf, type Point } from "../../../bench/soak/trend.ts";
 import type { Sample } from "../../../bench/soak/watch.ts";
 
@@ -40,6 +43,9 @@ function soaked(changes: Partial<Soaked> = {}, memory: (minute: number) => numbe
     minute,
     rssMegabytes: value,
     heapMegabytes: 20,
+    externalMegabytes: 5,
+    resident: { arenas: value / 2, structures: 1, compiled: 1, malloc: 1, otherAnonymous: 1, files: 20, lazyFree: 0 },
+    running: 3,
     openFiles: 30,
     threads: 20,
     temporaryFiles: 0,
@@ -51,7 +57,7 @@ function soaked(changes: Partial<Soaked> = {}, memory: (minute: number) => numbe
     rest: samples[0]!,
     calls: 2,
     byKind: { json: 2 },
-    shed: 0,
+    refused: { "": 2 },
     unexplained: [],
     reloads: 1,
     keys: { created: 1, rotated: 1, revoked: 1 },
@@ -80,7 +86,8 @@ describe("a soak", () => {
     ["memory flat", soaked({}, (minute) => 100 + minute)],
     ["open files at rest", soaked({ rest: { ...soaked().before, openFiles: 40 } })],
     ["temporary files at rest", soaked({ rest: { ...soaked().before, temporaryFiles: 1 } })],
-    ["calls that did not end", soaked({ unexplained: ["json: 502"] })],
+    ["other calls that did not end", soaked({ unexplained: ["json: 502"] })],
+    ["calls refused because the store", soaked({ unexplained: ["json: 503"], refused: { store_unavailable: 1 } })],
     ["errors in the log", soaked({ problems: ["a reload: it ended"] })],
     ["served = receipts", soaked({ ledger: { ...soaked().ledger, served: { ...ledger, promptTokens: 11 } } })],
     ["receipts = sums", soaked({ ledger: { ...soaked().ledger, days: { ...sums, nanos: 299 } } })],
@@ -90,6 +97,55 @@ describe("a soak", () => {
     expect(all).toHaveLength(1);
     expect(all[0]).toStartWith(promise);
   });
+});
+
+describe("a call of a soak", () => {
+  const refusal = (code: string): string =>
+    JSON.stringify({ error: { message: "Try again later.", type: "service_unavailable_error", code } });
+  const inMessages = '{"type":"error","error":{"type":"overloaded_error","message":"","details":{"error_code":"store_unavailable"}}}';
+
+  test.each([
+    ["was served", "json", 200, "{}", null, false],
+    ["found no room", "json", 503, refusal("overloaded"), "overloaded", false],
+    ["came while the store did not answer", "upload", 503, refusal("store_unavailable"), "store_unavailable", true],
+    ["did so in another API", "messages", 529, inMessages, "store_unavailable", true],
+    ["was to be left, and did so", "leave", 503, refusal("store_unavailable"), "store_unavailable", true],
+    ["failed upstream", "json", 502, refusal("upstream_error"), null, true],
+  ] as const)("that %s is told from others, and needs a receipt unless it was refused", (_, kind, status, text, refused, isWrong) => {
+    const ending = endingOf(kind, status, text);
+    expect([ending.refused, ending.problem !== null]).toEqual([refused, isWrong]);
+    const outcome = { kind, keyId: "k", ...ending };
+    expect(callProblem(outcome, [], [])).toBe(refused === null ? "no receipt" : null);
+    const served = { call: 1, manner: "ok", promptTokens: 1, completionTokens: 1, whole: true } as const;
+    expect(callProblem(outcome, [], [served])).toContain("no receipt");
+  });
+});
+
+test("the memory of a soak is told apart, and by parts of its time", () => {
+  const mapping = (range: string, rights: string, name: string, kibibytes: number, lazy = 0): string =>
+    `${range} ${rights} 00000000 00:00 0    ${name}\nSize: 1 kB\nRss:   ${kibibytes} kB\nPss: 7 kB\nLazyFree:  ${lazy} kB\nVmFlags: rd wr\n`;
+  const smaps =
+    mapping("100000000000-100040000000", "rw-p", "", 3_000, 1_000) +
+    mapping("200000000000-200100000000", "rw-p", "", 2_000) +
+    mapping("300000000000-300040000000", "rwxp", "", 500) +
+    mapping("7f0000000000-7f0000800000", "rw-p", "", 40) +
+    mapping("7f0100000000-7f0100001000", "r--s", "/data/sluice.db-shm", 32) +
+    mapping("55d000000000-55d000100000", "rw-p", "[heap]", 64) +
+    mapping("7ffe00000000-7ffe00021000", "rw-p", "[stack]", 8);
+  expect(residentPartsOf(smaps)).toEqual({
+    arenas: 3.072,
+    structures: 2.048,
+    compiled: 0.512,
+    malloc: 0.065536,
+    otherAnonymous: 0.049152,
+    files: 0.032768,
+    lazyFree: 1.024,
+  });
+  const grown = soaked({}, (minute) => 100 + minute * 2);
+  const lines = table(findingsOf(grown), grown).split("\n");
+  const parts = lines.slice(lines.findIndex((line) => line.includes("otherAnonymous")) + 1);
+  expect(parts.filter((line) => /^ +to \d+\.\d /.test(line))).toHaveLength(12);
+  expect(parts.find((line) => line.includes("in 10 min"))).toMatch(/ 20\.\d ± /);
 });
 
 test("the options of a soak are checked", () => {
