@@ -107,9 +107,12 @@ describe("the chunks of a stream", () => {
   });
 });
 
+/** What `unit: "binary"` means, which takes most of a second to set up. */
+const anyCharacter = fc.oneof(fc.nat(0xd7ff), fc.integer({ min: 0xe000, max: 0x10ffff })).map((code) => String.fromCodePoint(code));
+
 test("the text of a custom tool is the same, however its arguments are cut", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "binary" }), fc.boolean(), fc.array(fc.nat(40)), (text, escaped, cuts) => {
+    fc.property(fc.string({ unit: anyCharacter }), fc.boolean(), fc.array(fc.nat(40)), (text, escaped, cuts) => {
       const wrapped = escaped ? wrapCustomInput(text).replace(/[^\x00-\x7f]/g, escapeUnit) : wrapCustomInput(text);
       const reader = new CustomInputReader();
       let at = 0;

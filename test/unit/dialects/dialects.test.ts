@@ -148,8 +148,8 @@ describe.each(speaking)("the dialect %s", (dialect, codec) => {
       for (let length = 0; length <= bytes.length; length += 1) {
         const { emissions, failure } = play(codec, recording, [bytes.subarray(0, length)]);
         const whole = length >= wholeFrom;
-        const verdict = { length, failed: failure !== null, ends: ends(emissions).length };
-        expect(verdict).toEqual({ length, failed: !whole, ends: whole ? 1 : 0 });
+        if ((failure === null) !== whole || ends(emissions).length !== (whole ? 1 : 0))
+          throw new Error(`ended at byte ${length}, it has ${ends(emissions).length} ends, and the failure ${failure?.kind}`);
         const beginning = framesOf(emissions);
         if (!whole) {
           // Only what was sent, in the order it was sent: nothing is invented to round it off.
@@ -160,7 +160,8 @@ describe.each(speaking)("the dialect %s", (dialect, codec) => {
         const body = beginning.slice(0, -done.length);
         if (!beginning.endsWith(done) || !sent.startsWith(body))
           throw new Error(`ended at byte ${length}, what was sent is no whole stream: ${beginning}`);
-        expect(ends(emissions)[0]?.finish ?? null).toBe(facts.finish ?? null);
+        if ((ends(emissions)[0]?.finish ?? null) !== (facts.finish ?? null))
+          throw new Error(`ended at byte ${length}, the reason is ${ends(emissions)[0]?.finish}`);
       }
     });
 
@@ -170,7 +171,7 @@ describe.each(speaking)("the dialect %s", (dialect, codec) => {
         const spoke = emissions.some((emission) => emission.kind === "delta" && emission.output !== null);
         if ((failure?.kind === "interrupted") !== spoke)
           throw new Error(`ended at byte ${length}, ${spoke ? "after" : "before"} output, it is called ${failure?.kind}`);
-        expect(failure?.blame).toBe("channel");
+        if (failure?.blame !== "channel") throw new Error(`ended at byte ${length}, ${failure?.blame} is blamed`);
       }
     });
   });
@@ -187,7 +188,7 @@ describe.each(speaking)("the dialect %s", (dialect, codec) => {
       for (let length = 0; length < end; length += 1) {
         const read = wholeOf(codec, answer.subarray(0, length));
         if (!isFailure(read)) throw new Error(`ended at byte ${length} it is called whole`);
-        expect(read.kind).toBe("bad_response");
+        if (read.kind !== "bad_response") throw new Error(`ended at byte ${length} it is called ${read.kind}`);
       }
       expect(isFailure(wholeOf(codec, answer.subarray(0, end)))).toBe(false);
     });

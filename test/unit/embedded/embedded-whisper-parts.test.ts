@@ -18,6 +18,11 @@ const recording = Buffer.from(await Bun.file(new URL("../../fixtures/audio/jfk.w
 const sound = recording.subarray(recording.indexOf("data") + 8);
 const jfk = Float32Array.from({ length: sound.length / 2 }, (_, at) => sound.readInt16LE(at * 2) / 32_768);
 
+/** Around the circle once, in as many steps as a frame has samples. */
+const cosines = Array.from({ length: 400 }, (_, at) => Math.cos((2 * Math.PI * at) / 400));
+const sines = Array.from({ length: 400 }, (_, at) => Math.sin((2 * Math.PI * at) / 400));
+const windowed = Array.from({ length: 400 }, (_, at) => Math.sin((Math.PI * at) / 400) ** 2);
+
 /** The definition, term by term: the log10 of the mel energy of one frame, before the floor and the scaling. */
 function slowLogMel(samples: Float32Array, frame: number): readonly number[] {
   const power = Array.from({ length: 201 }, (_, bin) => {
@@ -25,9 +30,9 @@ function slowLogMel(samples: Float32Array, frame: number): readonly number[] {
     let imaginary = 0;
     for (let at = 0; at < 400; at++) {
       const position = frame * 160 + at - 200;
-      const value = (samples[position < 0 ? -position : position] ?? 0) * Math.sin((Math.PI * at) / 400) ** 2;
-      real += value * Math.cos((2 * Math.PI * bin * at) / 400);
-      imaginary += value * Math.sin((2 * Math.PI * bin * at) / 400);
+      const value = (samples[position < 0 ? -position : position] ?? 0) * windowed[at]!;
+      real += value * cosines[(bin * at) % 400]!;
+      imaginary += value * sines[(bin * at) % 400]!;
     }
     return real * real + imaginary * imaginary;
   });
@@ -52,13 +57,15 @@ function slaneyHertz(index: number): number {
 
 function expectFeatures(samples: Float32Array, firstFrame: number, frames: readonly number[]): void {
   const { features, loudest } = mel().window(samples, firstFrame, -Infinity);
+  let furthest = 0;
   for (const frame of frames) {
     const expected = slowLogMel(samples, firstFrame + frame);
     for (let bin = 0; bin < melBins; bin++) {
       const whole = (Math.max(expected[bin]!, loudest - 8) + 4) / 4;
-      expect(Math.abs(features[bin * windowFrames + frame]! - whole)).toBeLessThan(1e-5);
+      furthest = Math.max(furthest, Math.abs(features[bin * windowFrames + frame]! - whole));
     }
   }
+  expect(furthest).toBeLessThan(1e-5);
 }
 
 describe("the mel features", () => {

@@ -241,7 +241,8 @@ describe("requests that are as they should be", () => {
       fc.property(fc.array(sample, { minLength: 1, maxLength: 3 }).map(conversation), ({ bytes, parsed }) => {
         expect(parse([bytes])).toEqual(parsed);
         expect(parse(bytewise(bytes))).toEqual(parsed);
-        for (let at = 1; at < bytes.length; at++) expect(outline(parse(cutAt(bytes, at)))).toBe(outline(parsed));
+        const expected = outline(parsed);
+        for (let at = 1; at < bytes.length; at++) expectOutline(cutAt(bytes, at), expected);
       }),
       { numRuns: numRuns(25) },
     );
@@ -249,9 +250,10 @@ describe("requests that are as they should be", () => {
 
   test("are read alike wherever they are cut in three", () => {
     for (const { bytes, parsed } of shortSamples.map((one) => conversation([one, shortSamples[0]!]))) {
+      const expected = outline(parsed);
       for (let first = 0; first <= bytes.length; first++) {
         for (let second = first; second <= bytes.length; second++) {
-          expect(outline(parse(cutAt(bytes, first, second)))).toBe(outline(parsed));
+          expectOutline(cutAt(bytes, first, second), expected);
         }
       }
     }
@@ -501,7 +503,8 @@ describe("what could be read in two ways is refused", () => {
     expect(whole.refusal).not.toBe("");
     expect(statusFor(whole.refusal!)).toBe(400);
     expect(whole.requests.filter(({ ended }) => ended)).toEqual([]);
-    for (let at = 1; at < bytes.length; at++) expect(parse(cutAt(bytes, at))).toEqual(whole);
+    const expected = outline(whole);
+    for (let at = 1; at < bytes.length; at++) expectOutline(cutAt(bytes, at), expected);
     expect(parse(bytewise(bytes))).toEqual(whole);
   });
 
@@ -727,4 +730,9 @@ describe("whatever a client sends", () => {
 /** Cheaper to compare than an object, for the sweeps. */
 function outline(parsed: Parsed): string {
   return JSON.stringify(parsed);
+}
+
+function expectOutline(chunks: readonly Uint8Array[], expected: string): void {
+  const read = outline(parse(chunks));
+  if (read !== expected) throw new Error(`in pieces of ${chunks.map(({ length }) => length).join(", ")} bytes: ${read}, not ${expected}`);
 }
