@@ -79,7 +79,10 @@ describe("a sign-in with a real provider", () => {
     const { browser, response } = await signedIn("ada");
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toStartWith("text/html");
-    expect(await response.text()).toContain(`content="0;url=${world.url}/admin/api/keys?limit=5"`);
+    const page = await response.text();
+    expect(page).toContain(`content="0;url=${world.url}/admin/api/keys?limit=5"`);
+    // A page without an icon makes the browser ask for one, which is not there.
+    expect(page).toContain('<link rel="icon" href="data:,">');
     const cookies = response.headers.getSetCookie();
     expect(cookies[0]).toContain("SameSite=Strict");
     expect(cookies[1]).toStartWith("sluice_sign_in=; Max-Age=0");

@@ -44,7 +44,8 @@ export interface Misdeeds {
 export function watched(context: BrowserContext, origin: string): Misdeeds {
   const misdeeds: Misdeeds = { errors: [], foreign: [], dialogs: [], open: new Set() };
   context.on("console", (message) => {
-    if (message.type() === "error" || message.type() === "warning") misdeeds.errors.push(`${message.type()}: ${message.text()}`);
+    if (message.type() !== "error" && message.type() !== "warning") return;
+    misdeeds.errors.push(`${message.type()}: ${message.text()} (${message.location().url})`);
   });
   context.on("weberror", (error) => misdeeds.errors.push(error.error().message));
   context.on("request", (request) => {

@@ -161,7 +161,7 @@ function accountNameOf({ name }: SignedInPerson): string {
 
 /**
  * Browsers do not send a `SameSite=Strict` cookie along a redirect that another site began. From a page of this origin the next
- * request is its own.
+ * request is its own. The page has an empty icon: without one, a browser that is slow to leave it asks for /favicon.ico in vain.
  */
 function pageTo(address: string): string {
   const shown = address.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
@@ -170,6 +170,7 @@ function pageTo(address: string): string {
 <meta charset="utf-8">
 <meta http-equiv="refresh" content="0;url=${shown}">
 <title>Signed in</title>
+<link rel="icon" href="data:,">
 <p>You are signed in. <a href="${shown}">Continue</a></p>
 </html>
 `;
