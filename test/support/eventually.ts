@@ -13,4 +13,4 @@ export async function eventually(what: string, holds: () => boolean | Promise<bo
 }
 
 const pollMsMin = 4;
-const pollMsMax = 25;
+const pollMsMax = 100;
