@@ -140,13 +140,14 @@ async function makeStage(): Promise<Stage & AsyncDisposable> {
 const enoughMs = 40_000;
 
 /** Calls by so many clients, one after another, until there were enough. */
-async function asked({ gateway }: Replica, key: MadeKey, clients: number, until: (so: readonly PacedReply[]) => boolean) {
+async function asked({ gateway }: Replica, key: MadeKey, clients: number, until: (so: readonly PacedReply[]) => boolean, restMs = 0) {
   const replies: PacedReply[] = [];
   const endMs = performance.now() + enoughMs;
   const client = async (): Promise<void> => {
     while (!until(replies) && performance.now() < endMs) {
       const atMs = performance.now();
       replies.push({ ...(await timed(gateway, key)), atMs });
+      if (restMs > 0) await Bun.sleep(restMs);
     }
   };
   await Promise.all(Array.from({ length: clients }, client));
@@ -177,7 +178,8 @@ async function play({ begin, end, repaired }: Loss, leave: () => void): Promise<
   };
   await asked(replica, keys.free, 1, (so) => so.length >= 10);
   let over = false;
-  const beside = asked(replica, keys.free, 1, () => over);
+  // Often enough that some of these calls lie beside each one that waits for as long as would be noticed.
+  const beside = asked(replica, keys.free, 1, () => over, noticeableMs / 10);
   await begin(stage);
   const [many, few] = await Promise.all([
     asked(replica, keys.many, 3, (so) => so.length >= 250),

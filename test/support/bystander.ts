@@ -26,5 +26,5 @@ export interface Bystander extends AsyncDisposable {
 /** The server as it is reached over a wire: databases are made past it. */
 export function reachedOver(server: TestPostgres, { host, port }: { readonly host: string; readonly port: number }): TestPostgres {
   const urlOf: TestPostgres["urlOf"] = (database, at) => server.urlOf(database, at);
-  return { host, port, urlOf, freshDatabase: () => server.freshDatabase() } as unknown as TestPostgres;
+  return { host, port, urlOf, freshDatabase: (like?: string) => server.freshDatabase(like) } as unknown as TestPostgres;
 }

@@ -4,6 +4,7 @@ import { openStore, type Store } from "../../src/app/durable.ts";
 import { type Limits, unlimited } from "../../src/limits/limits.ts";
 import { makeToken } from "../../src/keys/token.ts";
 import type { Actor } from "../../src/gateway/storage.ts";
+import { openDatabase } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,7 +42,7 @@ export interface ReplicasOptions {
 /** Gateways as separate processes over one PostgreSQL and one Redis, each with wires of its own to them that can be broken. */
 export async function startReplicas(options: ReplicasOptions): Promise<Replicas> {
   const { postgres, redis, count = 2, channels = { a: {} } } = options;
-  const url = new URL(await postgres.freshDatabase());
+  const url = new URL(await postgres.freshDatabase(await migratedOf(postgres)));
   const named = (port: number): string =>
     postgres
       .urlOf(url.pathname.slice(1), port)
@@ -75,6 +76,21 @@ export async function startReplicas(options: ReplicasOptions): Promise<Replicas>
     await replicas[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/** A database of each server, which is copied: to migrate each one would take longer. */
+const migrated = new WeakMap<TestPostgres, Promise<string>>();
+
+async function migratedOf(postgres: TestPostgres): Promise<string> {
+  const made = migrated.get(postgres) ?? migratedOnce(postgres);
+  migrated.set(postgres, made);
+  return made;
+}
+
+async function migratedOnce(postgres: TestPostgres): Promise<string> {
+  const store = await postgres.freshDatabase();
+  await (await openDatabase({ store, dataDir: "" })).close();
+  return store;
 }
 
 export interface Replica {
