@@ -50,7 +50,7 @@ describe.skipIf(missing !== "")(`F71: replicas whose clocks are wrong${missing}`
 
     const placed = await replicas.key({ concurrency: 4 });
     const streams = await Promise.all(
-      Array.from({ length: 12 }, async (_, at) => (await opened(gateways[at % 2]!, placed, { x_tokens: 50, x_pace_ms: 60 })).reply),
+      Array.from({ length: 12 }, async (_, at) => (await opened(gateways[at % 2]!, placed, { x_tokens: 25, x_pace_ms: 60 })).reply),
     );
     expect(tally(streams)).toEqual({ "200": 4, "429 concurrency_limit": 8 });
 
