@@ -1,4 +1,4 @@
-// Needs: alone, servers. It makes promises about real time.
+// Needs: quiet, servers. It compares how long passwords take to be checked, the least of some with the least of others.
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// Needs: alone, models. It makes promises about real time.
+// Needs: models. It runs the models of this machine.
 import { afterAll, afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

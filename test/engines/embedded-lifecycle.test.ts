@@ -1,4 +1,4 @@
-// Needs: alone, models. It makes promises about real time.
+// Needs: quiet, models. It mostly waits for engines to say that they are idle, and to exit.
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

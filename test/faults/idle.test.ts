@@ -1,4 +1,4 @@
-// Needs: quiet. It mostly waits; the open files and the memory are those of its own gateway, which is told to collect its garbage.
+// Needs: quiet, long. It mostly waits; the open files and the memory are those of its own gateway, which is told to collect its garbage.
 import { expect, setDefaultTimeout, test } from "bun:test";
 import type { ChatCall } from "../support/client.ts";
 import { collected, collects } from "../support/collected.ts";

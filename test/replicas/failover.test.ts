@@ -1,4 +1,4 @@
-// Needs: quiet, servers. Two gateways are asked a few times a second while their servers are replaced.
+// Needs: quiet, servers, long. Two gateways are asked a few times a second while their servers are replaced.
 import { RedisClient, SQL } from "bun";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { StorageError } from "../../src/gateway/storage.ts";

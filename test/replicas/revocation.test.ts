@@ -1,4 +1,4 @@
-// Needs: quiet, servers. It mostly waits for a revocation to reach the other replica.
+// Needs: quiet, servers, long. It mostly waits for a revocation to reach the other replica.
 import { RedisClient } from "bun";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { migrate } from "../../src/store/migrate.ts";

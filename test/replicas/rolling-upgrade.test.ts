@@ -1,4 +1,4 @@
-// Needs: quiet, servers. Three gateways are replaced one after the other, which mostly waits for them.
+// Needs: quiet, servers, long. Three gateways are replaced one after the other, which mostly waits for them.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,4 @@
-// Needs: quiet, servers. Two PostgreSQL servers and a gateway, which mostly waits for them.
+// Needs: quiet, servers, long. Two PostgreSQL servers and a gateway, which mostly waits for them.
 import { SQL } from "bun";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// Needs: quiet. It mostly waits for the time after which a call is hedged.
+// Needs: quiet, long. It mostly waits for the time after which a call is hedged.
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ChatReply } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,4 +1,4 @@
-// Needs: quiet. It mostly waits for requests that are not complete; the memory, time and open files are those of its own gateway.
+// Needs: quiet, long. It mostly waits for requests that are not complete; the memory, time and open files are those of its own gateway.
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { fixed } from "../../src/http/routes.ts";
 import { RawConnection, RawResponse } from "../support/client.ts";

@@ -1,4 +1,4 @@
-// Needs: alone. It makes promises about real time.
+// Needs: quiet. Its requests are small, one at a time; what they may cost is counted in the gateway's own processor time.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { fixed, routeOf } from "../../src/http/routes.ts";

@@ -1,4 +1,4 @@
-// Needs: quiet, servers. It mostly waits for windows and partitions to pass; it computes next to nothing.
+// Needs: quiet, servers, long. It mostly waits for windows and partitions to pass; it computes next to nothing.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { DistributedAbsences } from "../../src/limits/distributed-counts.ts";
 import { SqlAbsences } from "../../src/store/tables/absence-table.ts";

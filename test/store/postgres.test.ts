@@ -1,4 +1,4 @@
-// Needs: alone, servers. Some of its deadlines are tens of milliseconds.
+// Needs: quiet, servers. It mostly waits for a PostgreSQL that does not answer, for tenths of a second and more.
 import { SQL } from "bun";
 import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";

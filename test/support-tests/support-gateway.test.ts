@@ -1,4 +1,4 @@
-// Needs: alone. It measures memory, which others would change.
+// Needs: quiet. It mostly waits for a gateway that does wrong, which has longer for it where the machine is slow.
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
