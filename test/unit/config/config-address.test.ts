@@ -131,10 +131,14 @@ describe("private addresses are accepted:", () => {
 });
 
 test("no text makes the check throw, and no accepted text names a metadata service", () => {
+  // What fc.webUrl() gives, which takes most of a second to set up.
+  const address = fc
+    .tuple(fc.constantFrom("http", "https"), fc.domain(), fc.array(fc.string({ unit: "grapheme" }), { maxLength: 5 }))
+    .map(([scheme, host, segments]) => `${scheme}://${[host, ...segments.map(encodeURIComponent)].join("/")}`);
   fc.assert(
     fc.property(
       fc.oneof(
-        fc.webUrl(),
+        address,
         fc.string(),
         fc.ipV4().map((host) => `http://${host}`),
         fc.ipV6().map((host) => `http://[${host}]`),

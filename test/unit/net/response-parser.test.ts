@@ -529,12 +529,12 @@ describe("everything has a bound", () => {
 
   // With a copy of what came before for every byte, this takes far longer than it may. Lines are too short to tell.
   test("a head that is dripped byte by byte up to its bound does not cost its square", () => {
-    /** The processor time for as many heads of this size as make 320 KiB, in milliseconds; the least of three. */
+    /** The processor time for as many heads of this size as make 128 KiB, in milliseconds; the least of three. */
     const drip = (size: number): number => {
       const bytes = latin1(headOf(kibibytes(size)));
       const costs = [1, 2, 3].map(() => {
         const before = process.cpuUsage();
-        for (let count = 0; count < 320 / size; count++) {
+        for (let count = 0; count < 128 / size; count++) {
           let ended = false;
           const parser = new ResponseParser({ onHead() {}, onBody() {}, onEnd: () => void (ended = true) });
           for (let at = 0; at < bytes.length; at++) if (parser.feed(bytes.subarray(at, at + 1)) !== null) throw new Error("refused");
