@@ -41,7 +41,7 @@ const estimate: Demand = { tokens: 900, audioSeconds: 0, characters: 0, nanos: 5
 const truth: Demand = { tokens: 640, audioSeconds: 0, characters: 0, nanos: 3_100 };
 
 const asked: AskedCall = {
-  receiptId: "call",
+  id: "call",
   model: "some-model-large",
   operation: "chat",
   route: { model: "some-model-large", tiers: [], size: 0 },

@@ -140,7 +140,7 @@ class CallClaims implements ReservationRequest {
   ) {}
 
   get call(): string {
-    return this.asked.receiptId;
+    return this.asked.id;
   }
 
   get claims(): number {

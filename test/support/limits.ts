@@ -3,8 +3,8 @@ import type { Budget } from "../../src/limits/limits.ts";
 import type { BudgetLimit } from "../../src/state/budgets/leased-budget.ts";
 
 /** A chat with a model that no channel serves. */
-export function asks(model: string, receiptId: string): AskedCall {
-  return { receiptId, model, operation: "chat", route: { model, tiers: [], size: 0 } };
+export function asks(model: string, id: string): AskedCall {
+  return { id, model, operation: "chat", route: { model, tiers: [], size: 0 } };
 }
 
 /** A budget of a key for all of its calls. */

@@ -10,7 +10,7 @@ import { highestCost, expectedDemand, actualDemand } from "../../usage/demand.ts
 import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
-import type { Admission, AskedCall, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
+import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
 import type { CallRecord, Persisted, ReceiptBook } from "../settlement/record.ts";
@@ -67,31 +67,6 @@ export class Ledger {
     if (metered && this.ports.receipts.full) return journalFull;
     const startedMs = this.ports.wallMs();
     const demand = this.demand(ask, route, startedMs, metered);
-    const asked: AskedAdmission = {
-      receiptId,
-      model: ask.model,
-      operation: ask.operation,
-      route,
-      facts,
-      key,
-      ask,
-      startedMs,
-      metered,
-      demand,
-    };
-    const granting = this.ports.limiter.admit(key, asked, demand);
-    return granting instanceof Promise ? this.openLater(asked, granting) : this.open(asked, granting);
-  }
-
-  private async openLater(asked: AskedAdmission, granting: Promise<Grant | LimitExceeded>): Promise<Admission | LimitExceeded> {
-    return this.open(asked, await granting);
-  }
-
-  /** The limits have answered. A call that they admit is in the journal from now on. */
-  private open(asked: AskedAdmission, grant: Grant | LimitExceeded): Admission | LimitExceeded {
-    const { receiptId, facts, key, ask, route, startedMs, metered, demand } = asked;
-    const { receipts } = this.ports;
-    if (grant.kind === "limit_exceeded") return grant.failure.code === "price_unknown" ? this.unpriced(grant, route, startedMs) : grant;
     const { unit } = operationSpecs[ask.operation];
     const admission: Admission = {
       id: receiptId,
@@ -106,12 +81,29 @@ export class Ledger {
       characters: unit === "characters" ? demand.characters : null,
       nanos: demand.nanos,
       owners: ownersOf(key),
-      grant,
+      grant: nothingGranted,
       route,
       onRecord: null,
       warning: ask.operation === "transcription" && ask.isCut ? "truncated_audio" : null,
       closed: false,
     };
+    const granting = this.ports.limiter.admit(key, admission, demand);
+    return granting instanceof Promise ? this.openLater(admission, granting, metered) : this.open(admission, granting, metered);
+  }
+
+  private async openLater(
+    admission: Admission,
+    granting: Promise<Grant | LimitExceeded>,
+    metered: boolean,
+  ): Promise<Admission | LimitExceeded> {
+    return this.open(admission, await granting, metered);
+  }
+
+  /** The limits have answered. A call that they admit is in the journal from now on. */
+  private open(admission: Admission, grant: Grant | LimitExceeded, metered: boolean): Admission | LimitExceeded {
+    const { receipts } = this.ports;
+    if (grant.kind === "limit_exceeded") return grant.failure.code === "price_unknown" ? this.unpriced(grant, admission) : grant;
+    admission.grant = grant;
     // A call that may spend money must be in the journal before it is made.
     if (metered) admission.onRecord = receipts.open(admission);
     else receipts.openDeferred(admission);
@@ -161,9 +153,9 @@ export class Ledger {
   }
 
   /** Names the missing price as it has to be set. */
-  private unpriced(limitExceeded: LimitExceeded, route: Route, atMs: number): LimitExceeded {
+  private unpriced(limitExceeded: LimitExceeded, { route, startedMs }: Admission): LimitExceeded {
     const missing = route.tiers.flat().find(({ deployment: { channel, model } }) => {
-      const rates = this.ports.ratesOf(channel.provider, model, atMs);
+      const rates = this.ports.ratesOf(channel.provider, model, startedMs);
       return rates === null || !isPriced(rates);
     });
     if (missing === undefined) return limitExceeded;
@@ -192,16 +184,6 @@ export class Ledger {
   }
 }
 
-/** A call, and what its limits were asked for. */
-interface AskedAdmission extends AskedCall {
-  readonly facts: Readonly<CallFacts>;
-  readonly key: Key;
-  readonly ask: CallRequest;
-  readonly startedMs: number;
-  readonly metered: boolean;
-  readonly demand: Demand;
-}
-
 /** What counts against limits. A client that leaves early has still used what was generated. */
 function countedOf({ state, delivered, attempts }: Receipt): Figures {
   return state === "complete" ? delivered : sumOf(attempts);
@@ -219,6 +201,7 @@ function servingOf({ channel, channelTags, owners }: Receipt): NamedChannel | nu
 }
 
 const ignore = (): void => {};
+const nothingGranted: Grant = { kind: "grant", rateLimitStatus: null, settle: ignore };
 const noOwners: readonly string[] = [];
 
 /** Whether the key or one of its groups has a budget. */

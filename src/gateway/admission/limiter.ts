@@ -19,7 +19,7 @@ export interface Limiter {
 /** What limits look at of a call before it is made. */
 export interface AskedCall {
   /** Names the call, so that its slots can be freed if this process dies. */
-  readonly receiptId: string;
+  readonly id: string;
   readonly model: string;
   readonly operation: Operation;
   /** The channels that may serve it. */
@@ -60,9 +60,13 @@ export interface RateLimitStatus {
   readonly tokensResetMs: number;
 }
 
-/** An admitted call: how its receipt begins, and what was reserved of its key's limits. */
+/**
+ * An admitted call: how its receipt begins, and what was reserved of its key's limits. The limits are asked with it, and keep it until
+ * the call ends, so it has nothing of the request itself: a long stream must not hold its body.
+ */
 export interface Admission extends ReceiptOpening {
-  readonly grant: Grant;
+  /** Nothing, until the limits have answered. */
+  grant: Grant;
   /** The channels that may serve it. */
   readonly route: Route;
   /** Resolves when the call is in the journal, which a call of a key with a budget waits for; null for others. It rejects when the journal is closed. */

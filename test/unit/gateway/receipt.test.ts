@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import type { Admission } from "../../../src/gateway/admission/limiter.ts";
+import type { Admission, AskedCall } from "../../../src/gateway/admission/limiter.ts";
 import { Ledger } from "../../../src/gateway/admission/ledger.ts";
+import type { CallFacts } from "../../../src/gateway/call.ts";
 import { receiptOf, type RatesOf } from "../../../src/gateway/settlement/receipt.ts";
 import { lostRace, type CallRecord, type AttemptRecord } from "../../../src/gateway/settlement/record.ts";
 import { type Demand, unlimited } from "../../../src/limits/limits.ts";
@@ -307,11 +308,15 @@ describe("the books", () => {
   function books(close: (receipt: Receipt) => Promise<void> = () => Promise.resolve(), ratesOf: RatesOf = () => rates) {
     const settled: (Demand | null)[] = [];
     const receipts: Receipt[] = [];
+    const askedLimits: AskedCall[] = [];
     const ledger = new Ledger({
       limiter: {
         precheck: () => null,
         reserveSlot: () => ({ kind: "slot", release: () => {} }),
-        admit: () => ({ kind: "grant", rateLimitStatus: null, settle: (truth) => void settled.push(truth) }),
+        admit: (_key, asked) => {
+          askedLimits.push(asked);
+          return { kind: "grant", rateLimitStatus: null, settle: (truth) => void settled.push(truth) };
+        },
       },
       receipts: {
         full: false,
@@ -327,7 +332,7 @@ describe("the books", () => {
       log: () => {},
     });
     const grant = { kind: "grant", rateLimitStatus: null, settle: (truth: Demand | null) => void settled.push(truth) } as const;
-    return { ledger, settled, receipts, entered: { ...admission, grant, closed: false } };
+    return { ledger, settled, receipts, askedLimits, entered: { ...admission, grant, closed: false } };
   }
 
   test("ask for the price of a model once for each provider, however many channels have it", () => {
@@ -344,6 +349,28 @@ describe("the books", () => {
     // The dearest of all is reserved for.
     expect(onLarge.nanos).toBe(ledger.estimate(ask, { model: "m", tiers: [[tier[1]!]], size: 1 }).nanos);
     expect(onLarge.nanos).toBeGreaterThan(ledger.estimate(ask, { model: "m", tiers: [[tier[0]!]], size: 1 }).nanos!);
+  });
+
+  test("give limits nothing of the request to keep, so that a long stream does not hold its body", () => {
+    const { ledger, askedLimits } = books();
+    const ask = readChatRequest(new TextEncoder().encode('{"model":"m","messages":[{"role":"user","content":"hi"}]}'));
+    if (isFailure(ask)) throw new Error(ask.detail);
+    const facts: CallFacts = {
+      id: "req",
+      keyId: "key",
+      operation: "chat",
+      model: "m",
+      stream: true,
+      bytesIn: ask.body.length,
+      startedMs: 0,
+      admission: null,
+    };
+    const admitted = ledger.admit("receipt", facts, key, ask, { model: "m", tiers: [[candidate("c")]], size: 1 });
+    expect(admitted).toBe(askedLimits[0] as Admission);
+    expect(admitted).toMatchObject({ id: "receipt", grant: { kind: "grant" } });
+    const held = Object.values(admitted);
+    expect(held.length).toBeGreaterThan(10);
+    expect(held.includes(ask) || held.includes(ask.body) || held.includes(facts)).toBe(false);
   });
 
   test("hold a call once, however often it ends", async () => {
