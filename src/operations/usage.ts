@@ -49,9 +49,10 @@ const tokensMax = 1e9;
 
 /**
  * Reads a `usage` object of the OpenAI API in its variants. In the result, parts are included in their whole: reasoning in the completion,
- * cached tokens in the prompt. An impossible figure is unknown, never zero and never negative.
+ * cached tokens in the prompt. An impossible figure is unknown, never zero and never negative. `model` is the one that served, where the
+ * upstream gives a name.
  */
-export function tokenUsage(value: unknown): MeteredUsage | null {
+export function tokenUsage(value: unknown, model?: unknown): MeteredUsage | null {
   if (typeof value !== "object" || value === null) return null;
   const usage = value as Record<string, unknown>;
   const prompt = usage["prompt_tokens_details"] as Record<string, unknown> | null | undefined;
@@ -59,12 +60,13 @@ export function tokenUsage(value: unknown): MeteredUsage | null {
   const cacheWriteTokens = tokenCount(prompt?.["cache_write_tokens"]);
   const audioInputTokens = tokenCount(prompt?.["audio_tokens"]);
   const audioOutputTokens = tokenCount(completion?.["audio_tokens"]);
-  const reported: TokenUsage = {
-    promptTokens: tokenCount(usage["prompt_tokens"]),
-    completionTokens: tokenCount(usage["completion_tokens"]),
-    cachedTokens: tokenCount(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"] ?? usage["cached_tokens"]),
-    reasoningTokens: tokenCount(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]),
-  };
+  const promptTokens = tokenCount(usage["prompt_tokens"]);
+  const completionTokens = tokenCount(usage["completion_tokens"]);
+  const cachedTokens = tokenCount(prompt?.["cached_tokens"] ?? usage["prompt_cache_hit_tokens"] ?? usage["cached_tokens"]);
+  const reasoningTokens = tokenCount(completion?.["reasoning_tokens"] ?? usage["reasoning_tokens"]);
+  const reported: MeteredUsage = isModelName(model)
+    ? { promptTokens, completionTokens, cachedTokens, reasoningTokens, servedModel: model }
+    : { promptTokens, completionTokens, cachedTokens, reasoningTokens };
   // The usual case: most answers report no more.
   const plain =
     cacheWriteTokens === null && audioInputTokens === null && audioOutputTokens === null
@@ -167,7 +169,7 @@ function withinWholes(reported: TokenUsage, total: number | null = null): TokenU
   }
   const output = isApart ? completion! + reasoningTokens! : completion;
   return {
-    promptTokens: prompt,
+    ...reported,
     completionTokens: output,
     cachedTokens: least(cachedTokens, prompt),
     reasoningTokens: least(reasoningTokens, output),
@@ -188,8 +190,11 @@ function least<Part extends number | null>(part: Part, whole: number | null): Pa
 
 /** The usage with the model that served, where the upstream gives a name. */
 export function servedBy(usage: MeteredUsage | null, model: unknown): MeteredUsage | null {
-  const isName = typeof model === "string" && model !== "" && model.length <= modelNameMax;
-  return usage === null || !isName ? usage : { ...usage, servedModel: model };
+  return usage === null || !isModelName(model) ? usage : { ...usage, servedModel: model };
+}
+
+function isModelName(model: unknown): model is string {
+  return typeof model === "string" && model !== "" && model.length <= modelNameMax;
 }
 
 /** Longer than any name of a model. */

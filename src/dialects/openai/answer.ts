@@ -1,6 +1,6 @@
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
-import { servedBy, tokenUsage } from "../../operations/usage.ts";
+import { tokenUsage } from "../../operations/usage.ts";
 import { sniffsAsEvents } from "../readers/event-reader.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { parseUntrusted } from "../untrusted.ts";
@@ -22,7 +22,7 @@ export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   const first = choices[0] as { readonly finish_reason?: unknown; readonly message?: { readonly refusal?: unknown } | null } | null;
   const finish = typeof first?.finish_reason === "string" ? first.finish_reason : null;
   if (finish === "error") return failure("model_failed", "the answer's finish_reason is error");
-  const whole = { kind: "whole", body, type: "application/json", usage: servedBy(tokenUsage(answer.usage), answer.model), finish } as const;
+  const whole = { kind: "whole", body, type: "application/json", usage: tokenUsage(answer.usage, answer.model), finish } as const;
   const refusal = first?.message?.refusal;
   return typeof refusal === "string" && refusal !== "" ? { ...whole, refused: true } : whole;
 }

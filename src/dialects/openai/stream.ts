@@ -1,7 +1,7 @@
 import type { Tool } from "../../operations/conversation/conversation.ts";
 import type { Emission, Output } from "../../operations/emission.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
-import { servedBy, tokenUsage } from "../../operations/usage.ts";
+import { tokenUsage } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { ChunkParts } from "./chat-parts.ts";
@@ -50,7 +50,7 @@ export class OpenAiStream implements EventDecoder {
     if (chunk === null) return [{ kind: "skipped", detail: "an event is not a JSON object" }];
     if (isError(chunk, event.name)) return this.broken(explainInBand(chunk.error ?? chunk));
 
-    const usage = servedBy(tokenUsage(chunk.usage ?? chunk[usageExtension]?.usage), chunk.model);
+    const usage = tokenUsage(chunk.usage ?? chunk[usageExtension]?.usage, chunk.model);
     const choices = Array.isArray(chunk.choices) ? (chunk.choices as readonly (ChunkChoice | null)[]) : null;
     if (usage !== null && (choices === null || choices.length === 0)) {
       return [{ kind: "usage", frame: this.options.hidesUsage ? null : event.frame, usage }];

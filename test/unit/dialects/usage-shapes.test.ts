@@ -361,3 +361,21 @@ describe("a total", () => {
     expect(tokenUsage({ prompt_tokens: 26, total_tokens: 20 })).toMatchObject({ promptTokens: 26, completionTokens: null });
   });
 });
+
+describe("the model that served", () => {
+  const figures = [
+    plain,
+    { ...plain, total_tokens: 400 },
+    { ...plain, prompt_tokens_details: { cached_tokens: 5000, audio_tokens: 3 } },
+    { ...plain, cost: 0.01 },
+    { ...plain, citation_tokens: 10 },
+  ];
+
+  test("is kept with the usage, however that was corrected", () => {
+    for (const usage of figures) expect(tokenUsage(usage, "served-2")).toEqual({ ...tokenUsage(usage)!, servedModel: "served-2" });
+  });
+
+  test("is absent where the upstream gives no name", () => {
+    for (const name of [undefined, null, "", 4, {}, "m".repeat(257)]) expect(tokenUsage(plain, name)).not.toHaveProperty("servedModel");
+  });
+});
