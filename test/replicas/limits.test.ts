@@ -56,7 +56,7 @@ describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through 
     test("P15: requests per minute are admitted to within 5 %", async () => {
       await replicas.acquainted();
       const key = await replicas.key({ requests: 300 });
-      const replies = await offer(gateways(), key, { clients: 4, forMs: 20_000, enough: (so) => count(so, 429) > 600 });
+      const replies = await offer(gateways(), key, { clients: 4, forMs: 20_000, enough: (so) => count(so, 429) > 1_000 });
       expect(count(replies, 200) + count(replies, 429)).toBe(replies.length);
       expect(count(replies, 429)).toBeGreaterThan(300);
       expect(count(replies, 200)).toBeLessThanOrEqual(315);
@@ -64,6 +64,9 @@ describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through 
     });
 
     test("calls at the same time are as many as the key may have, and the places come back", async () => {
+      // A gateway's first streams may take it so long that it does not hear Redis in time.
+      const first = await replicas.key();
+      await Promise.all(gateways().map(async (gateway) => (await opened(gateway, first, { x_tokens: 5 })).reply));
       const key = await replicas.key({ concurrency: 6 });
       const before = replicas.attempts.length;
       const round = () =>
