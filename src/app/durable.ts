@@ -19,7 +19,7 @@ import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { connectDatabase, openDatabase, type OpenOptions } from "../store/open.ts";
 import { connectionShares } from "../store/postgres/connection-shares.ts";
 import { PostgresDatabase } from "../store/postgres/postgres.ts";
-import { ThreadDatabase } from "../store/sqlite/thread-database.ts";
+import { keysInThread, ThreadDatabase } from "../store/sqlite/thread-database.ts";
 import { makePartitions } from "../store/postgres/receipt-partitions.ts";
 import { StandbyReads } from "../store/postgres/standby-reads.ts";
 import { makeReceiptStorage } from "../store/receipts/receipt-table.ts";
@@ -56,9 +56,10 @@ export async function openStore(
     const channelSecrets = next === null ? makeChannelSecrets(sealing) : makeChannelSecrets(sealing, next);
     const clock = storeClock(database, { nowMs: () => performance.now(), wallMs: Date.now });
     await clock.sync();
+    const storage = makeStorage(database, { wallMs: clock.wallMs, newId, damaged, channelSecrets });
     return {
       database,
-      storage: makeStorage(database, { wallMs: clock.wallMs, newId, damaged, channelSecrets }),
+      storage: database instanceof ThreadDatabase ? { ...storage, keys: keysInThread(storage.keys, database) } : storage,
       masterKey,
       channelSecrets,
       clock,

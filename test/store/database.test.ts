@@ -12,9 +12,11 @@ import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { SerialDatabase } from "../../src/store/sqlite/serial-database.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
-import { ThreadConnection, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
+import { keysInThread, ThreadConnection, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
+import { makeStorage, newId } from "../../src/store/storage.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
+import { newKey } from "../support/new-key.ts";
 import { anyText } from "../support/properties.ts";
 
 const ways: readonly { readonly name: string; readonly skipped: string | null; readonly open: () => Promise<Database> }[] = [
@@ -394,6 +396,28 @@ describe("the thread", () => {
     going.resolve();
     await Promise.all([changing, writing]);
     expect(await value()).toBe(8);
+    await database.close();
+  });
+
+  test("changes a key by itself, without the process that asked for it, and says what was wrong", async () => {
+    const dataDir = freshDataDir();
+    const database = (await openDatabase({ store: "sqlite", dataDir, threaded: true })) as ThreadDatabase;
+    const keys = keysInThread(makeStorage(database, { wallMs: Date.now, newId }).keys, database);
+    const by = { kind: "cli", name: "t" } as const;
+    const token = { digest: "d".repeat(64), last4: "dddd" };
+    const creating = keys.create("one", { ...newKey, name: "one" }, token, by);
+    const other = new BunDatabase(storeFile(dataDir));
+    const untilMs = performance.now() + 10_000;
+    const isThere = (): boolean => other.query("select id from keys").all().length === 1;
+    // This thread does nothing else meanwhile.
+    while (!isThere() && performance.now() < untilMs) Bun.sleepSync(1);
+    expect(isThere()).toBe(true);
+    other.close();
+    expect(await creating).toMatchObject({ id: "one", name: "one" });
+    expect(await kindOf(keys.create("one", { ...newKey, name: "one" }, token, by))).toBe("conflict");
+    expect(await keys.revoke("one", by)).toMatchObject({ id: "one", revokedMs: expect.any(Number) as number });
+    await keys.used(new Map([["one", 60_000]]));
+    expect(await keys.byDigest(token.digest)).toMatchObject({ key: { id: "one", lastUsedMs: 60_000 } });
     await database.close();
   });
 

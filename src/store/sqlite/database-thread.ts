@@ -3,6 +3,7 @@ import { StorageError } from "../../gateway/storage.ts";
 import { Sql } from "../sql.ts";
 import { BudgetTable } from "../tables/budget-table.ts";
 import { SqlCounts } from "../tables/count-table.ts";
+import { KeyTable } from "../tables/key-table.ts";
 import { SerialDatabase } from "./serial-database.ts";
 import { SqliteConnection } from "./sqlite-connection.ts";
 import { openedForWriting } from "./sqlite.ts";
@@ -15,6 +16,7 @@ let connection: SqliteConnection | null = null;
 let reader: SqliteConnection | null = null;
 let counts: SqlCounts | null = null;
 let budgets: BudgetTable | null = null;
+let keys: KeyTable | null = null;
 
 parentPort?.on("message", (request: ThreadRequest) => void replyTo(request).then((reply) => parentPort?.postMessage(reply, [])));
 
@@ -35,7 +37,7 @@ function done(request: ThreadRequest): unknown {
     reader?.close();
     connection?.close();
     connection = reader = null;
-    counts = budgets = null;
+    counts = budgets = keys = null;
     return undefined;
   }
   // Opening is tried again with each request, because the reason of a failure may go away.
@@ -44,6 +46,11 @@ function done(request: ThreadRequest): unknown {
   if (request.action === "hold") {
     budgets ??= new BudgetTable(serially(connection), { wallMs: Date.now });
     return budgets.hold(request.request);
+  }
+  if (request.action === "keys") {
+    keys ??= new KeyTable(serially(connection), { wallMs: Date.now, newId: () => Bun.randomUUIDv7() });
+    const method = keys[request.method] as (...given: unknown[]) => Promise<unknown>;
+    return method.apply(keys, [...request.arguments]);
   }
   const { action, texts, values } = request;
   if (action === "read") {

@@ -1,10 +1,19 @@
 import { Worker } from "node:worker_threads";
-import { StorageError, type BudgetHoldRequest, type BudgetHoldResult } from "../../gateway/storage.ts";
+import { StorageError, type BudgetHoldRequest, type BudgetHoldResult, type KeyStorage } from "../../gateway/storage.ts";
 import type { DistributedCounts, TakeResult } from "../../limits/distributed-counts.ts";
+import type { StoredKey } from "../../keys/stored-key.ts";
 import type { Sql } from "../sql.ts";
 import type { SqliteSettings } from "./sqlite-connection.ts";
 import { SerialDatabase, type SerialConnection } from "./serial-database.ts";
-import type { CountMethod, ThreadOptions, ThreadReply, ThreadRequest, ThreadStatement, ThreadTransaction } from "./thread-message.ts";
+import type {
+  CountMethod,
+  KeyChangeMethod,
+  ThreadOptions,
+  ThreadReply,
+  ThreadRequest,
+  ThreadStatement,
+  ThreadTransaction,
+} from "./thread-message.ts";
 
 /**
  * A SQLite file in a worker thread, so that a slow statement does not block this one. If the worker dies, its pending statements
@@ -40,11 +49,36 @@ export class ThreadDatabase extends SerialDatabase {
     return this.mutex.runExclusive(() => this.thread.transact({ action: "count", method, arguments: given }));
   }
 
+  async changeKeys(method: KeyChangeMethod, given: readonly unknown[]): Promise<unknown> {
+    this.rejectIfClosed();
+    return this.mutex.runExclusive(() => this.thread.transact({ action: "keys", method, arguments: given }));
+  }
+
   /** Holds money of a budget, in one message: a call waits for it. */
   async hold(request: BudgetHoldRequest): Promise<BudgetHoldResult> {
     this.rejectIfClosed();
     return (await this.mutex.runExclusive(() => this.thread.transact({ action: "hold", request }))) as BudgetHoldResult;
   }
+}
+
+/** The keys of a SQLite file, each change of which is one message, for the reason of `ThreadCounts`. */
+export function keysInThread(keys: KeyStorage, database: ThreadDatabase): KeyStorage {
+  const changed = async (method: KeyChangeMethod, given: readonly unknown[]): Promise<StoredKey> =>
+    (await database.changeKeys(method, given)) as StoredKey;
+  return {
+    get: (id) => keys.get(id),
+    find: (idOrName) => keys.find(idOrName),
+    list: (query) => keys.list(query),
+    count: () => keys.count(),
+    byDigest: (digest) => keys.byDigest(digest),
+    changedSince: (revision, max) => keys.changedSince(revision, max),
+    current: (ids) => keys.current(ids),
+    create: (...given) => changed("create", given),
+    change: (...given) => changed("change", given),
+    rotate: (...given) => changed("rotate", given),
+    revoke: (...given) => changed("revoke", given),
+    used: async (...given) => void (await changed("used", given)),
+  };
 }
 
 /**

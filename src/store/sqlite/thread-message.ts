@@ -1,4 +1,4 @@
-import type { BudgetHoldRequest, StorageError } from "../../gateway/storage.ts";
+import type { BudgetHoldRequest, KeyStorage, StorageError } from "../../gateway/storage.ts";
 import type { DistributedCounts } from "../../limits/distributed-counts.ts";
 import type { Value } from "../sql.ts";
 
@@ -13,7 +13,16 @@ export interface ThreadStatement {
 }
 
 /** Work with all of its statements, in one message. */
-export type ThreadTransaction = ThreadCount | ThreadHold;
+export type ThreadTransaction = ThreadCount | ThreadHold | ThreadKeyChange;
+
+/** A change of keys. */
+export interface ThreadKeyChange {
+  readonly action: "keys";
+  readonly method: KeyChangeMethod;
+  readonly arguments: readonly unknown[];
+}
+
+export type KeyChangeMethod = keyof Pick<KeyStorage, "create" | "change" | "rotate" | "revoke" | "used">;
 
 /** A request for money of a budget. */
 export interface ThreadHold {
