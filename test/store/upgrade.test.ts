@@ -58,9 +58,12 @@ afterEach(async () => {
   for (const database of opened.splice(0)) await database.close();
 });
 
-/** The store in the hands of the present version, at the time of the sample. */
-async function openPresent(location: StoreLocation): Promise<OpenedSample> {
-  const database = await openStoreAt(location);
+/**
+ * The store in the hands of the present version, at the time of the sample. Only beside another process it is opened in threads, each of
+ * which takes longer to begin than a migration: on one thread, two connections to one SQLite file would wait for each other for ever.
+ */
+async function openPresent(location: StoreLocation, threaded = false): Promise<OpenedSample> {
+  const database = await openStoreAt(location, threaded);
   opened.push(database);
   // Other ids than the sample has.
   return openSample(database, location.dataDir, idsOf("6"));
@@ -170,7 +173,7 @@ for (const { name: engine, skipped } of engines) {
         const old = new OldProcess(fixture, location);
         await old.goOn(2);
         // Two processes of this version start at once.
-        const [sample, other] = await Promise.all([openPresent(location), openPresent(location)]);
+        const [sample, other] = await Promise.all([openPresent(location, true), openPresent(location, true)]);
         await old.goOn(2);
         await drainSegment(sample.database, join(location.dataDir, "new"), segmentOf("new", "segment-new", [], runningReceipts), "dead");
         await old.goOn(2);
@@ -234,7 +237,7 @@ for (const { name: engine, skipped } of engines) {
     expect(statuses).toEqual({ plain: 200, budgeted: 200, rotated: 200, revoked: 401 });
     await old.goOn(1);
     expect(await old.stop()).toEqual([]);
-    const { database, storage } = await openPresent(location);
+    const { database, storage } = await openPresent(location, true);
     for (const { id } of [killedOpening, ...killedReceipts]) {
       await eventually(`receipt ${id} is stored`, async () => (await storage.receipts.find(id)) !== null);
     }

@@ -65,7 +65,7 @@ export async function loadFixture({ engine, dump }: Pick<StoreFixture, "engine" 
   return { store, dataDir };
 }
 
-/** As the gateway opens it, in threads of its own. On a busy machine a statement may take its time. */
-export async function openStoreAt(location: StoreLocation): Promise<Database> {
-  return openDatabase({ ...location, threaded: true, statementMs: 60_000, givenMasterKey: sampleMasterKey });
+/** `threaded`: as the gateway opens it, in threads of its own. On a busy machine a statement may take its time. */
+export async function openStoreAt(location: StoreLocation, threaded = false): Promise<Database> {
+  return openDatabase({ ...location, threaded, statementMs: 60_000, givenMasterKey: sampleMasterKey });
 }
