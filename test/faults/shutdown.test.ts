@@ -1,4 +1,4 @@
-// Needs: quiet, long. It mostly waits for streams to end before the process does.
+// Needs: quiet. It mostly waits for streams to end before the process does.
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { chat, rawRequest, type ChatReply } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
