@@ -19,7 +19,7 @@ import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { connectDatabase, openDatabase, type OpenOptions } from "../store/open.ts";
 import { connectionShares } from "../store/postgres/connection-shares.ts";
 import { PostgresDatabase } from "../store/postgres/postgres.ts";
-import { keysInThread, ThreadDatabase } from "../store/sqlite/thread-database.ts";
+import { storageInThread, ThreadDatabase } from "../store/sqlite/thread-database.ts";
 import { makePartitions } from "../store/postgres/receipt-partitions.ts";
 import { StandbyReads } from "../store/postgres/standby-reads.ts";
 import { makeReceiptStorage } from "../store/receipts/receipt-table.ts";
@@ -59,7 +59,7 @@ export async function openStore(
     const storage = makeStorage(database, { wallMs: clock.wallMs, newId, damaged, channelSecrets });
     return {
       database,
-      storage: database instanceof ThreadDatabase ? { ...storage, keys: keysInThread(storage.keys, database) } : storage,
+      storage: database instanceof ThreadDatabase ? storageInThread(storage, database) : storage,
       masterKey,
       channelSecrets,
       clock,
@@ -167,23 +167,14 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   const seal = makeTextSeal(store.masterKey.carried);
   const localItems = new LocalItems({ nowMs, after });
   const rates: RateLimitStore = shared?.rates ?? new MemoryRateLimits(nowMs);
-  const { database } = store;
-  const budgetStorage = store.storage.budgets;
   const budgets = new BudgetLedger({
-    storage:
-      database instanceof ThreadDatabase
-        ? {
-            hold: (request) => database.hold(request),
-            renew: (...given) => budgetStorage.renew(...given),
-            wanted: (by) => budgetStorage.wanted(by),
-          }
-        : budgetStorage,
+    storage: store.storage.budgets,
     holder,
     nowMs,
     wallMs: store.clock.wallMs,
     after,
     drainedMs: drained,
-    ...(database.engine === "sqlite" ? { silenceMs: localStoreMs } : undefined),
+    ...(store.database.engine === "sqlite" ? { silenceMs: localStoreMs } : undefined),
     ...(shared === null ? undefined : { processes: shared.membership.count }),
   });
   const stopRetention = startRetention(reportsDatabase, settings, log, after, store.clock.wallMs);

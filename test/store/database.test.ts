@@ -12,7 +12,7 @@ import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { SerialDatabase } from "../../src/store/sqlite/serial-database.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
-import { keysInThread, ThreadConnection, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
+import { storageInThread, ThreadConnection, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
 import { makeStorage, newId } from "../../src/store/storage.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
@@ -402,7 +402,7 @@ describe("the thread", () => {
   test("changes a key by itself, without the process that asked for it, and says what was wrong", async () => {
     const dataDir = freshDataDir();
     const database = (await openDatabase({ store: "sqlite", dataDir, threaded: true })) as ThreadDatabase;
-    const keys = keysInThread(makeStorage(database, { wallMs: Date.now, newId }).keys, database);
+    const { keys } = storageInThread(makeStorage(database, { wallMs: Date.now, newId }), database);
     const by = { kind: "cli", name: "t" } as const;
     const token = { digest: "d".repeat(64), last4: "dddd" };
     const creating = keys.create("one", { ...newKey, name: "one" }, token, by);

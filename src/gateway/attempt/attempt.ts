@@ -132,7 +132,7 @@ export class Attempt implements StreamOwner {
     return this.finish(await this.start());
   }
 
-  /** Sends the request, and returns what `finish` reads. Whoever awaits that itself saves a function that waits: 1 us of a call. */
+  /** Sends the request, and returns what `finish` reads. A call awaits that itself, which saves it an async function. */
   start(): Promise<Reply | WholeAnswer | Failure> {
     const encoded = this.encoded!;
     // A long stream must not hold its request in memory.

@@ -1,5 +1,12 @@
 import { Worker } from "node:worker_threads";
-import { StorageError, type BudgetHoldRequest, type BudgetHoldResult, type KeyStorage } from "../../gateway/storage.ts";
+import {
+  StorageError,
+  type BudgetHoldRequest,
+  type BudgetHoldResult,
+  type BudgetStorage,
+  type KeyStorage,
+  type Storage,
+} from "../../gateway/storage.ts";
 import type { DistributedCounts, TakeResult } from "../../limits/distributed-counts.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
 import type { Sql } from "../sql.ts";
@@ -61,8 +68,21 @@ export class ThreadDatabase extends SerialDatabase {
   }
 }
 
-/** The keys of a SQLite file, each change of which is one message, for the reason of `ThreadCounts`. */
-export function keysInThread(keys: KeyStorage, database: ThreadDatabase): KeyStorage {
+/** The storage of a SQLite file, where what calls wait for is one message each, for the reason of `ThreadCounts`. */
+export function storageInThread(storage: Storage, database: ThreadDatabase): Storage {
+  return { ...storage, keys: keysInThread(storage.keys, database), budgets: budgetsInThread(storage.budgets, database) };
+}
+
+function budgetsInThread(budgets: BudgetStorage, database: ThreadDatabase): BudgetStorage {
+  return {
+    hold: (request) => database.hold(request),
+    renew: (...given) => budgets.renew(...given),
+    wanted: (holder) => budgets.wanted(holder),
+    release: (holder) => budgets.release(holder),
+  };
+}
+
+function keysInThread(keys: KeyStorage, database: ThreadDatabase): KeyStorage {
   const changed = async (method: KeyChangeMethod, given: readonly unknown[]): Promise<StoredKey> =>
     (await database.changeKeys(method, given)) as StoredKey;
   return {
