@@ -15,7 +15,8 @@ import { RedisLink } from "../state/redis/link.ts";
 import { RedisTexts } from "../state/redis/texts.ts";
 import { StoreGuard } from "../state/store-guard.ts";
 import type { Database } from "../store/database.ts";
-import { ThreadCounts, ThreadDatabase } from "../store/sqlite/thread-database.ts";
+import { countsInThread } from "../store/sqlite/storage-in-thread.ts";
+import { ThreadDatabase } from "../store/sqlite/thread-database.ts";
 import { SqlAbsences } from "../store/tables/absence-table.ts";
 import { SqlCounts } from "../store/tables/count-table.ts";
 import { SqlHints } from "../store/tables/hint-table.ts";
@@ -55,7 +56,7 @@ export function openSharedState(options: SharedStateOptions): SharedState {
   const kind = link !== null ? "redis" : database.engine;
   const redisCounts = link === null ? null : new RedisCounts(link);
   const counts: DistributedCounts =
-    redisCounts ?? (database instanceof ThreadDatabase ? new ThreadCounts(database) : new SqlCounts(database, { wallMs: Date.now }));
+    redisCounts ?? (database instanceof ThreadDatabase ? countsInThread(database) : new SqlCounts(database, { wallMs: Date.now }));
   const guard: StoreGuard = new StoreGuard({
     nowMs,
     after,

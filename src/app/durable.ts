@@ -19,7 +19,8 @@ import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { connectDatabase, openDatabase, type OpenOptions } from "../store/open.ts";
 import { connectionShares } from "../store/postgres/connection-shares.ts";
 import { PostgresDatabase } from "../store/postgres/postgres.ts";
-import { storageInThread, ThreadDatabase } from "../store/sqlite/thread-database.ts";
+import { storageInThread } from "../store/sqlite/storage-in-thread.ts";
+import { ThreadDatabase } from "../store/sqlite/thread-database.ts";
 import { makePartitions } from "../store/postgres/receipt-partitions.ts";
 import { StandbyReads } from "../store/postgres/standby-reads.ts";
 import { makeReceiptStorage } from "../store/receipts/receipt-table.ts";
@@ -56,14 +57,9 @@ export async function openStore(
     const channelSecrets = next === null ? makeChannelSecrets(sealing) : makeChannelSecrets(sealing, next);
     const clock = storeClock(database, { nowMs: () => performance.now(), wallMs: Date.now });
     await clock.sync();
-    const storage = makeStorage(database, { wallMs: clock.wallMs, newId, damaged, channelSecrets });
-    return {
-      database,
-      storage: database instanceof ThreadDatabase ? storageInThread(storage, database) : storage,
-      masterKey,
-      channelSecrets,
-      clock,
-    };
+    const context = { wallMs: clock.wallMs, newId, damaged, channelSecrets };
+    const storage = database instanceof ThreadDatabase ? storageInThread(database, context) : makeStorage(database, context);
+    return { database, storage, masterKey, channelSecrets, clock };
   } catch (error) {
     await database.close();
     throw error;

@@ -4,7 +4,8 @@ import { SqlCounts } from "../../src/store/tables/count-table.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
-import { ThreadCounts, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
+import { countsInThread } from "../../src/store/sqlite/storage-in-thread.ts";
+import { ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
 import { sql } from "../../src/store/sql.ts";
 import { contractSlotMs, testCountsContract } from "../support/counts-contract.ts";
 import { engines, freshDataDir, migratedDataDir, postgresServer } from "../support/databases.ts";
@@ -101,7 +102,7 @@ describe("two processes on one SQLite file", () => {
     const open = async (): Promise<Database> => openDatabase({ store: "sqlite", dataDir, threaded: true });
     const databases = [await open(), await open()];
     const rigs = databases.map((database) =>
-      limitRig({ counts: new ThreadCounts(database as ThreadDatabase), deadlineMs: patientMs, processes: 2 }),
+      limitRig({ counts: countsInThread(database as ThreadDatabase), deadlineMs: patientMs, processes: 2 }),
     );
     const results = await Promise.all(
       Array.from({ length: 80 }, async (_, call) => admitted(rigs[call % 2]!.rates, [requests("file", 40)])),
@@ -114,7 +115,7 @@ describe("two processes on one SQLite file", () => {
   test("do not lock it for each other while the thread that asked has something else to do", async () => {
     const dataDir = await migratedDataDir();
     const database = new ThreadDatabase(storeFile(dataDir));
-    const counts = new ThreadCounts(database);
+    const counts = countsInThread(database);
     const asked = [{ id: "busy rpm", limit: 10, need: 1, wish: 1, sharers: 1 }];
     await counts.take(asked, []);
     const other = new SqliteDatabase(storeFile(dataDir), { busyMs: 200 });

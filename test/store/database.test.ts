@@ -12,8 +12,9 @@ import { openDatabase, storeFile } from "../../src/store/open.ts";
 import { Sql, sql } from "../../src/store/sql.ts";
 import { SerialDatabase } from "../../src/store/sqlite/serial-database.ts";
 import { SqliteDatabase } from "../../src/store/sqlite/sqlite.ts";
-import { storageInThread, ThreadConnection, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
-import { makeStorage, newId } from "../../src/store/storage.ts";
+import { storageInThread } from "../../src/store/sqlite/storage-in-thread.ts";
+import { ThreadConnection, ThreadDatabase } from "../../src/store/sqlite/thread-database.ts";
+import { newId } from "../../src/store/storage.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
 import { eventually } from "../support/eventually.ts";
 import { newKey } from "../support/new-key.ts";
@@ -402,7 +403,7 @@ describe("the thread", () => {
   test("changes a key by itself, without the process that asked for it, and says what was wrong", async () => {
     const dataDir = freshDataDir();
     const database = (await openDatabase({ store: "sqlite", dataDir, threaded: true })) as ThreadDatabase;
-    const { keys } = storageInThread(makeStorage(database, { wallMs: Date.now, newId }), database);
+    const { keys } = storageInThread(database, { wallMs: Date.now, newId });
     const by = { kind: "cli", name: "t" } as const;
     const token = { digest: "d".repeat(64), last4: "dddd" };
     const creating = keys.create("one", { ...newKey, name: "one" }, token, by);

@@ -7,16 +7,14 @@ import { KeyTable } from "../tables/key-table.ts";
 import { SerialDatabase } from "./serial-database.ts";
 import { SqliteConnection } from "./sqlite-connection.ts";
 import { openedForWriting } from "./sqlite.ts";
-import type { ThreadCount, ThreadOptions, ThreadReply, ThreadRequest } from "./thread-message.ts";
+import type { ThreadOptions, ThreadReply, ThreadRequest, ThreadTables, ThreadTransaction } from "./thread-message.ts";
 
 /** The worker of a `ThreadDatabase`: runs its requests one after the other. */
 const { file, busyMs, readonly } = workerData as ThreadOptions;
 let connection: SqliteConnection | null = null;
 /** For queries outside of a transaction, which must not see what it has not committed. */
 let reader: SqliteConnection | null = null;
-let counts: SqlCounts | null = null;
-let budgets: BudgetTable | null = null;
-let keys: KeyTable | null = null;
+let tables: ThreadTables | null = null;
 
 parentPort?.on("message", (request: ThreadRequest) => void replyTo(request).then((reply) => parentPort?.postMessage(reply, [])));
 
@@ -36,22 +34,12 @@ function done(request: ThreadRequest): unknown {
   if (request.action === "close") {
     reader?.close();
     connection?.close();
-    connection = reader = null;
-    counts = budgets = keys = null;
+    connection = reader = tables = null;
     return undefined;
   }
   // Opening is tried again with each request, because the reason of a failure may go away.
   connection ??= readonly ? SqliteConnection.open(file, { readonly, busyMs }) : openedForWriting(file, { busyMs });
-  if (request.action === "count") return counted(connection, request);
-  if (request.action === "hold") {
-    budgets ??= new BudgetTable(serially(connection), { wallMs: Date.now });
-    return budgets.hold(request.request);
-  }
-  if (request.action === "keys") {
-    keys ??= new KeyTable(serially(connection), { wallMs: Date.now, newId: () => Bun.randomUUIDv7() });
-    const method = keys[request.method] as (...given: unknown[]) => Promise<unknown>;
-    return method.apply(keys, [...request.arguments]);
-  }
+  if (request.action === "transact") return transacted(connection, request);
   const { action, texts, values } = request;
   if (action === "read") {
     if (!readonly) reader ??= SqliteConnection.open(file, { readonly: true, busyMs });
@@ -63,16 +51,22 @@ function done(request: ThreadRequest): unknown {
   return undefined;
 }
 
-/** What is counted for a minute need not outlive the machine, and all other writers would wait for the disk with it. */
-async function counted(connected: SqliteConnection, request: ThreadCount): Promise<unknown> {
-  counts ??= new SqlCounts(serially(connected), { wallMs: Date.now });
-  const method = counts[request.method] as (...given: unknown[]) => Promise<unknown>;
-  connected.syncCommits(false);
+async function transacted(connected: SqliteConnection, { table: name, method, given }: ThreadTransaction): Promise<unknown> {
+  tables ??= tablesOf(serially(connected));
+  const table = tables[name] as Readonly<Record<string, (...given: readonly unknown[]) => Promise<unknown>>>;
+  // What is counted for a minute need not outlive the machine, and all other writers would wait for the disk with it.
+  const syncs = name !== "counts";
+  if (!syncs) connected.syncCommits(false);
   try {
-    return await method.apply(counts, [...request.arguments]);
+    return await table[method]!(...given);
   } finally {
-    connected.syncCommits(true);
+    if (!syncs) connected.syncCommits(true);
   }
+}
+
+function tablesOf(database: SerialDatabase): ThreadTables {
+  const context = { wallMs: Date.now, newId: () => Bun.randomUUIDv7() };
+  return { keys: new KeyTable(database, context), budgets: new BudgetTable(database, context), counts: new SqlCounts(database, context) };
 }
 
 function serially(connected: SqliteConnection): SerialDatabase {

@@ -1,24 +1,15 @@
 import { Worker } from "node:worker_threads";
-import {
-  StorageError,
-  type BudgetHoldRequest,
-  type BudgetHoldResult,
-  type BudgetStorage,
-  type KeyStorage,
-  type Storage,
-} from "../../gateway/storage.ts";
-import type { DistributedCounts, TakeResult } from "../../limits/distributed-counts.ts";
-import type { StoredKey } from "../../keys/stored-key.ts";
+import { StorageError } from "../../gateway/storage.ts";
 import type { Sql } from "../sql.ts";
 import type { SqliteSettings } from "./sqlite-connection.ts";
 import { SerialDatabase, type SerialConnection } from "./serial-database.ts";
 import type {
-  CountMethod,
-  KeyChangeMethod,
   ThreadOptions,
   ThreadReply,
   ThreadRequest,
   ThreadStatement,
+  ThreadTable,
+  ThreadTables,
   ThreadTransaction,
 } from "./thread-message.ts";
 
@@ -50,97 +41,24 @@ export class ThreadDatabase extends SerialDatabase {
     return this.thread.read<Row>(query);
   }
 
-  /** Calls the shared counts in the worker, in one message. */
-  async count(method: CountMethod, given: readonly unknown[]): Promise<unknown> {
-    this.rejectIfClosed();
-    return this.mutex.runExclusive(() => this.thread.transact({ action: "count", method, arguments: given }));
-  }
-
-  async changeKeys(method: KeyChangeMethod, given: readonly unknown[]): Promise<unknown> {
-    this.rejectIfClosed();
-    return this.mutex.runExclusive(() => this.thread.transact({ action: "keys", method, arguments: given }));
-  }
-
-  /** Holds money of a budget, in one message: a call waits for it. */
-  async hold(request: BudgetHoldRequest): Promise<BudgetHoldResult> {
-    this.rejectIfClosed();
-    return (await this.mutex.runExclusive(() => this.thread.transact({ action: "hold", request }))) as BudgetHoldResult;
+  /**
+   * A method of a table of the worker: all of its statements are one message. A transaction keeps all other writers out of the file, and
+   * must not wait, statement by statement, until a thread that serves calls has time for it.
+   */
+  method<Table extends ThreadTable, Name extends string & keyof ThreadTables[Table]>(
+    table: Table,
+    name: Name,
+  ): (...given: MethodArguments<ThreadTables[Table][Name]>) => Promise<MethodResult<ThreadTables[Table][Name]>> {
+    return async (...given) => {
+      this.rejectIfClosed();
+      const work = (): Promise<unknown> => this.thread.transact({ action: "transact", table, method: name, given });
+      return (await this.mutex.runExclusive(work)) as MethodResult<ThreadTables[Table][Name]>;
+    };
   }
 }
 
-/** The storage of a SQLite file, where what calls wait for is one message each, for the reason of `ThreadCounts`. */
-export function storageInThread(storage: Storage, database: ThreadDatabase): Storage {
-  return { ...storage, keys: keysInThread(storage.keys, database), budgets: budgetsInThread(storage.budgets, database) };
-}
-
-function budgetsInThread(budgets: BudgetStorage, database: ThreadDatabase): BudgetStorage {
-  return {
-    hold: (request) => database.hold(request),
-    renew: (...given) => budgets.renew(...given),
-    wanted: (holder) => budgets.wanted(holder),
-    release: (holder) => budgets.release(holder),
-  };
-}
-
-function keysInThread(keys: KeyStorage, database: ThreadDatabase): KeyStorage {
-  const changed = async (method: KeyChangeMethod, given: readonly unknown[]): Promise<StoredKey> =>
-    (await database.changeKeys(method, given)) as StoredKey;
-  return {
-    get: (id) => keys.get(id),
-    find: (idOrName) => keys.find(idOrName),
-    list: (query) => keys.list(query),
-    count: () => keys.count(),
-    byDigest: (digest) => keys.byDigest(digest),
-    changedSince: (revision, max) => keys.changedSince(revision, max),
-    current: (ids) => keys.current(ids),
-    create: (...given) => changed("create", given),
-    change: (...given) => changed("change", given),
-    rotate: (...given) => changed("rotate", given),
-    revoke: (...given) => changed("revoke", given),
-    used: async (...given) => void (await changed("used", given)),
-  };
-}
-
-/**
- * Shared counts in a SQLite file. A transaction of theirs takes several statements, and while it lasts nobody else can write to the
- * file: it must not wait, statement by statement, until a thread that serves calls has time for it.
- */
-export class ThreadCounts implements DistributedCounts {
-  readonly releasesInPassing = false;
-
-  constructor(private readonly database: ThreadDatabase) {}
-
-  async take(...given: Parameters<DistributedCounts["take"]>): Promise<TakeResult> {
-    return (await this.database.count("take", given)) as TakeResult;
-  }
-
-  async correct(...given: Parameters<DistributedCounts["correct"]>): Promise<void> {
-    await this.database.count("correct", given);
-  }
-
-  async renew(...given: Parameters<DistributedCounts["renew"]>): Promise<void> {
-    await this.database.count("renew", given);
-  }
-
-  async release(...given: Parameters<DistributedCounts["release"]>): Promise<void> {
-    await this.database.count("release", given);
-  }
-
-  async heartbeat(...given: Parameters<DistributedCounts["heartbeat"]>): Promise<number> {
-    return (await this.database.count("heartbeat", given)) as number;
-  }
-
-  async leave(...given: Parameters<DistributedCounts["leave"]>): Promise<void> {
-    await this.database.count("leave", given);
-  }
-
-  async forget(...given: Parameters<DistributedCounts["forget"]>): Promise<void> {
-    await this.database.count("forget", given);
-  }
-
-  /** The database is closed by its owner. */
-  close(): void {}
-}
+type MethodArguments<Method> = Method extends (...given: infer Given) => unknown ? Given : never;
+type MethodResult<Method> = Method extends (...given: never) => Promise<infer Result> ? Result : never;
 
 /** A connection in a worker, which is started on first use, and again after it was lost or had nothing to do for `restMs`. */
 export class ThreadConnection implements SerialConnection {

@@ -1,4 +1,4 @@
-import type { BudgetHoldRequest, KeyStorage, StorageError } from "../../gateway/storage.ts";
+import type { BudgetStorage, KeyStorage, StorageError } from "../../gateway/storage.ts";
 import type { DistributedCounts } from "../../limits/distributed-counts.ts";
 import type { Value } from "../sql.ts";
 
@@ -12,32 +12,22 @@ export interface ThreadStatement {
   readonly values: readonly Value[];
 }
 
-/** Work with all of its statements, in one message. */
-export type ThreadTransaction = ThreadCount | ThreadHold | ThreadKeyChange;
-
-/** A change of keys. */
-export interface ThreadKeyChange {
-  readonly action: "keys";
-  readonly method: KeyChangeMethod;
-  readonly arguments: readonly unknown[];
+/** A method of a table, with all of its statements, in one message. */
+export interface ThreadTransaction {
+  readonly action: "transact";
+  readonly table: ThreadTable;
+  readonly method: string;
+  readonly given: readonly unknown[];
 }
 
-export type KeyChangeMethod = keyof Pick<KeyStorage, "create" | "change" | "rotate" | "revoke" | "used">;
-
-/** A request for money of a budget. */
-export interface ThreadHold {
-  readonly action: "hold";
-  readonly request: BudgetHoldRequest;
+/** The tables of the worker, with the methods that are one message each. */
+export interface ThreadTables {
+  readonly keys: Pick<KeyStorage, "create" | "change" | "rotate" | "revoke" | "used">;
+  readonly budgets: Pick<BudgetStorage, "hold">;
+  readonly counts: Omit<DistributedCounts, "releasesInPassing" | "close">;
 }
 
-/** A call of the shared counts. */
-export interface ThreadCount {
-  readonly action: "count";
-  readonly method: CountMethod;
-  readonly arguments: readonly unknown[];
-}
-
-export type CountMethod = Exclude<keyof DistributedCounts, "releasesInPassing" | "close">;
+export type ThreadTable = keyof ThreadTables;
 
 export type ThreadReply =
   | { readonly id: number; readonly value: unknown }
