@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { openDatabase } from "../../src/store/open.ts";
 import { storeClock } from "../../src/store/store-clock.ts";
-import { count, makeKey, masterKey, offer, opened, startReplicas, tally, timed } from "../support/replicas.ts";
+import { count, makeKey, masterKey, offer, startReplicas, tally, tallyAtOnce, timed } from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
@@ -49,10 +49,7 @@ describe.skipIf(missing !== "")(`F71: replicas whose clocks are wrong${missing}`
     expect(count(replies, 200)).toBeGreaterThanOrEqual(95);
 
     const placed = await replicas.key({ concurrency: 4 });
-    const streams = await Promise.all(
-      Array.from({ length: 12 }, async (_, at) => (await opened(gateways[at % 2]!, placed, { x_tokens: 25, x_pace_ms: 60 })).reply),
-    );
-    expect(tally(streams)).toEqual({ "200": 4, "429 concurrency_limit": 8 });
+    expect(await tallyAtOnce(gateways, placed, 12)).toEqual({ "200": 4, "429 concurrency_limit": 8 });
 
     const poor = await replicas.key({ budget: { nanos: 300_000_000, period: "day" } });
     const spent = [];

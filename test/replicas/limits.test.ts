@@ -13,6 +13,7 @@ import {
   opened,
   startReplicas,
   tally,
+  tallyAtOnce,
   type MadeKey,
   type Replicas,
   type TimedReply,
@@ -69,17 +70,10 @@ describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through 
       await Promise.all(gateways().map(async (gateway) => (await opened(gateway, first, { x_tokens: 5 })).reply));
       const key = await replicas.key({ concurrency: 6 });
       const before = replicas.attempts.length;
-      const round = () =>
-        Promise.all(
-          Array.from({ length: 20 }, async (_, at) => {
-            const call = await opened(gateways()[at % 2]!, key, { x_tokens: 25, x_pace_ms: 60 });
-            return call.reply;
-          }),
-        );
-      const replies = await round();
-      expect(tally(replies)).toEqual({ "200": 6, "429 concurrency_limit": 14 });
+      const round = () => tallyAtOnce(gateways(), key, 20);
+      expect(await round()).toEqual({ "200": 6, "429 concurrency_limit": 14 });
       expect(mostAtOnce(replicas.attempts.slice(before))).toBe(6);
-      await eventually("the places are free again", async () => count(await round(), 200) === 6, 15_000);
+      await eventually("the places are free again", async () => (await round())["200"] === 6, 15_000);
     });
 
     test("a budget is spent to the last call and not beyond, whoever asks", async () => {

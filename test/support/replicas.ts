@@ -270,6 +270,28 @@ export function tally(replies: readonly ChatReply[]): Readonly<Record<string, nu
   return counts;
 }
 
+/**
+ * Opens streams over the gateways in turn, and says how each was answered. None of them ends by itself, so that no place is used twice
+ * however long it takes to open them; then their clients leave.
+ */
+export async function tallyAtOnce(
+  gateways: readonly { readonly url: string }[],
+  key: MadeKey,
+  calls: number,
+): Promise<Readonly<Record<string, number>>> {
+  const opening = Array.from({ length: calls }, (_, at) =>
+    opened(gateways[at % gateways.length]!, key, { x_tokens: 1_000, x_pace_ms: 60 }),
+  );
+  const streams = await Promise.all(opening);
+  await Promise.all(streams.map(({ untilHead }) => untilHead(slowed(20_000))));
+  const admitted = streams.filter(({ response }) => response.status === 200);
+  const refused = streams.filter((stream) => !admitted.includes(stream)).map(({ reply }) => reply);
+  const counts = { ...tally(await Promise.all(refused)), "200": admitted.length };
+  for (const { abort } of admitted) abort();
+  await Promise.all(admitted.map(({ ended }) => ended));
+  return counts;
+}
+
 export function count(replies: readonly ChatReply[], status: number): number {
   return replies.filter((reply) => reply.status === status).length;
 }
