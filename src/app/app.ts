@@ -13,7 +13,7 @@ import { Certificate } from "./certificate.ts";
 import { claimPort } from "../cli/process/workers.ts";
 import { removeStaleSocket } from "../net/server/unix-socket.ts";
 import type { ServerTls } from "../net/server/server-tls.ts";
-import { localStoreMs, openDurable, type Durable } from "./durable.ts";
+import { openDurable, type Durable } from "./durable.ts";
 import { localModels } from "../engines/catalog.ts";
 import { engineCommand } from "../engines/command.ts";
 import { Engines } from "../engines/engines.ts";
@@ -550,9 +550,8 @@ export class App {
         const opened = this.tokenIssuers.find(digest, token);
         return opened === undefined ? this.keyCache.find(digest, token) : opened;
       };
-      const { database, masterKey } = this.durable;
-      const lookUpMs = database.engine === "sqlite" ? localStoreMs : undefined;
-      this.cachedRing = { keys, ring: new KeyRing(keys, masterKey.pepper, find, this.groups, tokenIssuers.length > 0, lookUpMs) };
+      const { masterKey, silenceMs } = this.durable;
+      this.cachedRing = { keys, ring: new KeyRing(keys, masterKey.pepper, find, this.groups, tokenIssuers.length > 0, silenceMs) };
     }
     return this.cachedRing.ring;
   }

@@ -71,6 +71,8 @@ export interface Durable extends Store {
   /** The same store for long queries, which do not delay calls. */
   readonly reports: Storage;
   readonly limiter: Limiter;
+  /** How long a call waits for the store if it does not answer; undefined: for as long as whoever asks gives a store that may be lost. */
+  readonly silenceMs: number | undefined;
   readonly receipts: ReceiptBook;
   /** Seals what clients carry, and what replicas share. */
   readonly seal: TextSeal;
@@ -163,6 +165,7 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   const seal = makeTextSeal(store.masterKey.carried);
   const localItems = new LocalItems({ nowMs, after });
   const rates: RateLimitStore = shared?.rates ?? new MemoryRateLimits(nowMs);
+  const silenceMs = store.database.engine === "sqlite" ? localStoreMs : undefined;
   const budgets = new BudgetLedger({
     storage: store.storage.budgets,
     holder,
@@ -170,7 +173,7 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
     wallMs: store.clock.wallMs,
     after,
     drainedMs: drained,
-    ...(store.database.engine === "sqlite" ? { silenceMs: localStoreMs } : undefined),
+    silenceMs,
     ...(shared === null ? undefined : { processes: shared.membership.count }),
   });
   const stopRetention = startRetention(reportsDatabase, settings, log, after, store.clock.wallMs);
@@ -179,6 +182,7 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
     ...store,
     reports,
     limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs }),
+    silenceMs,
     receipts: journal,
     seal,
     items: shared?.items(localItems, seal) ?? localItems,
@@ -306,7 +310,7 @@ async function within(ms: number, work: Promise<void> | undefined): Promise<void
  * How long a call waits for a store on this machine that does not answer: it is not lost, but the machine has no time for it. One that
  * fails says so at once. It is less than the time after which a request for money is given up.
  */
-export const localStoreMs = 20_000;
+const localStoreMs = 20_000;
 /** How long a receipt may take from its call to the journal. */
 const turnMs = 250;
 const reportMs = 60_000;

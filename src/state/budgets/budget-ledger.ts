@@ -21,7 +21,7 @@ export interface LedgerOptions {
   /** The longest wait of a call for a store that fails. */
   readonly deadlineMs?: number;
   /** The longest wait of a call for a store that does not answer; absent: the same. */
-  readonly silenceMs?: number;
+  readonly silenceMs?: number | undefined;
   /** What was settled before this time has reached the store as receipts; absent: a minute is assumed to be enough. */
   readonly drainedMs?: () => number;
   /** The most budgets in memory. */
