@@ -13,8 +13,8 @@ export interface Kind<T> {
   readonly type: string;
   /** What an editor can check of a value. It accepts all that `read` accepts. */
   readonly json: SchemaFragment;
-  /** What must not be shown: all of it, or a password inside an address. */
-  readonly secrecy?: "whole" | "password";
+  /** What must not be shown: all of it, or of an address a password or the path. */
+  readonly secrecy?: "whole" | "password" | "path";
   readonly read: (value: unknown) => T | InvalidValue;
 }
 
@@ -315,6 +315,11 @@ export function address(): Kind<string> {
       return verdict.ok ? verdict.url : new InvalidValue(verdict.reason, verdict.fix);
     },
   };
+}
+
+/** An address whose path is as good as a password, as with many receivers of webhooks. */
+export function secretAddress(): Kind<string> {
+  return { ...address(), secrecy: "path" };
 }
 
 /**

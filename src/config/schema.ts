@@ -35,6 +35,7 @@ import {
   plainHeaderName,
   positiveNumber,
   secret,
+  secretAddress,
   size,
   text,
 } from "./kinds.ts";
@@ -588,7 +589,7 @@ export const fileSchema = z.strictObject({
   ),
   webhooks: groups(
     {
-      url: required(address(), "Where notices are sent, by POST."),
+      url: required(secretAddress(), "Where notices are sent, by POST. Its path is not shown, because with many receivers it is a secret."),
       secret: required(
         secret(),
         "Signs each notice, in the way of Standard Webhooks: `whsec_` and base64, or any text of at least 16 characters. Take it from a variable.",

@@ -20,11 +20,19 @@ channels:
     api_keys: ["\${KEY_ONE}", short]
     headers: { x-team: "Bearer 0123456789abcdef" }
     timeouts: *times
+webhooks:
+  - { url: "https://hooks.example.com/services/T0/B0/\${HOOK_PATH}", secret: "\${HOOK_SECRET}" }
+  - { url: https://pager.example.com, secret: "\${HOOK_SECRET}" }
 `.replace("defaults: &times { connect: 1s }\n", "");
 
 describe("explaining a configuration", () => {
   const file = text.replace("*times", "{ connect: 1s }");
-  const env = { STORE_PASSWORD: "hunter2hunter2", KEY_ONE: "sk-upstream-0123456789" };
+  const env = {
+    STORE_PASSWORD: "hunter2hunter2",
+    KEY_ONE: "sk-upstream-0123456789",
+    HOOK_PATH: "hook-path-of-a-chat",
+    HOOK_SECRET: "whsec-0123456789",
+  };
 
   test("names the line of every value that the file has", async () => {
     const rows = await explain(file, env);
@@ -51,12 +59,14 @@ describe("explaining a configuration", () => {
     expect([rows.has("otel"), rows.has("otel.endpoint"), rows.has("keys"), rows.has("keys.name")]).toEqual([true, false, true, false]);
   });
 
-  test("shows no secret: neither keys nor headers nor the password of a store", async () => {
+  test("shows no secret: neither keys nor headers nor the password of a store nor the path of a webhook", async () => {
     const rows = await explain(file, env);
     expect(rows.get("channels.main.api_keys")?.value).toEqual(["****6789", "****"]);
     expect(rows.get("channels.main.headers")?.value).toEqual({ "x-team": "****cdef" });
     expect(rows.get("store")?.value).toBe("postgres://sluice:****@db:5432/main");
-    expect(JSON.stringify([...rows.values()])).not.toMatch(/hunter2|sk-upstream|Bearer 0/);
+    expect(rows.get("webhooks.0.url")).toMatchObject({ value: "https://hooks.example.com/****", variables: ["HOOK_PATH"] });
+    expect(rows.get("webhooks.1.url")?.value).toBe("https://pager.example.com");
+    expect(JSON.stringify([...rows.values()])).not.toMatch(/hunter2|sk-upstream|Bearer 0|services|hook-path/);
   });
 
   test("follows aliases to the lines where they are written", async () => {
