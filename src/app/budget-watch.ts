@@ -2,6 +2,7 @@ import type { Storage } from "../gateway/storage.ts";
 import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import { hasBudgets } from "../limits/limits.ts";
+import { storedKeys } from "../manage/key-search.ts";
 import { budgetSpending, groupSpending, type BudgetSpending } from "../manage/key-spending.ts";
 import type { BudgetState } from "../telemetry/metrics/state-metrics.ts";
 
@@ -48,8 +49,9 @@ export class BudgetWatch {
     this.looking = true;
     this.lookedMs = this.options.wallMs();
     try {
-      const stored = await this.options.reports.keys.list({ search: null, revoked: false, after: null, limit: keysMax });
-      const keys = [...this.options.fileKeys(), ...stored].map((key) => this.options.attached(key) ?? key);
+      const known = [...this.options.fileKeys()];
+      for await (const key of storedKeys(this.options.reports, storedKeysMax)) known.push(key);
+      const keys = known.map((key) => this.options.attached(key) ?? key);
       this.states = [...(await this.budgets(keys)), ...(await this.groupBudgets())];
       await this.options.onLook(this.states, keys);
     } catch {
@@ -82,6 +84,6 @@ function stateOf(of: BudgetState["of"], id: string, { name, models, budget, spen
 }
 
 const everyMs = 60_000;
-const keysMax = 1_000;
+const storedKeysMax = 1_000;
 /** Each takes a query or two. */
 const budgetedMax = 200;

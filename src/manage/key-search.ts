@@ -1,4 +1,4 @@
-import { StorageError } from "../gateway/storage.ts";
+import { StorageError, type Storage } from "../gateway/storage.ts";
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
 import type { ManageContext } from "./context.ts";
@@ -98,6 +98,21 @@ export async function keyPage(
   if (last === undefined || keys.length < limit) return { keys, next: null };
   return { keys, next: `${last.source === "file" ? fileCursor : storeCursor}${last.key.id}` };
 }
+
+/** Every key of the store that is not revoked, page by page, the first `max` at most: there may be a million. */
+export async function* storedKeys({ keys }: Pick<Storage, "keys">, max = Number.POSITIVE_INFINITY): AsyncGenerator<StoredKey> {
+  let after: string | null = null;
+  for (let left = max; left > 0;) {
+    const page: readonly StoredKey[] = await keys.list({ search: null, revoked: false, after, limit: Math.min(pageKeys, left) });
+    yield* page;
+    left -= page.length;
+    after = page.at(-1)?.id ?? null;
+    if (after === null) return;
+  }
+}
+
+/** The store gives no longer pages. */
+const pageKeys = 200;
 
 const fileCursor = "file.";
 const storeCursor = "store.";

@@ -6,8 +6,9 @@ import { defaultGroup } from "../../src/keys/stored-group.ts";
 import { ManageError } from "../../src/manage/error.ts";
 import { applyResources } from "../../src/manage/resource-file/apply.ts";
 import type { DesiredResources, ResourceContext } from "../../src/manage/resource-file/desired-resources.ts";
-import { exportedResources, resourceSections } from "../../src/manage/resource-file/exported-resources.ts";
+import { exportedResources, exportProblem, resourceSections } from "../../src/manage/resource-file/exported-resources.ts";
 import { plannedChanges } from "../../src/manage/resource-file/planned-changes.ts";
+import { newKey } from "../support/new-key.ts";
 import { channelStatus, manageWorld, operator, type ManageWorld } from "../support/manage-world.ts";
 
 const env = {
@@ -252,6 +253,17 @@ describe("an exported resource file", () => {
     for (const world of [first, second]) expect(await plannedChanges(contextOf(world), wanted, true)).toEqual([]);
     expect((await exportedResources(contextOf(second), all)).document).toEqual(document);
     expect((await second.storage.keys.byDigest(digest(env.CI)))?.key.name).toBe("build");
+  });
+
+  test("is refused where the store has more keys than may be held in memory, however many a page of it has", async () => {
+    await using world = await manageWorld();
+    await world.storage.together(async ({ keys }) => {
+      for (let at = 0; at < 201; at += 1)
+        await keys.create(`k-${at}`, { ...newKey, name: `key ${at}` }, { digest: `d-${at}`, last4: "abcd" }, operator);
+    });
+    expect((await exportProblem(contextOf(world), all, 200))?.message).toStartWith("The store has more than 200 keys:");
+    expect(await exportProblem(contextOf(world), all, 201)).toBeNull();
+    expect(await exportProblem(contextOf(world), { ...all, sections: ["groups"] }, 1)).toBeNull();
   });
 
   test("gives each secret a variable of its own, and escapes what only looks like one", async () => {

@@ -3,9 +3,9 @@ import type { StoredKey } from "../../keys/stored-key.ts";
 import { headersOf } from "../channel-secrets.ts";
 import type { ManageContext } from "../context.ts";
 import { ManageError } from "../error.ts";
+import { storedKeys } from "../key-search.ts";
 import { groupFields, keyFields, priceFileFields, type GroupNames } from "./fields.ts";
 import { groupNamesOf } from "./group-plan.ts";
-import { storedKeys } from "./key-plan.ts";
 import { storeIdOf } from "./planned-changes.ts";
 import { dayName } from "./price-plan.ts";
 
@@ -49,8 +49,9 @@ export async function exportedResources(context: ManageContext, { sections, keyV
 /** Why a store cannot be exported by a gateway that has calls to serve. */
 export async function exportProblem({ reports }: ManageContext, { sections }: ExportOptions, keysMax: number): Promise<ManageError | null> {
   if (!sections.includes("keys")) return null;
-  const keys = await reports.keys.list({ search: null, revoked: false, after: null, limit: keysMax + 1 });
-  if (keys.length <= keysMax) return null;
+  let keys = 0;
+  for await (const _ of storedKeys(reports, keysMax + 1)) keys += 1;
+  if (keys <= keysMax) return null;
   const fix = "export the other lists only, or run sluice config export where the store can be reached";
   return new ManageError("invalid_value", `The store has more than ${keysMax} keys: ${fix}.`, "only");
 }

@@ -4,6 +4,7 @@ import type { HashedToken, StoredKey } from "../../keys/stored-key.ts";
 import type { ManageContext } from "../context.ts";
 import { ManageError } from "../error.ts";
 import { groupIdOf } from "../groups.ts";
+import { storedKeys } from "../key-search.ts";
 import { createKey, editKey, fileKeyPrefix, keyInFile, revokeKey, type KeyEdit } from "../keys.ts";
 import type { DesiredKey, FieldChange, PlannedChange } from "./desired-resources.ts";
 import { fieldChanges, keyFields, type GroupNames } from "./fields.ts";
@@ -32,19 +33,6 @@ export async function plannedKeys(
 function storedKey({ keys }: Storage, { id, fields }: DesiredKey): Promise<StoredKey | null> {
   return id === null ? keys.find(fields.name) : keys.get(id);
 }
-
-/** Every key that is not revoked, page by page: there may be a million. */
-export async function* storedKeys({ keys }: Storage): AsyncGenerator<StoredKey> {
-  let after: string | null = null;
-  for (;;) {
-    const page: readonly StoredKey[] = await keys.list({ search: null, revoked: false, after, limit: pageKeys });
-    yield* page;
-    after = page.at(-1)?.id ?? null;
-    if (after === null) return;
-  }
-}
-
-const pageKeys = 200;
 
 function keyProblem(context: ManageContext, { fields, token, line }: DesiredKey, before: StoredKey | null): ManageError | null {
   const inFile = context.fileKeys().find(({ name }) => name === fields.name);
