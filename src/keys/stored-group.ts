@@ -9,7 +9,7 @@ export interface StoredGroup extends Group {
 }
 
 /** What is given when a group is created; the gateway adds the rest. */
-export type NewGroup = Pick<StoredGroup, "name" | "kind" | "parent" | "note" | "limits" | "defaults">;
+export type NewGroup = Pick<StoredGroup, "name" | "kind" | "parent" | "note" | "limits" | "defaults"> & { readonly frozen?: boolean };
 
 /** The defaults of a new group: it limits nothing. */
 export const defaultGroup: Omit<NewGroup, "name"> = {
@@ -21,4 +21,4 @@ export const defaultGroup: Omit<NewGroup, "name"> = {
 };
 
 /** What can be changed of an existing group. */
-export type GroupChange = Partial<NewGroup> & { readonly frozen?: boolean };
+export type GroupChange = Partial<NewGroup>;

@@ -18,10 +18,8 @@ export async function createGroup(
 ): Promise<StoredGroup | ManageError> {
   const change = await changeOf(context, edit, defaultGroup.defaults);
   if (change instanceof ManageError) return change;
-  const { frozen, ...fields } = change;
   const id = `${groupIdPrefix}${context.makeKeyToken().publicId}`;
-  const created = await context.storage.groups.create(id, { ...defaultGroup, ...fields, name: edit.name }, context.fileGroups(), actor);
-  return frozen === true ? context.storage.groups.change(id, { frozen }, context.fileGroups(), actor) : created;
+  return context.storage.groups.create(id, { ...defaultGroup, ...change, name: edit.name }, context.fileGroups(), actor);
 }
 
 /** Freezing and moving are edits as well. */

@@ -69,6 +69,7 @@ describe("an administrator of a group", () => {
       expect(await problem(scoped.storage.keys.rotate(id, { digest: "x", last4: "xxxx" }, 0, by))).toBe("missing");
     }
     expect(await problem(createGroup(scoped, { name: "below", parent: "web" }, by))).toBe("none");
+    expect(await createGroup(scoped, { name: "paused", parent: "web", frozen: true }, by)).toMatchObject({ parent: "web", frozen: true });
     expect(await problem(createGroup(scoped, { name: "top" }, by))).toBe("invalid");
     expect(await problem(createGroup(scoped, { name: "aside", parent: "ads" }, by))).toBe("invalid_value");
     expect(await problem(editGroup(scoped, "app", { frozen: true }, by))).toBe("none");

@@ -27,8 +27,9 @@ export class GroupTable implements GroupStorage {
         insert into key_groups (id, name, kind, parent, note, limits, key_defaults, group_defaults, frozen_ms, created_ms, revision)
         values (${id}, ${columns.name}, ${columns.kind}, ${columns.parent}, ${columns.note}, ${columns.limits}, ${columns.key_defaults},
           ${columns.group_defaults}, ${columns.frozen_ms}, ${nowMs}, ${revision})`);
-      const { name, kind, parent, limits, defaults } = group;
-      const audit = { action: "group.create", subject: id, detail: { name, kind, parent, limits, defaults }, group: id };
+      const { name, kind, parent, limits, defaults, frozen = false } = group;
+      const detail = { name, kind, parent, limits, defaults, ...(frozen ? { frozen } : {}) };
+      const audit = { action: "group.create", subject: id, detail, group: id };
       return { value: readable(await requireRow(transaction, id)), audit };
     });
   }
