@@ -72,7 +72,10 @@ export function hasEmptyBudget({ budget, budgets, models }: Limits): boolean {
   return [budget, ...budgets, ...models.map((rule) => rule.budget)].some((one) => one?.nanos === 0);
 }
 
-/** Each limit that is not set is taken from the defaults. Lists are not merged: a list with any entry replaces the default one. */
+/**
+ * Each limit that is not set is taken from the defaults. Lists are not merged: a list with any entry replaces the default one. Who has
+ * no budget of their own gets those of the defaults together with what these say about calls without a price.
+ */
 export function withDefaults(own: Limits, defaults: Limits): Limits {
   if (defaults === unlimited) return own;
   return {
@@ -84,6 +87,6 @@ export function withDefaults(own: Limits, defaults: Limits): Limits {
     budget: own.budget ?? defaults.budget,
     budgets: own.budgets.length > 0 ? own.budgets : defaults.budgets,
     models: own.models.length > 0 ? own.models : defaults.models,
-    unpriced: own.unpriced,
+    unpriced: own.unpriced === "allow" || hasBudgets(own) ? own.unpriced : defaults.unpriced,
   };
 }

@@ -73,6 +73,20 @@ describe("a tree of groups", () => {
     expect(tree.attached(key("org"))?.limits).toEqual(limits({ requests: 10, tokens: 1_000, concurrency: 2 }));
   });
 
+  test("gives a key a default budget together with what that says about calls without a price", () => {
+    const budget = { nanos: 5, period: "day" } as const;
+    const tree = new GroupTree([
+      group("org", null, { defaults: { keys: limits({ budget, unpriced: "allow" }), groups: unlimited } }),
+      group("team", "org", { defaults: { keys: limits({ requests: 10 }), groups: unlimited } }),
+      group("strict", null, { defaults: { keys: limits({ budget }), groups: unlimited } }),
+    ]);
+    const of = (groupId: string, own: Partial<Limits> = {}): unknown => tree.attached(key(groupId, { limits: limits(own) }))?.limits;
+    expect(of("org", { requests: 1 })).toEqual(limits({ requests: 1, budget, unpriced: "allow" }));
+    expect(of("team")).toEqual(limits({ requests: 10, budget, unpriced: "allow" }));
+    expect(of("org", { budget: { nanos: 9, period: "day" } })).toMatchObject({ unpriced: "refuse" });
+    expect([of("strict"), of("strict", { unpriced: "allow" })]).toEqual([limits({ budget }), limits({ budget, unpriced: "allow" })]);
+  });
+
   test("completes the limits of groups by the defaults of their parent, and not of those above it", () => {
     const tree = new GroupTree([
       group("org", null, { defaults: { keys: unlimited, groups: limits({ requests: 100, budget: { nanos: 5, period: "day" } }) } }),
