@@ -10,7 +10,6 @@ import {
   type PriceStorage,
   type Storage,
 } from "../gateway/storage.ts";
-import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
 import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
@@ -36,21 +35,28 @@ export async function scopeOf(context: ManageContext, groupId: string): Promise<
  */
 export function scopedContext<Context extends ManageContext>(context: Context, scope: GroupScope): Context {
   const { ids } = scope;
-  const inScope = ({ group }: Pick<Key, "group">): boolean => group !== null && ids.has(group);
-  const fileKeys = (): readonly Key[] => context.fileKeys().filter(inScope);
-  const narrowed = (storage: Storage): Storage => scopedStorage(storage, scope, context.fileGroups, fileKeys);
+  const narrowed = (storage: Storage): Storage => scopedStorage(storage, scope, context);
   return {
     ...context,
     storage: narrowed(context.storage),
     reports: narrowed(context.reports),
-    fileKeys,
+    fileKeys: () => context.fileKeys().filter((key) => isKeyOf(key, ids)),
     fileGroups: () => context.fileGroups().filter(({ id }) => ids.has(id)),
   };
 }
 
-function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => readonly Group[], fileKeys: () => readonly Key[]): Storage {
+function isKeyOf({ group }: Key, ids: ReadonlySet<string>): boolean {
+  return group !== null && ids.has(group);
+}
+
+/** What the whole configuration has, in and outside of the scope. */
+type FileContents = Pick<ManageContext, "fileGroups" | "fileKeys">;
+
+function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents): Storage {
   const { groupId, ids } = scope;
-  const visible = (key: StoredKey | null): StoredKey | null => (key !== null && key.group !== null && ids.has(key.group) ? key : null);
+  const { fileGroups } = file;
+  const fileKeys = (): readonly Key[] => file.fileKeys().filter((key) => isKeyOf(key, ids));
+  const visible = (key: StoredKey | null): StoredKey | null => (key !== null && isKeyOf(key, ids) ? key : null);
   const ownKey = async (id: string): Promise<void> => {
     if (visible(await storage.keys.get(id)) === null) throw new StorageError("missing", "There is no such key.");
   };
@@ -58,6 +64,12 @@ function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => re
     fileKeys().some((key) => key.id === id) || visible(await storage.keys.get(id)) !== null;
   const place = (group: string | null | undefined): void => {
     if (group == null || !ids.has(group)) throw new StorageError("invalid", "Choose a group that you manage.");
+  };
+  // Names are those of the whole gateway. Where another one has it must not be told.
+  const freeName = (what: "key" | "group", name: string | undefined): void => {
+    const taken: readonly Pick<Key, "id" | "name">[] = what === "key" ? file.fileKeys() : fileGroups();
+    if (!taken.some((one) => one.name === name || one.id === name)) return;
+    throw new StorageError("conflict", `A ${what} with this name or id already exists: choose another.`);
   };
   const groupBelow = (id: string): void => {
     if (id === groupId) throw new StorageError("conflict", "Your own group is managed by those above it.");
@@ -83,6 +95,8 @@ function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => re
     keys: only<KeyStorage>({
       create: async (id, key, token, by) => {
         place(key.group);
+        // The id of an imported token is in the token.
+        for (const name of [id, key.name]) freeName("key", name);
         return storage.keys.create(id, key, token, by);
       },
       get: async (id) => visible(await storage.keys.get(id)),
@@ -91,6 +105,7 @@ function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => re
       change: async (id, change, by) => {
         await ownKey(id);
         if (change.group !== undefined) place(change.group);
+        freeName("key", change.name);
         return storage.keys.change(id, change, by);
       },
       rotate: async (id, token, overlapMs, by) => {
@@ -105,6 +120,7 @@ function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => re
     groups: only<GroupStorage>({
       create: async (id, group, _inFile, by) => {
         place(group.parent);
+        freeName("group", group.name);
         return storage.groups.create(id, group, fileGroups(), by);
       },
       get: async (id) => (ids.has(id) ? storage.groups.get(id) : null),
@@ -117,6 +133,7 @@ function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => re
       change: async (id, change, _inFile, by) => {
         groupBelow(id);
         if (change.parent !== undefined) place(change.parent);
+        freeName("group", change.name);
         return storage.groups.change(id, change, fileGroups(), by);
       },
       remove: async (id, by) => {
@@ -168,7 +185,7 @@ function scopedStorage(storage: Storage, scope: GroupScope, fileGroups: () => re
     accounts: only<AccountStorage>({}),
     blockedSubjects: only<BlockedSubjectStorage>({}),
     revision: () => storage.revision(),
-    together: (work) => storage.together((inner) => work(scopedStorage(inner, scope, fileGroups, fileKeys))),
+    together: (work) => storage.together((inner) => work(scopedStorage(inner, scope, file))),
     close: refuse,
   };
 }

@@ -30,7 +30,8 @@ async function company() {
   for (const group of ["org", "web", "app", "ads", null])
     await storage.keys.create(`k-${group}`, { ...newKey, name: `key ${group}`, group }, { digest: `d-${group}`, last4: "abcd" }, by);
   const own: Key = { ...fileKey, id: "file:own", name: "own", group: "web" };
-  const context = { ...world.context, fileKeys: () => [fileKey, own] };
+  const filed = { ...newGroup("filed"), id: "file-group:filed", frozen: false };
+  const context = { ...world.context, fileKeys: () => [fileKey, own], fileGroups: () => [filed] };
   return { world, context, scoped: scopedContext(context, await scopeOf(context, "web")) };
 }
 
@@ -77,6 +78,21 @@ describe("an administrator of a group", () => {
     expect(await problem(editGroup(scoped, "web", { frozen: false }, by))).toBe("conflict");
     expect(await problem(editGroup(scoped, "ads", { frozen: true }, by))).toBe("not_found");
     expect(await problem(scoped.storage.groups.remove("ads", by))).toBe("missing");
+  });
+
+  test("cannot take a name that the configuration has elsewhere, and is not told where", async () => {
+    const { world, scoped } = await company();
+    await using _ = world;
+    for (const work of [
+      () => createKey(scoped, { name: fileKey.name, group: "web" }, null, by),
+      () => scoped.storage.keys.create(fileKey.id, { ...newKey, name: "other", group: "web" }, { digest: "d", last4: "abcd" }, by),
+      () => editKey(scoped, "k-app", { name: fileKey.name }, by),
+      () => createGroup(scoped, { name: "filed", parent: "web" }, by),
+      () => editGroup(scoped, "app", { name: "filed" }, by),
+    ]) {
+      const result = await work().catch((error: unknown) => error);
+      expect(result).toMatchObject({ kind: "conflict", message: expect.not.stringContaining("sluice.yaml") });
+    }
   });
 
   test("sees the usage, the receipts and the audit log of the group alone", async () => {
