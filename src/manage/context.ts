@@ -1,5 +1,6 @@
 import type { Storage } from "../gateway/storage.ts";
 import type { Group } from "../keys/group.ts";
+import type { GroupTree } from "../keys/group-tree.ts";
 import type { Key } from "../keys/key.ts";
 import type { Price } from "../usage/price.ts";
 
@@ -27,6 +28,8 @@ export interface ManageContext {
   readonly fileKeys: () => readonly Key[];
   /** The groups of the current configuration. */
   readonly fileGroups: () => readonly Group[];
+  /** All groups, where the caller sees some of them only: defaults come from those above. */
+  readonly wholeTree?: GroupTree;
   /** The names of the issuers whose tokens the configuration accepts. */
   readonly tokenIssuers: () => readonly string[];
   /** Whether a token belongs to one of these keys. */

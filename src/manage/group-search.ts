@@ -1,5 +1,6 @@
 import type { Group } from "../keys/group.ts";
 import { GroupTree } from "../keys/group-tree.ts";
+import type { Key } from "../keys/key.ts";
 import type { StoredGroup } from "../keys/stored-group.ts";
 import type { UsageQuery } from "../usage/usage-row.ts";
 import type { ManageContext } from "./context.ts";
@@ -54,6 +55,18 @@ export async function groupByIdOrName({ fileGroups, storage }: ManageContext, id
 
 export async function groupTree(context: ManageContext): Promise<GroupTree> {
   return new GroupTree((await allGroups(context)).map(({ group }) => group));
+}
+
+/** A key with the defaults of its groups, as its calls have it. */
+export async function keyWithDefaults(context: ManageContext, key: Key): Promise<Key> {
+  if (key.group === null) return key;
+  return (context.wholeTree ?? (await groupTree(context))).attached(key) ?? key;
+}
+
+/** A group with the defaults of the one above it. */
+export async function groupWithDefaults(context: ManageContext, group: Group): Promise<Group> {
+  if (group.parent === null) return group;
+  return (context.wholeTree ?? (await groupTree(context))).chainOf(group.id)?.groups[0] ?? group;
 }
 
 /** The ids of a group and of all groups below it. */

@@ -10,6 +10,7 @@ import {
   type PriceStorage,
   type Storage,
 } from "../gateway/storage.ts";
+import type { GroupTree } from "../keys/group-tree.ts";
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
 import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
@@ -21,12 +22,14 @@ export interface GroupScope {
   readonly groupId: string;
   /** The group itself, and all groups below it. */
   readonly ids: ReadonlySet<string>;
+  /** With the groups that are not theirs. */
+  readonly tree: GroupTree;
 }
 
 /** A group that does not exist any more has no scope. */
 export async function scopeOf(context: ManageContext, groupId: string): Promise<GroupScope> {
   const tree = await groupTree(context);
-  return { groupId, ids: new Set(idsWithin(tree, groupId)) };
+  return { groupId, ids: new Set(idsWithin(tree, groupId)), tree };
 }
 
 /**
@@ -42,6 +45,7 @@ export function scopedContext<Context extends ManageContext>(context: Context, s
     reports: narrowed(context.reports),
     fileKeys: () => context.fileKeys().filter((key) => isKeyOf(key, ids)),
     fileGroups: () => context.fileGroups().filter(({ id }) => ids.has(id)),
+    wholeTree: scope.tree,
   };
 }
 

@@ -207,6 +207,20 @@ describe("an administrator of a group", () => {
     expect(world.bugs).toEqual([]);
   });
 
+  test("sees what is spent of budgets that are defaults of the groups above", async () => {
+    const { world, call, eve, ids } = await company();
+    await call("PATCH", "/groups/org", { default_key_limits: { budget_usd: 5 }, default_group_limits: { budget_usd: 20 } });
+    const { id } = (await call("POST", "/keys", { name: "laptop", group: "app" })).json as { id: string };
+    await world.receipts(sampleReceipt({ keyId: id, owners: [ids.app, ids.web, ids.org], billedNanos: 2_000_000_000 }));
+    for (const ask of [call, eve]) {
+      expect((await ask("GET", `/keys/${id}/standing`)).json).toMatchObject({ budgets: [{ limit_usd: 5, spent_usd: 2 }] });
+      expect((await ask("GET", "/groups/web/standing")).json).toMatchObject({ budgets: [{ limit_usd: 20, spent_usd: 2 }] });
+      // Defaults for groups are for those directly below.
+      expect((await ask("GET", "/groups/app/standing")).json).toMatchObject({ budgets: [] });
+    }
+    expect(world.bugs).toEqual([]);
+  });
+
   test("needs a group, and no other role has one", async () => {
     const { call, ids } = await company();
     const made = await call("POST", "/tokens", { name: "ci", role: "group_admin", group: "web" });

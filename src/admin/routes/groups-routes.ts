@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { groupKinds } from "../../keys/group.ts";
 import { ManageError } from "../../manage/error.ts";
-import { groupByIdOrName, groupPage, type KnownGroup } from "../../manage/group-search.ts";
+import { groupByIdOrName, groupPage, groupWithDefaults, type KnownGroup } from "../../manage/group-search.ts";
 import { groupSpending } from "../../manage/key-spending.ts";
 import { groupView, type GroupView } from "../../manage/group-view.ts";
 import { createGroup, editGroup, removeGroup, type GroupEdit } from "../../manage/groups.ts";
@@ -81,11 +81,12 @@ export const groupsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/groups/{id}/standing",
     access: "viewer",
     scoped: true,
-    summary: "Shows what was spent of the budgets of a group, as far as its receipts are in the store.",
+    summary: "Shows what was spent of the budgets of a group, defaults included, as far as its receipts are in the store.",
     answer: keyBudgetsAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await groupByIdOrName(services, id);
-      return known === null ? notFound("group") : shownBudgets(known.group.id, await groupSpending(services, known.group));
+      if (known === null) return notFound("group");
+      return shownBudgets(known.group.id, await groupSpending(services, await groupWithDefaults(services, known.group)));
     },
   }),
   route({

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ManageError } from "../../manage/error.ts";
-import { groupByIdOrName, groupTree, idsWithin } from "../../manage/group-search.ts";
+import { groupByIdOrName, groupTree, idsWithin, keyWithDefaults } from "../../manage/group-search.ts";
 import { keyById, keyByIdOrName, keyPage } from "../../manage/key-search.ts";
 import { budgetSpending } from "../../manage/key-spending.ts";
 import { keyView, type KeyView } from "../../manage/key-view.ts";
@@ -76,11 +76,12 @@ export const keysRoutes: readonly AdminRoute[] = [
     path: "/admin/api/keys/{id}/standing",
     access: "viewer",
     scoped: true,
-    summary: "Shows what was spent of the budgets of a key, as far as its receipts are in the store.",
+    summary: "Shows what was spent of the budgets of a key, defaults of its groups included, as far as its receipts are in the store.",
     answer: keyBudgetsAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await keyById(services, id);
-      return known === null ? notFound("key") : shownBudgets(known.key.id, await budgetSpending(services, known.key));
+      if (known === null) return notFound("key");
+      return shownBudgets(known.key.id, await budgetSpending(services, await keyWithDefaults(services, known.key)));
     },
   }),
   route({

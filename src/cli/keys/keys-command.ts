@@ -83,9 +83,8 @@ const pageMax = 200;
 
 async function show(request: KeysRequestOf<"show">, management: Management, context: CommandSurroundings): Promise<void> {
   const key = await knownKey(request.key, management);
-  const nanos = await management.keySpentNanos(key);
+  const { nanos, budget } = await management.keySpending(key);
   if (request.json) return context.terminal.print(json({ ...key, spent: dollarsNumber(nanos) }));
-  const { budget } = limitsOfView(key.limits);
   context.terminal.print(keyFacts(key, budget === null ? null : `${money(nanos)} of ${budgetText(budget)}`));
 }
 

@@ -38,11 +38,13 @@ export function apiManagement(api: RunningAdminApi): Management {
 
     key: (idOrName) => find("keys", idOrName),
     keyPage: ({ search, revoked, after, limit }) => get("/keys", { search, revoked: String(revoked), after, limit: String(limit) }),
-    keySpentNanos: async ({ id }) => {
+    keySpending: async ({ id }) => {
       const own = (await budgetsOf("keys", id)).find(({ name, models }) => name === null && models === null);
-      if (own !== undefined) return nanosOf(own.spent_usd) ?? 0;
+      if (own !== undefined) {
+        return { nanos: nanosOf(own.spent_usd) ?? 0, budget: { nanos: nanosOf(own.limit_usd) ?? 0, period: own.period } };
+      }
       const { rows } = await get<{ readonly rows: readonly UsageView[] }>("/usage", { key: id });
-      return nanosOf(rows[0]?.["cost_usd"] ?? 0) ?? 0;
+      return { nanos: nanosOf(rows[0]?.["cost_usd"] ?? 0) ?? 0, budget: null };
     },
     createKey: async (edit, readImport) => {
       const imported = readImport === null ? {} : { import: await readImport() };

@@ -5,7 +5,7 @@ import type { GroupView } from "../../manage/group-view.ts";
 import type { historyEntryView } from "../../manage/history/history-view.ts";
 import type { KeyEdit } from "../../manage/keys.ts";
 import type { KeyView } from "../../manage/key-view.ts";
-import type { BudgetPeriod } from "../../limits/limits.ts";
+import type { Budget, BudgetPeriod } from "../../limits/limits.ts";
 import type { InvoiceView, ModelView, OutcomeView } from "../../manage/receipts/outcome-report.ts";
 import type { shownReceipt, shownSummary } from "../../manage/receipts/receipt-view.ts";
 import type { OutcomeMark } from "../../usage/call-outcome.ts";
@@ -26,8 +26,8 @@ export interface Management extends AccessManagement, PriceManagement {
 
   key(idOrName: string): Promise<KeyView | null>;
   keyPage(query: KeyListQuery): Promise<{ readonly keys: readonly KeyView[]; readonly next: string | null }>;
-  /** What a key has spent in the current period of its budget; in all, if it has no budget. */
-  keySpentNanos(key: KeyView): Promise<number>;
+  /** What a key has spent in the current period of its budget, which may be a default of its groups; in all, if it has none. */
+  keySpending(key: KeyView): Promise<KeySpending>;
   createKey(edit: KeyEdit & { readonly name: string }, readImport: (() => Promise<string>) | null): Promise<KeyAndToken>;
   editKey(id: string, edit: KeyEdit): Promise<KeyView>;
   rotateKey(id: string, overlapMs: number): Promise<KeyAndToken>;
@@ -71,6 +71,11 @@ export interface KeyListQuery {
 export interface KeyAndToken {
   readonly key: KeyView;
   readonly token: string;
+}
+
+export interface KeySpending {
+  readonly nanos: number;
+  readonly budget: Budget | null;
 }
 
 export interface GroupBudgetView {

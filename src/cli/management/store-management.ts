@@ -1,6 +1,6 @@
 import type { Actor } from "../../gateway/storage.ts";
 import { auditEntryView, auditPages } from "../../manage/audit-export.ts";
-import { allGroups, groupByIdOrName, keysWithin } from "../../manage/group-search.ts";
+import { allGroups, groupByIdOrName, groupWithDefaults, keysWithin, keyWithDefaults } from "../../manage/group-search.ts";
 import { groupView } from "../../manage/group-view.ts";
 import { createGroup, editGroup, removeGroup } from "../../manage/groups.ts";
 import { historyEntryView } from "../../manage/history/history-view.ts";
@@ -52,11 +52,12 @@ export function storeManagement(store: OpenStore, actor: Actor): Management {
       const { keys, next } = await keyPage(store, query);
       return { keys: keys.map((known) => keyView(known, store.wallMs())), next };
     },
-    keySpentNanos: async ({ id }) => {
+    keySpending: async ({ id }) => {
       const known = await keyById(store, id);
-      if (known === null) return 0;
-      const own = (await budgetSpending(store, known.key)).find(({ name, models }) => name === null && models === null);
-      return own?.spentNanos ?? totalSpentNanos(store, known.key);
+      if (known === null) return { nanos: 0, budget: null };
+      const budgets = await budgetSpending(store, await keyWithDefaults(store, known.key));
+      const own = budgets.find(({ name, models }) => name === null && models === null);
+      return { nanos: own?.spentNanos ?? (await totalSpentNanos(store, known.key)), budget: own?.budget ?? null };
     },
     createKey: async (edit, readImport) => withToken(orThrow(await createKey(store, edit, readImport, actor))),
     editKey: async (id, edit) => shownKey(orThrow(await editKey(store, id, edit, actor))),
@@ -70,7 +71,7 @@ export function storeManagement(store: OpenStore, actor: Actor): Management {
     },
     groupBudgets: async (id) => {
       const known = await groupByIdOrName(store, id);
-      const spending = known === null ? [] : await groupSpending(store, known.group);
+      const spending = known === null ? [] : await groupSpending(store, await groupWithDefaults(store, known.group));
       return spending.map(({ name, models, budget, spentNanos }) => ({
         name,
         models,
