@@ -59,7 +59,7 @@ export function makeAdminHandler(options: AdminHandlerOptions): AdminHandler {
   const cookie = makeSessionCookie(secure);
   const nowMs = options.nowMs ?? (() => performance.now());
   const routes: readonly AdminRoute[] = [
-    ...signInRoutes({ cookie, secure, guard: new LoginGuard(nowMs, signInsPerMinute) }),
+    ...signInRoutes({ cookie, secure, guard: new LoginGuard(nowMs, signInsPerMinute, Number.POSITIVE_INFINITY) }),
     ...loginRoutes({
       cookie,
       secure,
@@ -88,7 +88,10 @@ export function makeAdminHandler(options: AdminHandlerOptions): AdminHandler {
   return { routes, handle: (request, address, stayOpen) => handle(request, address, parts, stayOpen) };
 }
 
-/** Nothing can be guessed there, but each attempt is a request to the provider. A whole office may share an address. */
+/**
+ * Nothing can be guessed there, so that failures are no reason for a pause: with some of them, anybody could keep all others out. But each
+ * attempt is a request to the provider. A whole office may share an address.
+ */
 const signInsPerMinute = 60;
 
 interface HandlerParts {

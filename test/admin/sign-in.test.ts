@@ -184,6 +184,18 @@ describe("a sign-in with a real provider", () => {
     expect([called.status, called.headers.get("location")]).toEqual([400, null]);
   });
 
+  test("is not held up by others that fail, because nothing can be guessed there", async () => {
+    world.pass(minuteMs);
+    for (let each = 0; each < 25; each++) {
+      const begun = await world.call("GET", "/admin/api/sign-in");
+      const state = new URL(begun.headers.get("location") ?? "").searchParams.get("state") ?? "";
+      const [cookie = ""] = (begun.headers.get("set-cookie") ?? "").split(";");
+      const refused = await world.call("GET", `${callbackPath}?error=access_denied&state=${state}`, { headers: { cookie } });
+      expect(codeOf(refused)).toBe("sign_in_failed");
+    }
+    expect((await signedIn("ada")).response.status).toBe(200);
+  });
+
   test("sends the browser to no other site by a path that looks like one", async () => {
     provider.person = "ada";
     const response = await new PlainBrowser().go(

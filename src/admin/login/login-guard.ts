@@ -15,6 +15,8 @@ export class LoginGuard {
     private readonly nowMs: () => number,
     /** From one network, in a minute. */
     private readonly attemptsMax = 5,
+    /** Failures from anywhere before the pauses begin. */
+    private readonly failuresFree = 20,
   ) {}
 
   /** Null when the attempt may be made, after which `leave` must be called; else how long to wait. */
@@ -51,8 +53,8 @@ export class LoginGuard {
 
   private pauseMs(now: number): number {
     if (now - this.lastFailureMs > calmMs) this.failures = 0;
-    if (this.failures < failuresFree) return 0;
-    return Math.min(pauseMaxMs, 2 ** Math.min(20, this.failures - failuresFree) * 250);
+    if (this.failures < this.failuresFree) return 0;
+    return Math.min(pauseMaxMs, 2 ** Math.min(20, this.failures - this.failuresFree) * 250);
   }
 
   private forgetOld(): void {
@@ -65,8 +67,6 @@ export class LoginGuard {
 
 const underWayMax = 8;
 const windowMs = 60_000;
-/** Failures from anywhere before the pauses begin. */
-const failuresFree = 20;
 const pauseMaxMs = 15_000;
 const calmMs = 10 * 60_000;
 const networksMax = 10_000;
