@@ -3,6 +3,7 @@ import { readResourceFile } from "../../src/config/resource-file/read.ts";
 import { readRuntimeChannel } from "../../src/config/runtime-channel.ts";
 import type { AuditEntry } from "../../src/gateway/storage.ts";
 import { defaultGroup } from "../../src/keys/stored-group.ts";
+import { unlimited } from "../../src/limits/limits.ts";
 import { ManageError } from "../../src/manage/error.ts";
 import { applyResources } from "../../src/manage/resource-file/apply.ts";
 import type { DesiredResources, ResourceContext } from "../../src/manage/resource-file/desired-resources.ts";
@@ -253,6 +254,20 @@ describe("an exported resource file", () => {
     for (const world of [first, second]) expect(await plannedChanges(contextOf(world), wanted, true)).toEqual([]);
     expect((await exportedResources(contextOf(second), all)).document).toEqual(document);
     expect((await second.storage.keys.byDigest(digest(env.CI)))?.key.name).toBe("build");
+  });
+
+  test("is one that can be applied, whatever the admin API let into the store", async () => {
+    await using world = await manageWorld();
+    const { storage } = world;
+    const twice = ["a", "b", "a"];
+    const budget = { name: "some", models: twice, operations: null, channels: twice, nanos: 1, period: "day" } as const;
+    const limits = { ...unlimited, budgets: [budget] };
+    await storage.groups.create("grp_1", { ...defaultGroup, name: "team", note: "", limits }, [], operator);
+    const key = { ...newKey, name: "app", note: "", models: twice, channels: twice, operations: ["chat", "chat"] as const, limits };
+    await storage.keys.create("k-1", key, { digest: digest("one"), last4: "abcd" }, operator);
+    const { document } = await exportedResources(contextOf(world), all);
+    expect(document).toMatchObject({ keys: [{ models: ["a", "b"], operations: ["chat"], limits: { budgets: [{ channels: ["a", "b"] }] } }] });
+    expect(await plannedChanges(contextOf(world), await desired(JSON.stringify(document)), true)).toEqual([]);
   });
 
   test("is refused where the store has more keys than may be held in memory, however many a page of it has", async () => {

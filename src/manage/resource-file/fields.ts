@@ -5,7 +5,7 @@ import { priceFields } from "../../usage/price-fields.ts";
 import type { Price } from "../../usage/price.ts";
 import { isoOrNull } from "../../usage/time-text.ts";
 import { headersOf, hiddenValue, type StoredChannelEntry } from "../channel-secrets.ts";
-import { limitsView } from "../key-view.ts";
+import { limitsView, type SelectedBudgetView } from "../key-view.ts";
 import type { FieldChange } from "./desired-resources.ts";
 
 type FileFields = Readonly<Record<string, unknown>>;
@@ -19,10 +19,10 @@ export function keyFields(key: NewKey, groupName: GroupNames): FileFields {
   return present({
     name,
     owner,
-    note,
-    models,
-    operations,
-    channels,
+    note: noteField(note),
+    models: listField(models),
+    operations: listField(operations),
+    channels: listField(channels),
     limits: limitsField(limits),
     group: group === null ? null : groupName(group),
     long_audio: splits.audio ? "split" : null,
@@ -39,7 +39,7 @@ export function groupFields(group: NewGroup & { readonly frozen: boolean }, grou
     name,
     kind: kind === "group" ? null : kind,
     parent: parent === null ? null : groupName(parent),
-    note,
+    note: noteField(note),
     limits: limitsField(limits),
     frozen: frozen ? true : null,
     defaults: Object.keys(children).length === 0 ? null : children,
@@ -48,12 +48,27 @@ export function groupFields(group: NewGroup & { readonly frozen: boolean }, grou
 
 function limitsField(limits: Limits): FileFields | null {
   const shown = limitsView(limits);
-  return Object.keys(shown).length === 0 ? null : { ...shown };
+  if (Object.keys(shown).length === 0) return null;
+  return { ...shown, ...(shown.budgets === undefined ? {} : { budgets: shown.budgets.map(budgetField) }) };
+}
+
+function budgetField({ name, models, operations, channels, ...budget }: SelectedBudgetView): FileFields {
+  return { name, ...present({ models: listField(models), operations: listField(operations), channels: listField(channels) }), ...budget };
+}
+
+/** A file takes no note of nothing, which the store may have: it means the same as none. */
+function noteField(note: string | null): string | null {
+  return note === "" ? null : note;
+}
+
+/** A file takes nothing twice in a list, which the store may have: it means the same as once. */
+function listField(list: readonly string[] | null | undefined): readonly string[] | null {
+  return list == null ? null : [...new Set(list)];
 }
 
 /** A price in the words of the file, without what is not set. */
 export function priceFileFields({ provider, model, fromMs, rates, note }: Price & { readonly note: string | null }): FileFields {
-  return present({ provider, model, from: fromMs === 0 ? null : isoOrNull(fromMs), ...priceFields(rates), note });
+  return present({ provider, model, from: fromMs === 0 ? null : isoOrNull(fromMs), ...priceFields(rates), note: noteField(note) });
 }
 
 function present(fields: FileFields): FileFields {
