@@ -44,7 +44,7 @@ import type { Lab } from "../lab/lab.ts";
 import type { PrivateHost } from "../lab/private-gateway.ts";
 import { LastUsedTimes } from "./last-used-times.ts";
 import type { TestCall, WantedCalls } from "../manage/channel-test/test-calls.ts";
-import { failure, isFailure, type Failure, type FailureKind } from "../operations/failure.ts";
+import { failure, isFailure, type FailureKind } from "../operations/failure.ts";
 import { signInServices } from "./sign-in.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { BudgetWatch } from "./budget-watch.ts";
@@ -346,10 +346,13 @@ export class App {
     }
   }
 
+  /** A group may be frozen now, or be below a frozen one. */
   private cancelFrozen(tree: GroupTree): void {
-    const failures = new Map<string, Failure>();
-    for (const group of tree.all()) if (group.frozen) failures.set(group.id, groupFrozen(group));
-    if (failures.size > 0) this.gateway.calls.cancelGroups((id) => failures.get(id) ?? null);
+    if ([...tree.all()].every(({ frozen }) => !frozen)) return;
+    this.gateway.calls.cancelGroups((id) => {
+      const frozen = tree.chainOf(id)?.frozen ?? null;
+      return frozen === null ? null : groupFrozen(frozen);
+    });
   }
 
   /** Ends the calls of tokens whose issuer or subject is not accepted any more. */

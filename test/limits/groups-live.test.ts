@@ -79,14 +79,15 @@ describe("a group", () => {
     });
   });
 
-  test("that is frozen ends running streams below it within five seconds, and refuses its keys until it is unfrozen", async () => {
+  test("that is frozen ends running streams below it, also of what is moved there, within five seconds, and refuses its keys until it is unfrozen", async () => {
     const organisation = await group("organisation", null);
     const team = await group("team", organisation);
-    const [below, beside] = [await keys.make({ group: team }), await keys.make()];
+    const apart = await group("team", null);
+    const [below, beside, moved] = [await keys.make({ group: team }), await keys.make(), await keys.make({ group: apart })];
     const open = (token: string) =>
       rig.open({ model: "plain", x_tokens: 2_000, x_pace_ms: 20 }, { key: token, stream: true, timeoutMs: 30_000 });
-    const [call, bystander] = [await open(below.token), await open(beside.token)];
-    await Promise.all([call.untilBody(200), bystander.untilBody(200)]);
+    const [call, bystander, mover] = [await open(below.token), await open(beside.token), await open(moved.token)];
+    await Promise.all([call.untilBody(200), bystander.untilBody(200), mover.untilBody(200)]);
     const fromMs = performance.now();
     await keys.store.storage.groups.change(organisation, { frozen: true }, [], by);
     const reply = await call.reply;
@@ -96,6 +97,8 @@ describe("a group", () => {
     expect(refused).toMatchObject({ status: 403, error: { code: "group_frozen" } });
     expect(refused.error?.message).toStartWith(`The organisation ${organisation.slice(4)} is frozen:`);
     expect((await chat(beside.token)).status).toBe(200);
+    await keys.store.storage.groups.change(apart, { parent: organisation }, [], by);
+    expect(await mover.reply).toMatchObject({ status: 200, done: false, error: { code: "group_frozen" } });
     await keys.store.storage.groups.change(organisation, { frozen: false }, [], by);
     await eventually("its keys can be used again", async () => (await chat(below.token)).status === 200, fiveSeconds);
     bystander.abort();
