@@ -124,8 +124,14 @@ describe("an administrator of a group", () => {
       false,
     ]);
     expect(await scoped.reports.receipts.payments("ads", null)).toEqual([]);
-    const entries = await scoped.reports.audit.list({ action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 50 });
-    expect(new Set(entries.map(({ subject }) => subject))).toEqual(new Set(["web", "app", "k-web", "k-app"]));
+    const everything = { action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 50 };
+    const logged = async (): Promise<unknown> =>
+      new Set((await scoped.reports.audit.list(everything)).map(({ action, subject }) => `${action} ${subject}`));
+    const own = ["group.create web", "group.create app", "key.create k-web", "key.create k-app"];
+    expect(await logged()).toEqual(new Set(own));
+    // Somebody else puts a key into it that had no group, and one of another group.
+    for (const id of ["k-null", "k-ads"]) await context.storage.keys.change(id, { group: "app" }, by);
+    expect(await logged()).toEqual(new Set([...own, "key.change k-null"]));
   });
 
   test("has nothing where the group does not exist, and no other storage at all", async () => {

@@ -88,7 +88,9 @@ export class KeyTable implements KeyStorage {
           limits = ${columns.limits}, splits = ${columns.splits}, expires_ms = ${columns.expires_ms}, group_id = ${columns.group_id},
           revision = ${revision}
         where id = ${id}`);
-      const audit = Object.keys(detail).length === 0 ? null : { action: "key.change", subject: id, detail, group: row.group_id };
+      // A key that is put into its first group is in the log of that one: it has no other whose administrators could see it.
+      const group = row.group_id ?? columns.group_id;
+      const audit = Object.keys(detail).length === 0 ? null : { action: "key.change", subject: id, detail, group };
       return { value: await requireRows(transaction, id), audit };
     });
     return requireReadable(key);
