@@ -54,6 +54,7 @@ export interface TokenIssuerPorts {
  */
 export class TokenIssuers {
   private issuers: ReadonlyMap<string, { readonly trusted: TrustedIssuer; readonly keys: KeySet }> = new Map();
+  private allowPrivate = false;
   private readonly known = new BoundedMap<string, AcceptedToken>(knownMax);
   /** Where accepted tokens have their permissions from, by id. */
   private readonly storedKeys = new Set<string>();
@@ -74,10 +75,11 @@ export class TokenIssuers {
     this.issuers = new Map(
       issuers.map((trusted) => {
         const old = before.get(trusted.issuer);
-        const isSame = old !== undefined && old.trusted.jwksUri === trusted.jwksUri;
+        const isSame = old !== undefined && old.trusted.jwksUri === trusted.jwksUri && allowPrivate === this.allowPrivate;
         return [trusted.issuer, { trusted, keys: isSame ? old.keys : this.keysOf(trusted, allowPrivate) }];
       }),
     );
+    this.allowPrivate = allowPrivate;
     this.forget();
   }
 

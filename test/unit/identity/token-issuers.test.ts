@@ -231,6 +231,16 @@ describe("a token of an issuer", () => {
     expect(issuers.find(`digest of ${token}`, token)).not.toBeInstanceOf(Promise);
   });
 
+  test("is verified with keys from where the configuration lets them be now, and not at the start", async () => {
+    const elsewhere = { ...trusted([rule(template)]), jwksUri: "https://keys.example/jwks" };
+    for (const allowPrivate of [false, true, true, false]) {
+      issuers.configure([elsewhere], allowPrivate);
+      expect(await opened(await signed(signing))).toMatchObject({ id: "jwt:ci:job-1" });
+    }
+    // The keys that are known are kept where nothing changes.
+    expect(issuer.reaches).toEqual(["public", "any", "public"]);
+  });
+
   test("of an issuer that was removed opens nothing", async () => {
     const token = await signed(signing);
     await opened(token);
