@@ -317,9 +317,21 @@ export function address(): Kind<string> {
   };
 }
 
+/** An address that nothing is added to, and that others compare as a text: a slash at its end stays. */
+export function exactAddress(): Kind<string> {
+  const kind = address();
+  return {
+    ...kind,
+    read: (value) => {
+      const read = kind.read(value);
+      return read instanceof InvalidValue ? read : String(value);
+    },
+  };
+}
+
 /** An address whose path is as good as a password, as with many receivers of webhooks. */
 export function secretAddress(): Kind<string> {
-  return { ...address(), secrecy: "path" };
+  return { ...exactAddress(), secrecy: "path" };
 }
 
 /**

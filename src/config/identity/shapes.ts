@@ -1,5 +1,5 @@
 import { defaulted, groups, optional, optionalGroup, required } from "../field.ts";
-import { address, duration, flag, issuer, list, mapOf, name, secret, text } from "../kinds.ts";
+import { address, duration, exactAddress, flag, issuer, list, mapOf, name, secret, text } from "../kinds.ts";
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;
@@ -25,7 +25,7 @@ export const signInShape = {
         "The address at which browsers reach the admin listener, such as `https://sluice.example.com`. Register `/admin/api/sign-in/callback` under it as redirect address at the provider.",
       ),
       logout_redirect: optional(
-        address(),
+        exactAddress(),
         "Where the provider sends the browser after a sign-out, such as `https://sluice.example.com/console`. Register it at the provider as post-logout redirect address.",
         "the provider's own page",
       ),

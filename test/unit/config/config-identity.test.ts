@@ -29,8 +29,8 @@ describe("sign_in", () => {
     });
   });
 
-  test("names a provider, with its issuer as it is written", async () => {
-    const text = `admin_tls: true\nsign_in: { local_accounts: false, session: 8h, idle: 15m, oidc: { ${oidc}, public_url: https://sluice.example.com/, scopes: [groups], group_admins: { leads: web }, viewer_groups: ["*"] } }`;
+  test("names a provider, with its issuer and the place after a sign-out as they are written", async () => {
+    const text = `admin_tls: true\nsign_in: { local_accounts: false, session: 8h, idle: 15m, oidc: { ${oidc}, public_url: https://sluice.example.com/, logout_redirect: https://sluice.example.com/, scopes: [groups], group_admins: { leads: web }, viewer_groups: ["*"] } }`;
     expect((await settingsOf(text)).signIn).toEqual({
       localAccounts: false,
       sessionLifeMs: 8 * 3_600_000,
@@ -40,7 +40,7 @@ describe("sign_in", () => {
         clientId: "sluice",
         clientSecret: "hush-hush",
         publicUrl: "https://sluice.example.com",
-        logoutRedirect: null,
+        logoutRedirect: "https://sluice.example.com/",
         scopes: ["openid", "groups"],
         groupsClaim: "groups",
         adminGroups: [],

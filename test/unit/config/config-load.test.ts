@@ -668,6 +668,11 @@ describe("channels", () => {
   });
 });
 
+test("a webhook is told at its address as it is written, with a slash at its end", async () => {
+  const { webhooks } = await settingsOf('webhooks: [{ url: "https://hooks.example.com/a/b/", secret: 0123456789abcdef }]');
+  expect(webhooks.map(({ url }) => url)).toEqual(["https://hooks.example.com/a/b/"]);
+});
+
 describe("the version", () => {
   const version = async (text: string, value: string): Promise<string> => (await settingsOf(text, { env: { ...env, K: value } })).version;
 
