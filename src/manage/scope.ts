@@ -13,6 +13,7 @@ import {
 import type { GroupTree } from "../keys/group-tree.ts";
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
+import type { Receipt } from "../usage/receipt.ts";
 import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
 import type { ManageContext } from "./context.ts";
 import { groupTree, idsWithin } from "./group-search.ts";
@@ -95,6 +96,11 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
     if (!query.by.includes("group")) return read({ ...query, groupId: asked ?? groupId });
     return (await read(query)).filter(({ group }) => ids.has(group.group ?? ""));
   };
+  const isOwn = ({ owners }: Receipt): boolean => owners.includes(groupId);
+  const ownNamesakes = async (receipt: Receipt): Promise<readonly Receipt[]> => {
+    const others = await Promise.all((await storage.receipts.namesakes(receipt)).map((id) => storage.receipts.find(id)));
+    return others.filter((other) => other !== null).filter(isOwn);
+  };
   return {
     keys: only<KeyStorage>({
       create: async (id, key, token, by) => {
@@ -153,12 +159,13 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
         }),
     }),
     receipts: {
+      // Clients of other groups may have chosen the same request id; the id of a receipt is of one call.
       find: async (id) => {
         const receipt = await storage.receipts.find(id);
-        return receipt !== null && receipt.owners.includes(groupId) ? receipt : null;
+        if (receipt === null || isOwn(receipt)) return receipt;
+        return receipt.id === id ? null : ((await ownNamesakes(receipt))[0] ?? null);
       },
-      // Clients of other groups may have chosen the same request id.
-      namesakes: () => Promise.resolve([]),
+      namesakes: async (receipt) => (await ownNamesakes(receipt)).map(({ id }) => id),
       list: async (query) => {
         const asked = query.groupId ?? groupId;
         return ids.has(asked) ? storage.receipts.list({ ...query, groupId: asked }) : [];

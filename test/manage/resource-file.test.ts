@@ -266,7 +266,9 @@ describe("an exported resource file", () => {
     const key = { ...newKey, name: "app", note: "", models: twice, channels: twice, operations: ["chat", "chat"] as const, limits };
     await storage.keys.create("k-1", key, { digest: digest("one"), last4: "abcd" }, operator);
     const { document } = await exportedResources(contextOf(world), all);
-    expect(document).toMatchObject({ keys: [{ models: ["a", "b"], operations: ["chat"], limits: { budgets: [{ channels: ["a", "b"] }] } }] });
+    expect(document).toMatchObject({
+      keys: [{ models: ["a", "b"], operations: ["chat"], limits: { budgets: [{ channels: ["a", "b"] }] } }],
+    });
     expect(await plannedChanges(contextOf(world), await desired(JSON.stringify(document)), true)).toEqual([]);
   });
 

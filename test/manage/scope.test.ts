@@ -134,6 +134,18 @@ describe("an administrator of a group", () => {
     expect(await logged()).toEqual(new Set([...own, "key.change k-null"]));
   });
 
+  test("finds a call by its request id, also where a client of another group has chosen the same", async () => {
+    const { world, scoped } = await company();
+    await using _ = world;
+    const named = (owners: readonly string[]) => sampleReceipt({ requestId: "nightly", owners });
+    const [first, second, rival] = [named(["app", "web", "org"]), named(["web", "org"]), named(["ads", "org"])];
+    await world.database.transaction(async (inside) => addReceipts(inside, [first, second, rival]));
+    const { receipts } = scoped.reports;
+    const found = await receipts.find("nightly");
+    expect([found?.id, found === null ? null : await receipts.namesakes(found)]).toEqual([second.id, [first.id]]);
+    expect(await receipts.find(rival.id)).toBeNull();
+  });
+
   test("has nothing where the group does not exist, and no other storage at all", async () => {
     const { world, context, scoped } = await company();
     await using _ = world;
