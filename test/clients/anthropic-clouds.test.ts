@@ -124,17 +124,20 @@ const hosts = [
     whole: "/model/eu.anthropic.claude-x-v1%3A0/invoke",
     streamed: "/model/eu.anthropic.claude-x-v1%3A0/invoke-with-response-stream",
     version: "bedrock-2023-05-31",
+    stream: undefined,
   },
   {
     model: "vertex",
     whole: "/v1/projects/p/locations/global/publishers/anthropic/models/claude-x%4020260101:rawPredict",
     streamed: "/v1/projects/p/locations/global/publishers/anthropic/models/claude-x%4020260101:streamRawPredict",
     version: "vertex-2023-10-16",
+    // The path alone makes no stream there.
+    stream: true,
   },
 ];
 const question: Anthropic.MessageParam = { role: "user", content: "Hi." };
 
-describe.each(hosts)("the Messages API on $model", ({ model, whole, streamed, version }) => {
+describe.each(hosts)("the Messages API on $model", ({ model, whole, streamed, version, stream: saidInBody }) => {
   test("gets the client's own body, with the model in the path", async () => {
     const answer = await anthropic.messages.create({ model, max_tokens: 100, messages: [question], metadata: { user_id: "u" } });
     expect(answer.content).toMatchObject([thinking, text]);
@@ -150,7 +153,7 @@ describe.each(hosts)("the Messages API on $model", ({ model, whole, streamed, ve
     await anthropic.messages.stream({ model, max_tokens: 100, messages }).finalMessage();
     expect(asked.map(({ path }) => path)).toEqual([streamed, streamed]);
     expect(asked[1]?.body["messages"]).toMatchObject([{}, { content: [thinking, text] }, {}]);
-    expect(asked[1]?.body["stream"]).toBeUndefined();
+    expect(asked[1]?.body["stream"]).toBe(saidInBody);
   });
 
   test("serves chat completions", async () => {

@@ -109,7 +109,7 @@ function renameModel(ask: ChatRequest, target: Target, splices: Splice[]): void 
 
 /** What stands in the path on this host is cut out of the body; what stands in headers elsewhere is put in. */
 function movedToPath({ body, document, members }: ChatRequest, target: Target, host: AnthropicHost): readonly Splice[] {
-  const moved: ReadonlySet<string> = new Set(["model", "stream", "anthropic_version"]);
+  const moved: ReadonlySet<string> = new Set(["model", "anthropic_version", ...(host.streamInPath ? ["stream"] : [])]);
   const spans = members.map(({ keyStart, end }) => ({ start: keyStart, end }));
   const kept = spans.filter((_, index) => !moved.has(members[index]?.key ?? ""));
   const added = [["anthropic_version", JSON.stringify(host.version.value)]];

@@ -12,8 +12,10 @@ import { promptFields } from "./prompt-fields.ts";
 export interface AnthropicHost {
   /** The name of the dialect: a channel names it. */
   readonly dialect: string;
-  /** The model stands in the path, not in the body, and so does whether the answer is streamed. */
+  /** The model stands in the path, not in the body. */
   readonly modelInPath: boolean;
+  /** Whether the answer is streamed stands in the path alone; elsewhere the body has to say it as well. */
+  readonly streamInPath: boolean;
   /** How the path of a whole answer ends, and that of a stream; null: they are the same. */
   readonly endings: { readonly whole: string; readonly streamed: string } | null;
   /** The version of the API: in a header, or in the body. */
@@ -55,6 +57,7 @@ function events(decoder: EventDecoder): StreamReader {
 export const ownHost: AnthropicHost = {
   dialect: "anthropic",
   modelInPath: false,
+  streamInPath: false,
   endings: null,
   version: { place: "header", value: "2023-06-01" },
   betas: "header",
@@ -89,6 +92,7 @@ export function bedrockHost(reader: AnthropicHost["reader"], explain?: Anthropic
     ...ownHost,
     dialect: "anthropic-bedrock",
     modelInPath: true,
+    streamInPath: true,
     endings: { whole: "/invoke", streamed: "/invoke-with-response-stream" },
     version: { place: "body", value: "bedrock-2023-05-31" },
     betas: "body",

@@ -91,7 +91,7 @@ export function encodeMessages(asked: Conversation, options: MessagesBodyOptions
   if (conversation.endUser !== null) set("metadata", { user_id: userId(conversation.endUser) });
   set("service_tier", encodeTier(conversation.serviceTier, dropped));
   if (conversation.verbosity !== null) dropped.add("verbosity");
-  if (conversation.stream && !host.modelInPath) set("stream", true);
+  if (conversation.stream && !host.streamInPath) set("stream", true);
   const json = `{${fields.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(",")}}`;
   return { body: encoder.encode(json), dropped: [...dropped] };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { anthropicOn } from "../../../src/dialects/anthropic/anthropic.ts";
 import { bedrockHost, ownHost, vertexHost, type AnthropicHost } from "../../../src/dialects/anthropic/hosts.ts";
 import { encodeMessages, type MessagesBodyOptions } from "../../../src/dialects/anthropic/messages-body.ts";
 import type {
@@ -11,7 +12,9 @@ import type {
   ToolResultPart,
 } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
+import { messagesSurface } from "../../../src/surfaces/index.ts";
 import { emptyConversation } from "../../support/conversations.ts";
+import { channel } from "../../support/plan-world.ts";
 import { numRuns } from "../../support/properties.ts";
 
 const newest = "claude-opus-5-5";
@@ -419,7 +422,7 @@ describe("other hosts", () => {
   const on = (host: AnthropicHost, change: Partial<Conversation> = {}): Body =>
     encoded({ turns: [user("x")], stream: true, ...change }, { host, betas: ["context-1m-2025-08-07"] }).body;
 
-  test("have the model and the stream in the path, and the version in the body", () => {
+  test("have the model in the path and the version in the body, and one of them is told to stream by its path alone", () => {
     expect(on(bedrock)).toEqual({
       anthropic_version: "bedrock-2023-05-31",
       anthropic_beta: ["context-1m-2025-08-07"],
@@ -430,7 +433,21 @@ describe("other hosts", () => {
       anthropic_version: "vertex-2023-10-16",
       max_tokens: 128_000,
       messages: [{ role: "user", content: [block("x")] }],
+      stream: true,
     });
+  });
+
+  test.each([
+    ["bedrock", bedrock, undefined],
+    ["vertex", vertexHost, true],
+  ] as const)("get the same of a client that speaks the API itself: %s", (_, host, stream) => {
+    const sent = { model: "m", stream: true, max_tokens: 5, messages: [{ role: "user", content: "x" }] };
+    const ask = messagesSurface.parse(new TextEncoder().encode(JSON.stringify(sent)));
+    if (isFailure(ask)) throw new Error(ask.detail);
+    const made = anthropicOn(host).chat!.encode(ask, { channel: channel("a"), model: "m", ceiling: null, meterStream: false, forwarded: {} });
+    if (isFailure(made)) throw new Error(made.detail);
+    const body = JSON.parse(new TextDecoder().decode(made.request.body as Uint8Array)) as Body;
+    expect([body["model"], body["stream"]]).toEqual([undefined, stream]);
   });
 
   test("fetch no images", () => {
