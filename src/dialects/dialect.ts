@@ -65,6 +65,8 @@ export interface Target {
   readonly subtitles?: boolean;
   /** It refused the reasoning of earlier turns in this call: the request is written without it. */
   readonly withoutReasoning?: boolean;
+  /** It cannot reason: a translated request does not ask it to. */
+  readonly withoutEffort?: boolean;
   /** The client's headers that are forwarded to this channel. */
   readonly forwarded: Readonly<Record<string, string>>;
   /** What the gateway sealed for clients to carry is opened with it, for the target that made it: see `openerFor`. Null: nothing is. */

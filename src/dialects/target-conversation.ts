@@ -2,7 +2,7 @@ import type { Channel } from "../channels/channel.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import type { Conversation, Part } from "../operations/conversation/conversation.ts";
 import { openPart, withOpenedParts, type PartOwner } from "../operations/conversation/sealed-parts.ts";
-import { isFailure, type Failure } from "../operations/failure.ts";
+import { effortParam, isFailure, type Failure } from "../operations/failure.ts";
 import type { Target } from "./dialect.ts";
 
 /**
@@ -10,12 +10,20 @@ import type { Target } from "./dialect.ts";
  * rest is left out. A codec that is given such a conversation finds no sealed value in it.
  */
 export function conversationFor(ask: ChatRequest, target: SealingTarget): Conversation | Failure {
-  const conversation = ask.toConversation(ask);
-  if (isFailure(conversation)) return conversation;
+  const asked = ask.toConversation(ask);
+  if (isFailure(asked)) return asked;
+  const conversation = target.withoutEffort === true ? withoutEffort(asked) : asked;
   return target.withoutReasoning === true ? withoutReasoning(conversation) : withOpenedParts(conversation, openerFor(target));
 }
 
-type SealingTarget = Pick<Target, "seal" | "keyId" | "channel" | "model" | "withoutReasoning">;
+type SealingTarget = Pick<Target, "seal" | "keyId" | "channel" | "model" | "withoutReasoning" | "withoutEffort">;
+
+/** Not to reason is what such a model does anyway. */
+function withoutEffort(conversation: Conversation): Conversation {
+  const { reasoning, uncarried } = conversation;
+  if (reasoning === null) return conversation;
+  return { ...conversation, reasoning: null, uncarried: reasoning.effort === "none" ? uncarried : [...uncarried, effortParam] };
+}
 
 /** The conversation without what an upstream thought in it, and without the signatures of that. */
 function withoutReasoning(conversation: Conversation): Conversation {

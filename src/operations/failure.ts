@@ -91,6 +91,9 @@ export type FailureKind =
 /** The `param` of a request that was refused for the signature of a thought in it. */
 export const signedParam = "thinking";
 
+/** The `param` of a request that was refused because it asks the model to reason. */
+export const effortParam = "reasoning_effort";
+
 type Charge = Pick<Failure, "blame" | "scope">;
 
 const charges: { readonly [K in FailureKind]: Charge } = {

@@ -28,6 +28,7 @@ beforeAll(async () => {
     "context-length": "fault:context-length",
     "broken-midway": "fault:rst-after@3",
     "ended-midway": "fault:end-after@3",
+    unreasoning: "fault:unsupported-parameter@reasoning_effort",
   });
   client = new Anthropic({ apiKey: world.key, authToken: null, baseURL: world.gateway.url, maxRetries: 0 });
 });
@@ -78,6 +79,15 @@ describe("the official client of the Messages API, over a channel that speaks ch
     expect(streamed).toBe(textOf(message));
     expect(message.stop_reason).toBe("end_turn");
     expect(message.usage.output_tokens).toBeGreaterThan(0);
+  });
+
+  test("is answered by a model that cannot think, whatever it asks for; what that refused is not sent to it again", async () => {
+    for (const requests of [2, 3]) {
+      const { data, response } = await client.messages.create(ask("unreasoning", { thinking: { type: "adaptive" } })).withResponse();
+      expect(textOf(data)).toBe(world.sent("unreasoning"));
+      expect(response.headers.get("x-sluice-dropped-params")).toBe("reasoning_effort");
+      expect(world.upstream("unreasoning").ledger.chats).toHaveLength(requests);
+    }
   });
 
   test("sends what it says in the other API, at its place", async () => {

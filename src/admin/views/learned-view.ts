@@ -11,7 +11,7 @@ export const learnedAnswer = z
       unsupported: z
         .string()
         .nullable()
-        .describe("An option that the gateway does not add to requests for it, or formats that the gateway converts itself."),
+        .describe("An option that the gateway does not add to requests for it, or does not translate, or formats that it converts itself."),
       until_at: moment,
     }),
   )

@@ -1,4 +1,4 @@
-import { failure, signedParam, type Failure, type FailureKind, type FailureScope } from "../../operations/failure.ts";
+import { effortParam, failure, signedParam, type Failure, type FailureKind, type FailureScope } from "../../operations/failure.ts";
 import type { ErrorResponse } from "../dialect.ts";
 import { errorBody, errorIn, presentable, withoutEcho, type ErrorBody } from "./error-body.ts";
 import { retryAfterMs, waitInWords, waitMaxMs } from "./retry-after.ts";
@@ -536,6 +536,13 @@ const refusalRules: readonly Rule[] = [
     says: ["failed to call a function", "failed to generate json", "failed to validate json"],
   },
   { kind: "unsupported", statuses: [404], says: ["no endpoints found that support"] },
+  // Sentences about the same field that do not spell its name, or not as a word of their own.
+  {
+    kind: "unsupported",
+    param: effortParam,
+    statuses: badRequest,
+    says: ["does not support thinking", "does not support reasoning", "reasoningeffort", [effortParam, "input should be"]],
+  },
   {
     kind: "unsupported",
     statuses: badRequest,
@@ -566,7 +573,7 @@ const parameters = [
   "tool_choice",
   "response_format",
   "json_schema",
-  "reasoning_effort",
+  effortParam,
   "max_completion_tokens",
   "max_tokens",
   "top_logprobs",

@@ -22,7 +22,7 @@ import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
-import { lessonIn, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
+import { effortLesson, lessonIn, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import { encodedFor } from "./encoded-request.ts";
 import type { AttemptProgress } from "./attempt-progress.ts";
@@ -75,6 +75,8 @@ export class Attempt implements StreamOwner {
   private reader: StreamReader | null = null;
   private answered: LiveStream | WholeAnswer | null = null;
   private ended: AttemptRecord | null = null;
+  /** What the upstream said of its refusal may be a repetition of the request. */
+  private isEchoed = true;
 
   constructor(
     call: Call,
@@ -246,13 +248,19 @@ export class Attempt implements StreamOwner {
     const { ask, gateway, candidate } = this;
     const others = [...Object.values(this.forwarded), this.trace?.traceparent ?? "", this.trace?.tracestate ?? ""];
     const text = ask === null ? null : requestText(ask, others);
-    if (text !== null) this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
+    if (text !== null) {
+      this.isEchoed = isEcho(cause, text);
+      this.lesson = lessonIn(cause, this.askedTokens, this.isEchoed);
+    }
     return sanitizedFailure(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
   }
 
   /** The same failure, marked if the request can be written in another way. */
   private adapted(cause: Failure): Failure {
-    const lesson = this.asksSubtitles ? subtitlesLesson(cause) : signatureLesson(cause, this.taught);
+    const { taught, translated, isEchoed } = this;
+    const lesson = this.asksSubtitles
+      ? subtitlesLesson(cause)
+      : (signatureLesson(cause, taught) ?? (translated ? effortLesson(cause, taught, isEchoed) : null));
     if (lesson === null) return cause;
     this.lesson = lesson;
     return { ...cause, retryAdapted: true };

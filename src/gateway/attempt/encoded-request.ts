@@ -19,6 +19,7 @@ export function encodedFor(
     meterStream: channel.quirks.streamOptions && lesson.streamOptions,
     subtitles: lesson.subtitles,
     withoutReasoning: lesson.withoutReasoning === true,
+    withoutEffort: lesson.withoutEffort === true,
     forwarded,
     seal: gateway.ports.seal ?? null,
     keyId,

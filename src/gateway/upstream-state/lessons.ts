@@ -1,5 +1,5 @@
 import type { Candidate } from "../../channels/channel.ts";
-import { signedParam, type Failure } from "../../operations/failure.ts";
+import { effortParam, signedParam, type Failure } from "../../operations/failure.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 /** What is no longer sent to a deployment, because it rejected it. */
@@ -10,6 +10,8 @@ export interface Lesson {
   readonly subtitles: boolean;
   /** The reasoning of earlier turns is left out, because it does not take their signatures. */
   readonly withoutReasoning?: true;
+  /** It is not asked to reason, because it cannot. */
+  readonly withoutEffort?: true;
 }
 
 /** What a call learned from one rejection. */
@@ -51,6 +53,17 @@ export function signatureLesson({ kind, param }: Failure, before: CallLesson | n
   return { ...nothingLearned, withoutReasoning: true, shared: false };
 }
 
+/**
+ * The deployment cannot reason, or not as much as it was asked to. A client that speaks another API did not ask in the upstream's own words,
+ * and many ask every model; so the model answers as well as it can. That it does not know one of the efforts says nothing about the others.
+ */
+export function effortLesson({ kind, param, code }: Failure, before: CallLesson | null, isEcho: boolean): CallLesson | null {
+  if (kind !== "unsupported" || param === null || !effortParams.has(param) || before?.withoutEffort === true) return null;
+  return { ...nothingLearned, withoutEffort: true, shared: !isEcho && code !== "unsupported_value" };
+}
+
+const effortParams: ReadonlySet<string> = new Set([effortParam, "reasoning.effort", "reasoning"]);
+
 /** Both lessons combined. */
 export function together<One extends Lesson>(one: One, other: Lesson | null): One {
   if (other === null) return one;
@@ -60,6 +73,7 @@ export function together<One extends Lesson>(one: One, other: Lesson | null): On
     streamOptions: one.streamOptions && other.streamOptions,
     subtitles: one.subtitles && other.subtitles,
     ...(one.withoutReasoning === true || other.withoutReasoning === true ? { withoutReasoning: true } : undefined),
+    ...(one.withoutEffort === true || other.withoutEffort === true ? { withoutEffort: true } : undefined),
   };
 }
 
@@ -97,6 +111,7 @@ export class Lessons {
       ceiling: learned.ceilingUntilMs > nowMs ? learned.ceiling : null,
       streamOptions: learned.streamOptionsUntilMs <= nowMs,
       subtitles: learned.subtitlesUntilMs <= nowMs,
+      ...(learned.effortUntilMs > nowMs ? { withoutEffort: true } : undefined),
     };
   }
 
@@ -110,6 +125,7 @@ export class Lessons {
       ...(lesson.ceiling !== null && { ceiling: lesson.ceiling, ceilingUntilMs: untilMs }),
       ...(!lesson.streamOptions && { streamOptionsUntilMs: untilMs }),
       ...(!lesson.subtitles && { subtitlesUntilMs: untilMs }),
+      ...(lesson.withoutEffort === true && { effortUntilMs: untilMs }),
     });
     const { channel, model } = before;
     return { channel, model, maxTokens: lesson.ceiling, unsupported: unsupportedBy(lesson), forMs: lessonMs };
@@ -135,7 +151,7 @@ export interface LearnedFact {
   readonly model: string;
   /** The highest number of output tokens that is requested from it. */
   readonly maxTokens: number | null;
-  /** What is not sent to it: an option that the gateway adds, or formats that are rendered from another one. */
+  /** What is not sent to it: an option that the gateway adds or translates, or formats that are rendered from another one. */
   readonly unsupported: string | null;
   readonly forMs: number;
 }
@@ -147,19 +163,24 @@ interface Learned {
   readonly ceilingUntilMs: number;
   readonly streamOptionsUntilMs: number;
   readonly subtitlesUntilMs: number;
+  readonly effortUntilMs: number;
 }
 
-const nothingStored = { ceiling: null, ceilingUntilMs: -Infinity, streamOptionsUntilMs: -Infinity, subtitlesUntilMs: -Infinity };
+const nothingStored = {
+  ...{ ceiling: null, ceilingUntilMs: -Infinity, streamOptionsUntilMs: -Infinity },
+  ...{ subtitlesUntilMs: -Infinity, effortUntilMs: -Infinity },
+};
 
 const subtitleFormats = "response_format: srt, vtt";
 
-function unsupportedBy({ streamOptions, subtitles }: Lesson): string | null {
+function unsupportedBy({ streamOptions, subtitles, withoutEffort }: Lesson): string | null {
   if (!subtitles) return subtitleFormats;
+  if (withoutEffort === true) return effortParam;
   return streamOptions ? null : "stream_options";
 }
 
 function factsOf(
-  { channel, model, ceiling, ceilingUntilMs, streamOptionsUntilMs, subtitlesUntilMs }: Learned,
+  { channel, model, ceiling, ceilingUntilMs, streamOptionsUntilMs, subtitlesUntilMs, effortUntilMs }: Learned,
   nowMs: number,
 ): readonly LearnedFact[] {
   const facts: LearnedFact[] = [];
@@ -168,5 +189,6 @@ function factsOf(
     facts.push({ channel, model, maxTokens: null, unsupported: "stream_options", forMs: streamOptionsUntilMs - nowMs });
   if (subtitlesUntilMs > nowMs)
     facts.push({ channel, model, maxTokens: null, unsupported: subtitleFormats, forMs: subtitlesUntilMs - nowMs });
+  if (effortUntilMs > nowMs) facts.push({ channel, model, maxTokens: null, unsupported: effortParam, forMs: effortUntilMs - nowMs });
   return facts;
 }

@@ -1,0 +1,81 @@
+import { describe, expect, test } from "bun:test";
+import { explain } from "../../../src/dialects/errors/explain.ts";
+import { conversationFor } from "../../../src/dialects/target-conversation.ts";
+import { effortLesson, Lessons, together, nothingLearned, type CallLesson } from "../../../src/gateway/upstream-state/lessons.ts";
+import type { Conversation, ReasoningRequest } from "../../../src/operations/conversation/conversation.ts";
+import { isFailure } from "../../../src/operations/failure.ts";
+import { messagesSurface } from "../../../src/surfaces/index.ts";
+import { candidate, channel } from "../../support/plan-world.ts";
+
+function lessonOf(body: object, status = 400, isEcho = false): CallLesson | null {
+  return effortLesson(explain({ status, header: () => null, body: JSON.stringify(body) }), null, isEcho);
+}
+
+const error = (message: string, more: object = {}): object => ({ error: { message, type: "invalid_request_error", ...more } });
+
+describe("a model that refuses to be asked to reason", () => {
+  test.each([
+    ["an unknown argument", error("Unrecognized request argument supplied: reasoning_effort")],
+    ["an unsupported one", error("Unsupported parameter.", { param: "reasoning_effort", code: "unsupported_parameter" })],
+    ["one of the Responses API", error("Unsupported parameter.", { param: "reasoning.effort", code: "unsupported_parameter" })],
+    ["a field in quotes", error("`reasoning_effort` is not supported with this model")],
+    ["a model without thoughts", error('"llama3.2:latest" does not support thinking')],
+    ["another spelling", { code: "invalid-argument", error: "Argument not supported on this model: reasoningEffort" }],
+    ["an extra field", { detail: [{ type: "extra_forbidden", loc: ["body", "reasoning_effort"], msg: "Extra inputs are not permitted" }] }],
+    [
+      "a value of a list",
+      error("[{'type': 'literal_error', 'loc': ('body', 'reasoning_effort'), 'msg': \"Input should be 'low', 'medium' or 'high'\"}]"),
+    ],
+  ])("is not asked any more: %s", (_, body) => {
+    expect(lessonOf(body)).toEqual({ ...nothingLearned, withoutEffort: true, shared: true });
+  });
+
+  test("because of one of the efforts may take another: only this call learns from it, and from what may be an echo", () => {
+    const value = error("Unsupported value: 'none' is not supported.", { param: "reasoning_effort", code: "unsupported_value" });
+    expect(lessonOf(value)?.shared).toBe(false);
+    expect(lessonOf(error("`reasoning_effort` is not supported"), 400, true)?.shared).toBe(false);
+  });
+
+  test("is asked once more and not again", () => {
+    const refused = explain({ status: 400, header: () => null, body: JSON.stringify(error("`reasoning_effort` is not supported")) });
+    const lesson = effortLesson(refused, null, false);
+    expect(effortLesson(refused, lesson, false)).toBeNull();
+  });
+
+  test("teaches nothing where it complains of something else", () => {
+    expect(lessonOf(error("Unsupported parameter.", { param: "tools", code: "unsupported_parameter" }))).toBeNull();
+    expect(lessonOf(error("`reasoning_effort` is not supported"), 503)).toBeNull();
+  });
+
+  test("is remembered for an hour, and shown", () => {
+    let nowMs = 0;
+    const lessons = new Lessons(
+      8,
+      () => nowMs,
+      () => false,
+    );
+    const one = candidate("main");
+    lessons.confirmed(one, { ...nothingLearned, withoutEffort: true, shared: true });
+    expect(lessons.of(one)).toEqual({ ...nothingLearned, withoutEffort: true });
+    expect(lessons.ofChannel("main")).toMatchObject([{ maxTokens: null, unsupported: "reasoning_effort", forMs: 3_600_000 }]);
+    expect(together({ ...nothingLearned }, lessons.of(one)).withoutEffort).toBe(true);
+    nowMs = 3_600_001;
+    expect([lessons.of(one), lessons.ofChannel("main")]).toEqual([nothingLearned, []]);
+  });
+});
+
+test.each<[object, ReasoningRequest["effort"] | undefined, readonly string[]]>([
+  [{ type: "adaptive" }, "high", ["reasoning_effort"]],
+  [{ type: "disabled" }, "none", []],
+])("a request is written without %o for such a model, which is said unless it makes no difference", (thinking, effort, dropped) => {
+  const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "x" }], thinking });
+  const ask = messagesSurface.parse(new TextEncoder().encode(body));
+  if (isFailure(ask)) throw new Error(ask.detail);
+  const written = (withoutEffort: boolean): Conversation => {
+    const conversation = conversationFor(ask, { channel: channel("a"), model: "m", withoutEffort });
+    if (isFailure(conversation)) throw new Error(conversation.detail);
+    return conversation;
+  };
+  expect(written(false).reasoning?.effort).toBe(effort);
+  expect(written(true)).toMatchObject({ reasoning: null, uncarried: dropped });
+});
