@@ -4,7 +4,7 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { tokenUsage } from "../../operations/usage.ts";
 import type { EventDecoder, SseEvent } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { ChunkParts } from "./chat-parts.ts";
+import { brokenOff, ChunkParts } from "./chat-parts.ts";
 import { usageExtension } from "../presets.ts";
 import { RepeatedChunk } from "./repeated-chunk.ts";
 import { parseUntrusted, textOf } from "../untrusted.ts";
@@ -63,7 +63,7 @@ export class OpenAiStream implements EventDecoder {
       if (typeof each !== "object" || each === null) continue;
       const choice = this.options.texts === true ? asDelta(each) : each;
       const found = this.readChoice(choice);
-      if (found === "failed") return failure("model_failed", "the stream's finish_reason is error before any output");
+      if (found === "failed") return this.broken(failure("model_failed", `the stream's finish_reason is ${String(choice.finish_reason)}`));
       output ??= found;
       if (typeof choice.delta?.["content"] === "string") text += choice.delta["content"];
       if (found !== null && found !== "text" && found !== "finish") unsaid += unsaidOf(choice.delta);
@@ -105,7 +105,9 @@ export class OpenAiStream implements EventDecoder {
     const index = typeof choice.index === "number" && choice.index < choicesMax ? choice.index : 0;
     const output = outputOf(choice.delta);
     if (typeof choice.finish_reason === "string") {
-      if (choice.finish_reason === "error" && !this.hasOutput && output === null) return "failed";
+      // A client that speaks this API reads the reason itself; in another API there is none for it.
+      const isHidden = this.parts !== null || (!this.hasOutput && output === null);
+      if (isHidden && brokenOff.has(choice.finish_reason)) return "failed";
       if (this.choices[index] === 1) this.openCount--;
       if (this.choices[index] !== 2) this.doneCount++;
       this.choices[index] = 2;

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { chatAnswer, ChunkParts } from "../../../src/dialects/openai/chat-parts.ts";
+import type { SseEvent } from "../../../src/dialects/dialect.ts";
+import { OpenAiStream } from "../../../src/dialects/openai/stream.ts";
 import type { StreamPart } from "../../../src/operations/conversation/answer-parts.ts";
 import type { Tool } from "../../../src/operations/conversation/conversation.ts";
 import { CustomInputReader, unwrapCustomInput, wrapCustomInput } from "../../../src/operations/conversation/custom-input.ts";
@@ -38,6 +40,16 @@ describe("the chunks of a stream", () => {
       { kind: "refusal", text: "no" },
       { kind: "finish", finish: { reason: "length", stopSequence: null } },
     ]);
+  });
+
+  test.each([
+    ["length", "length"],
+    ["model_length", "length"],
+    ["content_filter", "content_filter"],
+    ["end_turn", "stop"],
+    ["eos", "stop"],
+  ] as const)("end for the reason that an upstream has its own word for: %s", (word, reason) => {
+    expect(partsOf([], chunk({ content: "x" }), chunk({}, word)).at(-1)).toEqual({ kind: "finish", finish: { reason, stopSequence: null } });
   });
 
   test("become parallel tool calls, which may interleave", () => {
@@ -131,6 +143,29 @@ test("the text of a custom tool is the same, however its arguments are cut", () 
 function escapeUnit(unit: string): string {
   return [...Array(unit.length).keys()].map((at) => `\\u${unit.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
 }
+
+describe.each(["error", "insufficient_system_resource"])("a finish_reason that says that the upstream failed: %s", (reason) => {
+  const frame = (delta: object, finish: string | null): SseEvent => {
+    const data = JSON.stringify(chunk(delta, finish));
+    return { name: "", data, frame: new TextEncoder().encode(`data: ${data}\n\n`) };
+  };
+
+  test("is no end of an answer that is translated: another channel may go on with it", () => {
+    const stream = new OpenAiStream({ hidesUsage: false, choices: 1, tools: [] });
+    stream.read(frame({ content: "half of" }, null));
+    expect(stream.read(frame({}, reason))).toMatchObject({ kind: "interrupted" });
+    const body = JSON.stringify({ choices: [{ message: { content: "half of" }, finish_reason: reason }] });
+    expect(chatAnswer(new TextEncoder().encode(body), [])).toMatchObject({ kind: "model_failed" });
+  });
+
+  test("is passed on to a client of the same API, once there was output", () => {
+    const stream = new OpenAiStream({ hidesUsage: false, choices: 1 });
+    expect(stream.read(frame({}, reason))).toMatchObject({ kind: "model_failed" });
+    const other = new OpenAiStream({ hidesUsage: false, choices: 1 });
+    other.read(frame({ content: "half of" }, null));
+    expect(other.read(frame({}, reason))).toMatchObject([{ kind: "delta", finishes: true }]);
+  });
+});
 
 describe("an answer that is not streamed", () => {
   test("is an empty one where its upstream has filtered all of it, with the message that it was in", () => {
