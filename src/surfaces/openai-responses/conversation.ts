@@ -8,15 +8,18 @@ import type {
   ToolChoice,
 } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
-import type { Failure } from "../../operations/failure.ts";
+import { failure, type Failure } from "../../operations/failure.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
+import { field } from "../../operations/request-fields.ts";
 import { FieldReader } from "../field-reader.ts";
 import { Uncarried } from "../uncarried.ts";
 import { ItemReader, searchName } from "./items.ts";
 
 /** The whole request as a conversation. Its body was scanned before, so that its depth and its number of values are bounded. */
 export function responsesConversation(request: ChatRequest): Conversation | Failure {
+  const elsewhere = storedElsewhere(request);
+  if (elsewhere !== null) return elsewhere;
   const body = JSON.parse(decoder.decode(request.body.subarray(request.document.start, request.document.end))) as JsonObject;
   const fields = new FieldReader();
   const uncarried = new Uncarried();
@@ -59,6 +62,20 @@ export function responsesConversation(request: ChatRequest): Conversation | Fail
     return mistake("'input' must hold at least one item with content.", "empty_array", "input");
   }
   return fields.mistake ?? conversation;
+}
+
+/**
+ * The gateway keeps no conversations. Items of answers can be referred to, but their requests are not kept: clients that repeat the whole
+ * conversation with each request, as most do, would fill the memory with copies of it. An upstream that speaks this API may have stored it.
+ */
+function storedElsewhere({ members }: ChatRequest): Failure | null {
+  const key = ["previous_response_id", "conversation"].find((name) => field(members, name) !== undefined);
+  if (key === undefined) return null;
+  return failure("unsupported", `'${key}' refers to what only an upstream of this API may have stored`, {
+    message: `'${key}' is not supported: neither this gateway nor the model's upstream stores responses. Send the whole conversation in 'input'.`,
+    code: "unsupported_parameter",
+    param: key,
+  });
 }
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });

@@ -25,8 +25,8 @@ export function readResponsesRequest(body: Uint8Array): ChatRequest | Failure {
   if (input === undefined) return missing("input");
   if (input.kind !== "string" && input.kind !== "array") return wrongType("input", "a string or an array");
   if (input.kind === "array" && input.empty) return mistake("'input' must hold at least one item.", "empty_array", "input");
-  const stored = statefulField(body, members);
-  if (stored !== null) return stored;
+  const unawaited = backgroundMistake(body, members);
+  if (unawaited !== null) return unawaited;
 
   const maxTokens = largestInteger(body, members, "max_output_tokens", 1);
   if (isFailure(maxTokens)) return maxTokens;
@@ -67,19 +67,8 @@ const decidedOn: ReadonlySet<string> = new Set([
   ...["previous_response_id", "conversation", "background", "store"],
 ]);
 
-/**
- * The gateway keeps no conversations. Items of answers can be referred to, but their requests are not kept: clients that repeat the whole
- * conversation with each request, as most do, would fill the memory with copies of it.
- */
-function statefulField(body: Uint8Array, members: readonly JsonMember[]): Failure | null {
-  for (const key of ["previous_response_id", "conversation"]) {
-    if (field(members, key) === undefined) continue;
-    return mistake(
-      `'${key}' is not supported: this gateway stores no responses. Send the whole conversation in 'input'.`,
-      "unsupported_parameter",
-      key,
-    );
-  }
+/** A client that does not wait would ask for its response later, and nobody could tell it which upstream has it. */
+function backgroundMistake(body: Uint8Array, members: readonly JsonMember[]): Failure | null {
   const background = field(members, "background");
   if (background === undefined || valueOf(body, background) !== true) return null;
   return mistake("'background' is not supported: wait for the response, or stream it.", "unsupported_parameter", "background");

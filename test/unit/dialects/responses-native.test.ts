@@ -147,6 +147,16 @@ describe("which API a channel is asked in", () => {
     expect(pathOf(name, chatApis, model)).toBe(path);
   });
 
+  test.each(["previous_response_id", "conversation"])("decides whether %s means anything to it", (name) => {
+    const ask = responsesSurface.parse(bytes({ model: "gpt-4o", input: "and then?", [name]: "stored_1" }));
+    if (isFailure(ask)) throw new Error(ask.detail);
+    const native = openai.chat!.encode(ask, target(both, "gpt-4o"));
+    if (isFailure(native)) throw new Error(native.detail);
+    expect(JSON.parse(new TextDecoder().decode(native.request.body as Uint8Array))).toMatchObject({ [name]: "stored_1" });
+    // A channel of the other kind may be next.
+    expect(openai.chat!.encode(ask, target([], "gpt-4o"))).toMatchObject({ kind: "unsupported", code: "unsupported_parameter", param: name });
+  });
+
   test("is this one in a dialect of its own, whatever the model", () => {
     for (const name of ["responses", "messages"] as const) expect(pathOf(name, [], "any", openaiResponses)).toBe("/v1/responses");
   });
