@@ -9,7 +9,7 @@ import type {
 } from "../../operations/conversation/conversation.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, type Failure } from "../../operations/failure.ts";
-import type { JsonObject } from "../../operations/json.ts";
+import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { mistake } from "../../operations/mistakes.ts";
 import { field } from "../../operations/request-fields.ts";
 import { FieldReader } from "../field-reader.ts";
@@ -21,6 +21,7 @@ export function responsesConversation(request: ChatRequest): Conversation | Fail
   const elsewhere = storedElsewhere(request);
   if (elsewhere !== null) return elsewhere;
   const body = JSON.parse(decoder.decode(request.body.subarray(request.document.start, request.document.end))) as JsonObject;
+  if (Array.isArray(body["include"]) && body["include"].includes("message.output_text.logprobs")) return noLogprobs;
   const fields = new FieldReader();
   const uncarried = new Uncarried();
   for (const key of Object.keys(body)) if (!carried.has(key) && body[key] !== null) uncarried.add(key);
@@ -31,7 +32,8 @@ export function responsesConversation(request: ChatRequest): Conversation | Fail
   if (typeof body["input"] === "string") items.add("user", { kind: "text", text: body["input"] });
   else items.read(fields.list(body["input"], "input"));
 
-  const tools = distinct(toolsOf([...fields.optionalList(body["tools"], "tools"), ...items.tools], fields, uncarried));
+  const declared = distinct(toolsOf([...fields.optionalList(body["tools"], "tools"), ...items.tools], fields, uncarried));
+  const tools = allowedOf(declared, body["tool_choice"], fields);
   const text = fields.optionalObject(body["text"], "text");
   const conversation: Conversation = {
     turns: items.turns,
@@ -77,6 +79,12 @@ function storedElsewhere({ members }: ChatRequest): Failure | null {
     param: key,
   });
 }
+
+const noLogprobs = failure("unsupported", "a translated answer has no log probabilities", {
+  message: "This model reports no log probabilities.",
+  code: "unsupported_parameter",
+  param: "include",
+});
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const verbosities = ["low", "medium", "high"] as const;
@@ -161,6 +169,16 @@ function grammarOf(format: JsonObject | null, fields: FieldReader, path: string)
   };
 }
 
+const allowedTools = "allowed_tools";
+
+/** No other API can allow some of the tools that it is told about: the others are not told. */
+function allowedOf(tools: readonly Tool[], choice: unknown, fields: FieldReader): readonly Tool[] {
+  if (!isJsonObject(choice) || choice["type"] !== allowedTools) return tools;
+  const listed = fields.list(choice["tools"], "tool_choice.tools");
+  const names = new Set(listed.map((tool) => (isJsonObject(tool) ? tool["name"] : null)));
+  return tools.filter(({ name, namespace }) => names.has(name) || (namespace !== undefined && names.has(namespace)));
+}
+
 function choiceOf(value: unknown, tools: readonly Tool[], fields: FieldReader, uncarried: Uncarried): ToolChoice | null {
   if (value == null || tools.length === 0) return null;
   if (typeof value === "string") {
@@ -176,7 +194,9 @@ function choiceOf(value: unknown, tools: readonly Tool[], fields: FieldReader, u
       fields.invalid("tool_choice.name", "'tool_choice.name' is the name of no tool in 'tools'.");
     return { kind: "named", name };
   }
-  if (type === "allowed_tools" && choice["mode"] === "required") return { kind: "required" };
+  if (type === allowedTools) {
+    return { kind: fields.optionalChoice(choice["mode"], ["auto", "required"], "tool_choice.mode") ?? "auto" };
+  }
   uncarried.add(`tool_choice.${type}`);
   return null;
 }
