@@ -64,7 +64,7 @@ describe("the lists for chat interfaces", () => {
         { id: "bass", name: "bass" },
       ],
     });
-    expect(await voices("voices")).toEqual(expect.arrayContaining(["alto", "bass", "alloy", "nova"]));
+    expect(await voices("voices")).toEqual(expect.arrayContaining(["alto", "bass", "alloy", "nova", "marin", "cedar"]));
     expect(await voices("voices", narrowKey)).toEqual(["alto", "bass"]);
     expect(await voices("voices?model=tts-1", narrowKey)).toEqual([]);
     expect(await voices("voices", chatKey)).toEqual([]);
