@@ -67,6 +67,8 @@ export interface Target {
   readonly withoutReasoning?: boolean;
   /** It cannot reason: a translated request does not ask it to. */
   readonly withoutEffort?: boolean;
+  /** It refused beta features that clients name: so many fewer are named; null, or absent: all. */
+  readonly betas?: FewerBetas | null;
   /** The client's headers that are forwarded to this channel. */
   readonly forwarded: Readonly<Record<string, string>>;
   /** What the gateway sealed for clients to carry is opened with it, for the target that made it: see `openerFor`. Null: nothing is. */
@@ -74,6 +76,9 @@ export interface Target {
   /** The client's key, which a sealed value belongs to. */
   readonly keyId?: string;
 }
+
+/** Those that are known to be taken where not all are, or none. */
+export type FewerBetas = "known" | "none";
 
 export interface UpstreamRequest {
   readonly method: "GET" | "POST";
@@ -107,6 +112,8 @@ export interface EncodedRequest {
   readonly explain?: (response: ErrorResponse) => Failure;
   /** It asks for `srt` or `vtt`, which could also be made of another format. */
   readonly subtitles?: boolean;
+  /** How many fewer beta features it could name; null, or absent: it names none, or all of them have to be. */
+  readonly fewerBetas?: FewerBetas | null;
 }
 
 export type ExpectedAnswer = ExpectedWhole | ExpectedStream | ExpectedSteps;

@@ -94,6 +94,9 @@ export const signedParam = "thinking";
 /** The `param` of a request that was refused because it asks the model to reason. */
 export const effortParam = "reasoning_effort";
 
+/** The `param` of a request that was refused for a beta feature that it names. */
+export const betasParam = "betas";
+
 type Charge = Pick<Failure, "blame" | "scope">;
 
 const charges: { readonly [K in FailureKind]: Charge } = {

@@ -78,10 +78,15 @@ async function respond(request: Request): Promise<Response> {
   asked.push({ path: pathname, beta: request.headers.get("anthropic-beta"), body: JSON.parse(new TextDecoder().decode(bytes)) as Body });
   const [, count] = counts.find(([ending]) => pathname.endsWith(ending)) ?? [];
   if (count !== undefined) return Response.json(count);
+  if (namesUnknown(asked.at(-1)!)) return Response.json({ message: "invalid beta flag" }, { status: 400 });
   if (pathname.endsWith(":generateContent")) return Response.json(generated);
   if (pathname.endsWith("/invoke") || pathname.endsWith(":rawPredict")) return Response.json(message);
   if (!isBedrock) return new Response(sse, { headers: { "content-type": "text/event-stream" } });
   return new Response(frames, { headers: { "content-type": "application/vnd.amazon.eventstream" } });
+}
+
+function namesUnknown({ beta, body }: (typeof asked)[number]): boolean {
+  return [beta ?? "", ...((body["anthropic_beta"] as readonly string[] | undefined) ?? [])].join().includes("unknown");
 }
 
 const counts = [
@@ -179,6 +184,20 @@ test("betas stand in the body on one, and in a header on the other", async () =>
     [null, ["one", "two"]],
     ["one,two", undefined],
   ]);
+});
+
+test("betas that a cloud does not know are left out, for later calls as well, and the client reads which", async () => {
+  const known = "interleaved-thinking-2025-05-14";
+  const headers = { "anthropic-beta": `unknown-2027-01-01,${known}` };
+  for (const { model } of hosts) {
+    for (const requests of [2, 1]) {
+      asked.length = 0;
+      const { response } = await anthropic.messages.create({ model, max_tokens: 100, messages: [question] }, { headers }).withResponse();
+      expect(response.headers.get("x-sluice-dropped-params")).toBe("betas.unknown-2027-01-01");
+      expect(asked).toHaveLength(requests);
+      expect([asked.at(-1)?.beta, asked.at(-1)?.body["anthropic_beta"]]).toContainEqual(model === "bedrock" ? [known] : known);
+    }
+  }
 });
 
 describe("tokens are counted by the cloud that has the model", () => {

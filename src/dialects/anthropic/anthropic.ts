@@ -10,6 +10,7 @@ import { explain } from "../errors/explain.ts";
 import { messagesApi } from "../presets.ts";
 import { conversationFor } from "../target-conversation.ts";
 import { readMessage } from "./answer.ts";
+import { betaHeader, betasFor, type SentBetas } from "./betas.ts";
 import { foreignThinking, type KeptThinking } from "./foreign-thinking.ts";
 import { messagesUrl, ownHost, withoutVersion, type AnthropicHost } from "./hosts.ts";
 import { encodeMessages } from "./messages-body.ts";
@@ -19,7 +20,6 @@ import { messagesTokenCount } from "./token-count.ts";
 
 const { paths, ...addressing } = messagesApi;
 const versionHeader = "anthropic-version";
-const betaHeader = "anthropic-beta";
 
 /** The dialect of the Messages API on one of its hosts. Clients that speak the API themselves get it as it is, in both directions. */
 export function anthropicOn(host: AnthropicHost): Dialect {
@@ -50,7 +50,8 @@ function translated(ask: ChatRequest, conversation: Conversation | Failure, targ
   const { ceiling, model } = target;
   const { maxOutputTokens, tools } = conversation;
   const clampedTo = ceiling !== null && maxOutputTokens !== null && maxOutputTokens > ceiling ? ceiling : null;
-  const encoded = encodeMessages(conversation, { host, model, ceiling, betas: betasOf(target) });
+  const betas = betasFor(target, host);
+  const encoded = encodeMessages(conversation, { host, model, ceiling, betas: betas.names });
   if (isFailure(encoded)) return encoded;
   // The version that a client of this API named is about its own body, not about ours.
   const { [versionHeader]: _, ...forwarded } = target.forwarded;
@@ -58,7 +59,7 @@ function translated(ask: ChatRequest, conversation: Conversation | Failure, targ
     request: {
       method: "POST",
       url: messagesUrl(host, target.channel.address, model, ask.stream),
-      headers: headersOf(ask.stream, forwarded, target, host),
+      headers: headersOf(ask.stream, forwarded, target, host, betas),
       body: encoded.body,
     },
     translated: true,
@@ -66,7 +67,8 @@ function translated(ask: ChatRequest, conversation: Conversation | Failure, targ
     answer: expected(ask.stream, tools, host),
     clampedTo,
     voice: null,
-    dropped: encoded.dropped,
+    dropped: [...encoded.dropped, ...betas.dropped],
+    fewerBetas: betas.fewer,
   };
 }
 
@@ -78,21 +80,31 @@ const oneChoice = failure("unsupported", "the upstream gives one answer", {
 /** The client's own bytes, with the few values that must change. */
 function spliced(ask: ChatRequest, target: Target, host: AnthropicHost): EncodedRequest {
   const splices: Splice[] = [...foreignThinking(ask, keptThinking(target))];
-  if (host.modelInPath) splices.push(...movedToPath(ask, target, host));
+  const betas = betasFor(target, host);
+  if (host.modelInPath) splices.push(...movedToPath(ask, target, host, betas));
   else renameModel(ask, target, splices);
   const clampedTo = clamp(ask, target, splices);
   return {
     request: {
       method: "POST",
       url: messagesUrl(host, target.channel.address, target.model, ask.stream),
-      headers: headersOf(ask.stream, target.forwarded, target, host),
+      headers: headersOf(ask.stream, target.forwarded, target, host, betas),
       body: splice(ask.body, splices),
     },
     translated: false,
     answer: expected(ask.stream, null, host),
     clampedTo,
     voice: null,
+    dropped: cutWithBetas(ask, target, host) ? [...betas.dropped, betaField] : betas.dropped,
+    fewerBetas: betas.fewer,
   };
+}
+
+/** A field that is refused without the beta feature that it belongs to, and that agents send for what they can do without. */
+const betaField = "context_management";
+
+function cutWithBetas({ members }: ChatRequest, { betas }: Target, { knownBetas }: AnthropicHost): boolean {
+  return knownBetas !== null && betas === "none" && lastMember(members, betaField) !== undefined;
 }
 
 function keptThinking({ model, withoutReasoning }: Target): KeptThinking {
@@ -108,14 +120,18 @@ function renameModel(ask: ChatRequest, target: Target, splices: Splice[]): void 
 }
 
 /** What stands in the path on this host is cut out of the body; what stands in headers elsewhere is put in. */
-function movedToPath({ body, document, members }: ChatRequest, target: Target, host: AnthropicHost): readonly Splice[] {
-  const moved: ReadonlySet<string> = new Set(["model", "anthropic_version", ...(host.streamInPath ? ["stream"] : [])]);
+function movedToPath(ask: ChatRequest, target: Target, host: AnthropicHost, betas: SentBetas): readonly Splice[] {
+  const { body, document, members } = ask;
+  const moved: ReadonlySet<string> = new Set([
+    ...["model", "anthropic_version"],
+    ...(host.streamInPath ? ["stream"] : []),
+    ...(cutWithBetas(ask, target, host) ? [betaField] : []),
+  ]);
   const spans = members.map(({ keyStart, end }) => ({ start: keyStart, end }));
   const kept = spans.filter((_, index) => !moved.has(members[index]?.key ?? ""));
   const added = [["anthropic_version", JSON.stringify(host.version.value)]];
-  const betas = betasOf(target);
-  if (host.betas === "body" && betas.length > 0 && lastMember(members, "anthropic_beta") === undefined) {
-    added.push(["anthropic_beta", JSON.stringify(betas)]);
+  if (host.betas === "body" && betas.names.length > 0 && lastMember(members, "anthropic_beta") === undefined) {
+    added.push(["anthropic_beta", JSON.stringify(betas.names)]);
   }
   const splices = [...removals(spans, kept)];
   for (const [key = "", json = ""] of added) splices.push(setMember(body, document, undefined, key, json));
@@ -143,8 +159,15 @@ function exceeds(body: Uint8Array, member: JsonMember, most: number): boolean {
   return member.kind === "number" && (valueOf(body, member) as number) > most;
 }
 
-function headersOf(stream: boolean, forwarded: Target["forwarded"], { channel }: Target, host: AnthropicHost): Record<string, string> {
-  const { [betaHeader]: betas, [versionHeader]: version, ...others } = { ...forwarded, ...channel.headers };
+function headersOf(
+  stream: boolean,
+  forwarded: Target["forwarded"],
+  { channel }: Target,
+  host: AnthropicHost,
+  { names }: SentBetas,
+): Record<string, string> {
+  const { [betaHeader]: sent, [versionHeader]: version, ...others } = { ...forwarded, ...channel.headers };
+  const betas = host.knownBetas === null ? sent : names.join(",") || undefined;
   return {
     "content-type": "application/json",
     accept: stream ? "text/event-stream" : "application/json",
@@ -152,14 +175,6 @@ function headersOf(stream: boolean, forwarded: Target["forwarded"], { channel }:
     ...(host.version.place === "header" ? { [versionHeader]: version ?? host.version.value } : undefined),
     ...(host.betas === "header" && betas !== undefined ? { [betaHeader]: betas } : undefined),
   };
-}
-
-function betasOf({ forwarded, channel }: Target): readonly string[] {
-  const listed = channel.headers[betaHeader] ?? forwarded[betaHeader] ?? "";
-  return listed
-    .split(",")
-    .map((beta) => beta.trim())
-    .filter((beta) => beta !== "");
 }
 
 function expected(stream: boolean, tools: readonly Tool[] | null, host: AnthropicHost): EncodedRequest["answer"] {

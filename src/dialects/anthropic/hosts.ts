@@ -22,6 +22,8 @@ export interface AnthropicHost {
   readonly version: { readonly place: "header" | "body"; readonly value: string };
   /** Where the names of beta features stand. */
   readonly betas: "header" | "body";
+  /** The beta features that it is known to take, where it refuses requests that name others; null: it takes all that there are. */
+  readonly knownBetas: ReadonlySet<string> | null;
   /** Fetches images and documents by their URL. */
   readonly fetches: boolean;
   /** Has a tool that looks for pages of the web. */
@@ -61,6 +63,7 @@ export const ownHost: AnthropicHost = {
   endings: null,
   version: { place: "header", value: "2023-06-01" },
   betas: "header",
+  knownBetas: null,
   fetches: true,
   searches: true,
   schemas: true,
@@ -70,12 +73,21 @@ export const ownHost: AnthropicHost = {
   counts: { path: (path) => `${path}/count_tokens`, body: promptFields, answer: "input_tokens" },
 };
 
+/** Of the beta features, those that clouds document (docs.aws.amazon.com/bedrock, on the inference parameters). Which a model takes differs. */
+const cloudBetas: ReadonlySet<string> = new Set([
+  ...["computer-use-2024-10-22", "computer-use-2025-01-24", "computer-use-2025-11-24", "token-efficient-tools-2025-02-19"],
+  ...["interleaved-thinking-2025-05-14", "fine-grained-tool-streaming-2025-05-14", "dev-full-thinking-2025-05-14"],
+  ...["output-128k-2025-02-19", "context-1m-2025-08-07", "context-management-2025-06-27", "effort-2025-11-24"],
+  ...["tool-search-tool-2025-10-19", "tool-examples-2025-10-29"],
+]);
+
 export const vertexHost: AnthropicHost = {
   ...ownHost,
   dialect: "anthropic-vertex",
   modelInPath: true,
   endings: { whole: ":rawPredict", streamed: ":streamRawPredict" },
   version: { place: "body", value: "vertex-2023-10-16" },
+  knownBetas: cloudBetas,
   fetches: false,
   schemas: false,
   // Stands beside the models, and names the model in the body again (the host's page on counting tokens of partner models).
@@ -96,6 +108,7 @@ export function bedrockHost(reader: AnthropicHost["reader"], explain?: Anthropic
     endings: { whole: "/invoke", streamed: "/invoke-with-response-stream" },
     version: { place: "body", value: "bedrock-2023-05-31" },
     betas: "body",
+    knownBetas: cloudBetas,
     fetches: false,
     searches: false,
     schemas: false,

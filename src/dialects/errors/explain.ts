@@ -1,4 +1,4 @@
-import { effortParam, failure, signedParam, type Failure, type FailureKind, type FailureScope } from "../../operations/failure.ts";
+import { betasParam, effortParam, failure, signedParam, type Failure, type FailureKind, type FailureScope } from "../../operations/failure.ts";
 import type { ErrorResponse } from "../dialect.ts";
 import { errorBody, errorIn, presentable, withoutEcho, type ErrorBody } from "./error-body.ts";
 import { retryAfterMs, waitInWords, waitMaxMs } from "./retry-after.ts";
@@ -536,7 +536,8 @@ const refusalRules: readonly Rule[] = [
     says: ["failed to call a function", "failed to generate json", "failed to validate json"],
   },
   { kind: "unsupported", statuses: [404], says: ["no endpoints found that support"] },
-  // Sentences about the same field that do not spell its name, or not as a word of their own.
+  { kind: "unsupported", param: betasParam, statuses: badRequest, says: ["invalid beta flag", ["unexpected value(s)", "beta"]] },
+  // Sentences about this field that do not spell its name, or do not say that it is not supported.
   {
     kind: "unsupported",
     param: effortParam,
@@ -557,8 +558,6 @@ const refusalRules: readonly Rule[] = [
       "doesn't support",
       "not supported",
       "is unsupported",
-      "invalid beta flag",
-      ["unexpected value(s)", "beta"],
       "is not a multimodal model",
       "tool choice requires",
       "only the default",

@@ -5,6 +5,7 @@ import {
   type ExpectedSteps,
   type ExpectedStream,
   type ExpectedWhole,
+  type FewerBetas,
   type StreamReader,
   type UpstreamRequest,
 } from "../../dialects/dialect.ts";
@@ -22,7 +23,7 @@ import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
-import { effortLesson, lessonIn, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
+import { betasLesson, effortLesson, lessonIn, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import { encodedFor } from "./encoded-request.ts";
 import type { AttemptProgress } from "./attempt-progress.ts";
@@ -61,6 +62,7 @@ export class Attempt implements StreamOwner {
   private readonly operation: Operation;
   private readonly askedTokens: number;
   private readonly asksSubtitles: boolean;
+  private readonly fewerBetas: FewerBetas | null;
   private readonly forwarded: Readonly<Record<string, string>>;
   private readonly expected: MeteredUsage;
   private readonly spanId: string | null;
@@ -115,6 +117,7 @@ export class Attempt implements StreamOwner {
     this.askedTokens = maxOutputTokensOf(ask);
     this.operation = ask.operation;
     this.asksSubtitles = sendable?.subtitles === true;
+    this.fewerBetas = sendable?.fewerBetas ?? null;
     this.expected = expectedOf(ask);
     this.reporter = gateway.upstreams.begin(choice, call.route.model, startedMs, stream);
     const slowMs = hedgeTrigger?.slowMs(candidate, stream) ?? Infinity;
@@ -257,13 +260,17 @@ export class Attempt implements StreamOwner {
 
   /** The same failure, marked if the request can be written in another way. */
   private adapted(cause: Failure): Failure {
-    const { taught, translated, isEchoed } = this;
-    const lesson = this.asksSubtitles
-      ? subtitlesLesson(cause)
-      : (signatureLesson(cause, taught) ?? (translated ? effortLesson(cause, taught, isEchoed) : null));
+    const lesson = this.asksSubtitles ? subtitlesLesson(cause) : this.requestLesson(cause);
     if (lesson === null) return cause;
     this.lesson = lesson;
     return { ...cause, retryAdapted: true };
+  }
+
+  /** What of the request can be left out that the upstream refused. */
+  private requestLesson(cause: Failure): CallLesson | null {
+    const { taught, translated, isEchoed, fewerBetas } = this;
+    const effort = translated ? effortLesson(cause, taught, isEchoed) : null;
+    return effort ?? signatureLesson(cause, taught) ?? betasLesson(cause, fewerBetas, isEchoed);
   }
 
   succeed(nowMs = this.ports.nowMs()): void {

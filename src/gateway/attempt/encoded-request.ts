@@ -20,6 +20,7 @@ export function encodedFor(
     subtitles: lesson.subtitles,
     withoutReasoning: lesson.withoutReasoning === true,
     withoutEffort: lesson.withoutEffort === true,
+    betas: lesson.betas ?? null,
     forwarded,
     seal: gateway.ports.seal ?? null,
     keyId,

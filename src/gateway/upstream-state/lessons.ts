@@ -1,5 +1,6 @@
 import type { Candidate } from "../../channels/channel.ts";
-import { effortParam, signedParam, type Failure } from "../../operations/failure.ts";
+import type { FewerBetas } from "../../dialects/dialect.ts";
+import { betasParam, effortParam, signedParam, type Failure } from "../../operations/failure.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
 /** What is no longer sent to a deployment, because it rejected it. */
@@ -12,6 +13,8 @@ export interface Lesson {
   readonly withoutReasoning?: true;
   /** It is not asked to reason, because it cannot. */
   readonly withoutEffort?: true;
+  /** Of the beta features that clients name, it gets fewer; absent: all. */
+  readonly betas?: FewerBetas;
 }
 
 /** What a call learned from one rejection. */
@@ -64,6 +67,12 @@ export function effortLesson({ kind, param, code }: Failure, before: CallLesson 
 
 const effortParams: ReadonlySet<string> = new Set([effortParam, "reasoning.effort", "reasoning"]);
 
+/** The deployment does not know a beta feature that the client names: `fewer` says how many can be left out, and null that none can. */
+export function betasLesson({ kind, param }: Failure, fewer: FewerBetas | null, isEcho: boolean): CallLesson | null {
+  if (kind !== "unsupported" || param !== betasParam || fewer === null) return null;
+  return { ...nothingLearned, betas: fewer, shared: !isEcho };
+}
+
 /** Both lessons combined. */
 export function together<One extends Lesson>(one: One, other: Lesson | null): One {
   if (other === null) return one;
@@ -74,7 +83,13 @@ export function together<One extends Lesson>(one: One, other: Lesson | null): On
     subtitles: one.subtitles && other.subtitles,
     ...(one.withoutReasoning === true || other.withoutReasoning === true ? { withoutReasoning: true } : undefined),
     ...(one.withoutEffort === true || other.withoutEffort === true ? { withoutEffort: true } : undefined),
+    ...fewest(one.betas, other.betas),
   };
+}
+
+function fewest(one: FewerBetas | undefined, other: FewerBetas | undefined): { readonly betas: FewerBetas } | undefined {
+  const betas = one === "none" || other === "none" ? "none" : (one ?? other);
+  return betas === undefined ? undefined : { betas };
 }
 
 export function lower(a: number | null, b: number | null): number | null {
@@ -112,6 +127,7 @@ export class Lessons {
       streamOptions: learned.streamOptionsUntilMs <= nowMs,
       subtitles: learned.subtitlesUntilMs <= nowMs,
       ...(learned.effortUntilMs > nowMs ? { withoutEffort: true } : undefined),
+      ...(learned.betas !== null && learned.betasUntilMs > nowMs ? { betas: learned.betas } : undefined),
     };
   }
 
@@ -126,6 +142,7 @@ export class Lessons {
       ...(!lesson.streamOptions && { streamOptionsUntilMs: untilMs }),
       ...(!lesson.subtitles && { subtitlesUntilMs: untilMs }),
       ...(lesson.withoutEffort === true && { effortUntilMs: untilMs }),
+      ...(lesson.betas !== undefined && { betas: lesson.betas, betasUntilMs: untilMs }),
     });
     const { channel, model } = before;
     return { channel, model, maxTokens: lesson.ceiling, unsupported: unsupportedBy(lesson), forMs: lessonMs };
@@ -164,23 +181,28 @@ interface Learned {
   readonly streamOptionsUntilMs: number;
   readonly subtitlesUntilMs: number;
   readonly effortUntilMs: number;
+  readonly betas: FewerBetas | null;
+  readonly betasUntilMs: number;
 }
 
 const nothingStored = {
   ...{ ceiling: null, ceilingUntilMs: -Infinity, streamOptionsUntilMs: -Infinity },
-  ...{ subtitlesUntilMs: -Infinity, effortUntilMs: -Infinity },
+  ...{ subtitlesUntilMs: -Infinity, effortUntilMs: -Infinity, betas: null, betasUntilMs: -Infinity },
 };
 
 const subtitleFormats = "response_format: srt, vtt";
 
-function unsupportedBy({ streamOptions, subtitles, withoutEffort }: Lesson): string | null {
+const betaFeatures: Readonly<Record<FewerBetas, string>> = { known: "most beta features", none: "beta features" };
+
+function unsupportedBy({ streamOptions, subtitles, withoutEffort, betas }: Lesson): string | null {
   if (!subtitles) return subtitleFormats;
+  if (betas !== undefined) return betaFeatures[betas];
   if (withoutEffort === true) return effortParam;
   return streamOptions ? null : "stream_options";
 }
 
 function factsOf(
-  { channel, model, ceiling, ceilingUntilMs, streamOptionsUntilMs, subtitlesUntilMs, effortUntilMs }: Learned,
+  { channel, model, ceiling, ceilingUntilMs, streamOptionsUntilMs, subtitlesUntilMs, effortUntilMs, betas, betasUntilMs }: Learned,
   nowMs: number,
 ): readonly LearnedFact[] {
   const facts: LearnedFact[] = [];
@@ -190,5 +212,7 @@ function factsOf(
   if (subtitlesUntilMs > nowMs)
     facts.push({ channel, model, maxTokens: null, unsupported: subtitleFormats, forMs: subtitlesUntilMs - nowMs });
   if (effortUntilMs > nowMs) facts.push({ channel, model, maxTokens: null, unsupported: effortParam, forMs: effortUntilMs - nowMs });
+  if (betas !== null && betasUntilMs > nowMs)
+    facts.push({ channel, model, maxTokens: null, unsupported: betaFeatures[betas], forMs: betasUntilMs - nowMs });
   return facts;
 }

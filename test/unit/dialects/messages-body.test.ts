@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { anthropicOn } from "../../../src/dialects/anthropic/anthropic.ts";
+import type { EncodedRequest, Target } from "../../../src/dialects/dialect.ts";
 import { bedrockHost, ownHost, vertexHost, type AnthropicHost } from "../../../src/dialects/anthropic/hosts.ts";
 import { encodeMessages, type MessagesBodyOptions } from "../../../src/dialects/anthropic/messages-body.ts";
 import type {
@@ -441,13 +442,42 @@ describe("other hosts", () => {
     ["bedrock", bedrock, undefined],
     ["vertex", vertexHost, true],
   ] as const)("get the same of a client that speaks the API itself: %s", (_, host, stream) => {
-    const sent = { model: "m", stream: true, max_tokens: 5, messages: [{ role: "user", content: "x" }] };
-    const ask = messagesSurface.parse(new TextEncoder().encode(JSON.stringify(sent)));
-    if (isFailure(ask)) throw new Error(ask.detail);
-    const made = anthropicOn(host).chat!.encode(ask, { channel: channel("a"), model: "m", ceiling: null, meterStream: false, forwarded: {} });
-    if (isFailure(made)) throw new Error(made.detail);
-    const body = JSON.parse(new TextDecoder().decode(made.request.body as Uint8Array)) as Body;
+    const { body } = passed(host, { stream: true });
     expect([body["model"], body["stream"]]).toEqual([undefined, stream]);
+  });
+
+  /** The request of a client that speaks the API itself. */
+  function passed(host: AnthropicHost, sent: Body, more: Partial<Target> = {}): EncodedRequest & { readonly body: Body } {
+    const whole = { model: "m", max_tokens: 5, messages: [{ role: "user", content: "x" }], ...sent };
+    const ask = messagesSurface.parse(new TextEncoder().encode(JSON.stringify(whole)));
+    if (isFailure(ask)) throw new Error(ask.detail);
+    const target = { channel: channel("a"), model: "m", ceiling: null, meterStream: false, forwarded: {}, ...more };
+    const made = anthropicOn(host).chat!.encode(ask, target);
+    if (isFailure(made)) throw new Error(made.detail);
+    return { ...made, body: JSON.parse(new TextDecoder().decode(made.request.body as Uint8Array)) as Body };
+  }
+
+  const [old, unheard] = ["interleaved-thinking-2025-05-14", "not-heard-of-2027-01-01"];
+  const header = { "anthropic-beta": `${unheard}, ${old}` };
+
+  test.each([
+    [null, [unheard, old], [], "known"],
+    ["known", [old], [`betas.${unheard}`], "none"],
+    ["none", undefined, [`betas.${unheard}`, `betas.${old}`, "context_management"], null],
+  ] as const)("that refuse beta features are named fewer of them, and the client reads which: %s", (betas, names, dropped, fewer) => {
+    const sent = passed(bedrock, { context_management: { edits: [] } }, { forwarded: header, betas });
+    expect(sent).toMatchObject({ dropped, fewerBetas: fewer });
+    expect(sent.body["anthropic_beta"]).toEqual(names);
+    expect(sent.body["context_management"] === undefined).toBe(betas === "none");
+    const inHeader = passed(vertexHost, {}, { forwarded: header, betas }).request.headers["anthropic-beta"];
+    expect(inHeader).toBe(names?.join(","));
+  });
+
+  test("are named what the operator has configured, and the provider itself all that a client names", () => {
+    const configured = { ...channel("a"), headers: { "anthropic-beta": unheard } };
+    expect(passed(bedrock, {}, { channel: configured, betas: "none" })).toMatchObject({ fewerBetas: null, body: { anthropic_beta: [unheard] } });
+    const own = passed(ownHost, {}, { forwarded: header, betas: "none" });
+    expect(own).toMatchObject({ dropped: [], fewerBetas: null, request: { headers: header } });
   });
 
   test("fetch no images", () => {

@@ -1,7 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { explain } from "../../../src/dialects/errors/explain.ts";
 import { conversationFor } from "../../../src/dialects/target-conversation.ts";
-import { effortLesson, Lessons, together, nothingLearned, type CallLesson } from "../../../src/gateway/upstream-state/lessons.ts";
+import {
+  betasLesson,
+  effortLesson,
+  Lessons,
+  nothingLearned,
+  together,
+  type CallLesson,
+} from "../../../src/gateway/upstream-state/lessons.ts";
 import type { Conversation, ReasoningRequest } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
 import { messagesSurface } from "../../../src/surfaces/index.ts";
@@ -78,4 +85,29 @@ test.each<[object, ReasoningRequest["effort"] | undefined, readonly string[]]>([
   };
   expect(written(false).reasoning?.effort).toBe(effort);
   expect(written(true)).toMatchObject({ reasoning: null, uncarried: dropped });
+});
+
+describe("an upstream that does not know a beta feature", () => {
+  test.each(["invalid beta flag", "Unexpected value(s) `a-2026-01-01` for the `anthropic-beta` header."])("gets fewer of them: %s", (message) => {
+    const refused = explain({ status: 400, header: () => null, body: JSON.stringify({ message }) });
+    expect(betasLesson(refused, "known", false)).toEqual({ ...nothingLearned, betas: "known", shared: true });
+    expect(betasLesson(refused, "none", true)).toEqual({ ...nothingLearned, betas: "none", shared: false });
+    expect(betasLesson(refused, null, false)).toBeNull();
+  });
+
+  test("is remembered for an hour, the fewest of what was learned", () => {
+    let nowMs = 0;
+    const lessons = new Lessons(
+      8,
+      () => nowMs,
+      () => false,
+    );
+    const one = candidate("main");
+    lessons.confirmed(one, { ...nothingLearned, betas: "known", shared: true });
+    expect([lessons.of(one).betas, together({ ...nothingLearned, betas: "none" }, lessons.of(one)).betas]).toEqual(["known", "none"]);
+    lessons.confirmed(one, { ...nothingLearned, betas: "none", shared: true });
+    expect(lessons.ofChannel("main")).toMatchObject([{ unsupported: "beta features" }]);
+    nowMs = 3_600_001;
+    expect(lessons.of(one)).toEqual(nothingLearned);
+  });
 });
