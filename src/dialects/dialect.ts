@@ -2,6 +2,7 @@ import type { Address, Channel } from "../channels/channel.ts";
 import type { MakeTranscoder } from "../media/audio.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
+import type { OptionalField } from "../operations/conversation/optional-fields.ts";
 import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { Emission, WholeAnswer } from "../operations/emission.ts";
 import type { Failure } from "../operations/failure.ts";
@@ -65,8 +66,8 @@ export interface Target {
   readonly subtitles?: boolean;
   /** It refused the reasoning of earlier turns in this call: the request is written without it. */
   readonly withoutReasoning?: boolean;
-  /** It cannot reason: a translated request does not ask it to. */
-  readonly withoutEffort?: boolean;
+  /** What it refused of translated requests, and what these do without; null, or absent: nothing. */
+  readonly refusedFields?: readonly OptionalField[] | null;
   /** It refused beta features that clients name: so many fewer are named; null, or absent: all. */
   readonly betas?: FewerBetas | null;
   /** The client's headers that are forwarded to this channel. */

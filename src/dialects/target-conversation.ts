@@ -1,8 +1,9 @@
 import type { Channel } from "../channels/channel.ts";
 import type { ChatRequest } from "../operations/chat/chat-request.ts";
 import type { Conversation, Part } from "../operations/conversation/conversation.ts";
+import { withoutFields } from "../operations/conversation/optional-fields.ts";
 import { openPart, withOpenedParts, type PartOwner } from "../operations/conversation/sealed-parts.ts";
-import { effortParam, isFailure, type Failure } from "../operations/failure.ts";
+import { isFailure, type Failure } from "../operations/failure.ts";
 import type { Target } from "./dialect.ts";
 
 /**
@@ -12,18 +13,12 @@ import type { Target } from "./dialect.ts";
 export function conversationFor(ask: ChatRequest, target: SealingTarget): Conversation | Failure {
   const asked = ask.toConversation(ask);
   if (isFailure(asked)) return asked;
-  const conversation = target.withoutEffort === true ? withoutEffort(asked) : asked;
+  const { refusedFields = null } = target;
+  const conversation = refusedFields === null ? asked : withoutFields(asked, refusedFields);
   return target.withoutReasoning === true ? withoutReasoning(conversation) : withOpenedParts(conversation, openerFor(target));
 }
 
-type SealingTarget = Pick<Target, "seal" | "keyId" | "channel" | "model" | "withoutReasoning" | "withoutEffort">;
-
-/** Not to reason is what such a model does anyway. */
-function withoutEffort(conversation: Conversation): Conversation {
-  const { reasoning, uncarried } = conversation;
-  if (reasoning === null) return conversation;
-  return { ...conversation, reasoning: null, uncarried: reasoning.effort === "none" ? uncarried : [...uncarried, effortParam] };
-}
+type SealingTarget = Pick<Target, "seal" | "keyId" | "channel" | "model" | "withoutReasoning" | "refusedFields">;
 
 /** The conversation without what an upstream thought in it, and without the signatures of that. */
 function withoutReasoning(conversation: Conversation): Conversation {

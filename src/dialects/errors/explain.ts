@@ -1,4 +1,12 @@
-import { betasParam, effortParam, failure, signedParam, type Failure, type FailureKind, type FailureScope } from "../../operations/failure.ts";
+import {
+  betasParam,
+  effortParam,
+  failure,
+  signedParam,
+  type Failure,
+  type FailureKind,
+  type FailureScope,
+} from "../../operations/failure.ts";
 import type { ErrorResponse } from "../dialect.ts";
 import { errorBody, errorIn, presentable, withoutEcho, type ErrorBody } from "./error-body.ts";
 import { retryAfterMs, waitInWords, waitMaxMs } from "./retry-after.ts";
@@ -583,6 +591,9 @@ const parameters = [
   "temperature",
   "top_p",
   "service_tier",
+  "prompt_cache_key",
+  "safety_identifier",
+  "verbosity",
   "image_url",
   "input_audio",
   "tools",

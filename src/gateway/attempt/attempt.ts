@@ -23,7 +23,15 @@ import type { Call } from "../call.ts";
 import type { Cancellation } from "../cancellation.ts";
 import type { Gateway } from "../gateway.ts";
 import { sanitizedFailure, isEcho } from "./sanitized-failure.ts";
-import { betasLesson, effortLesson, lessonIn, signatureLesson, subtitlesLesson, together, type CallLesson } from "../upstream-state/lessons.ts";
+import {
+  betasLesson,
+  fieldLesson,
+  lessonIn,
+  signatureLesson,
+  subtitlesLesson,
+  together,
+  type CallLesson,
+} from "../upstream-state/lessons.ts";
 import { AttemptTimeouts } from "./attempt-timeouts.ts";
 import { encodedFor } from "./encoded-request.ts";
 import type { AttemptProgress } from "./attempt-progress.ts";
@@ -252,8 +260,9 @@ export class Attempt implements StreamOwner {
     const others = [...Object.values(this.forwarded), this.trace?.traceparent ?? "", this.trace?.tracestate ?? ""];
     const text = ask === null ? null : requestText(ask, others);
     if (text !== null) {
-      this.isEchoed = isEcho(cause, text);
-      this.lesson = lessonIn(cause, this.askedTokens, this.isEchoed);
+      // The name of a field that the client uses is no echo of it.
+      this.isEchoed = isEcho(cause, cause.param === null ? text : text.replaceAll(`"${cause.param}":`, ""));
+      this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
     }
     return sanitizedFailure(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
   }
@@ -269,8 +278,8 @@ export class Attempt implements StreamOwner {
   /** What of the request can be left out that the upstream refused. */
   private requestLesson(cause: Failure): CallLesson | null {
     const { taught, translated, isEchoed, fewerBetas } = this;
-    const effort = translated ? effortLesson(cause, taught, isEchoed) : null;
-    return effort ?? signatureLesson(cause, taught) ?? betasLesson(cause, fewerBetas, isEchoed);
+    const field = translated ? fieldLesson(cause, taught, isEchoed) : null;
+    return field ?? signatureLesson(cause, taught) ?? betasLesson(cause, fewerBetas, isEchoed);
   }
 
   succeed(nowMs = this.ports.nowMs()): void {

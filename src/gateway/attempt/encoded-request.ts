@@ -19,7 +19,7 @@ export function encodedFor(
     meterStream: channel.quirks.streamOptions && lesson.streamOptions,
     subtitles: lesson.subtitles,
     withoutReasoning: lesson.withoutReasoning === true,
-    withoutEffort: lesson.withoutEffort === true,
+    refusedFields: lesson.refusedFields ?? null,
     betas: lesson.betas ?? null,
     forwarded,
     seal: gateway.ports.seal ?? null,

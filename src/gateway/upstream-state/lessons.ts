@@ -1,5 +1,6 @@
 import type { Candidate } from "../../channels/channel.ts";
 import type { FewerBetas } from "../../dialects/dialect.ts";
+import { optionalField, type OptionalField } from "../../operations/conversation/optional-fields.ts";
 import { betasParam, effortParam, signedParam, type Failure } from "../../operations/failure.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
@@ -11,8 +12,8 @@ export interface Lesson {
   readonly subtitles: boolean;
   /** The reasoning of earlier turns is left out, because it does not take their signatures. */
   readonly withoutReasoning?: true;
-  /** It is not asked to reason, because it cannot. */
-  readonly withoutEffort?: true;
+  /** What it refused of requests that the gateway translated. */
+  readonly refusedFields?: readonly OptionalField[];
   /** Of the beta features that clients name, it gets fewer; absent: all. */
   readonly betas?: FewerBetas;
 }
@@ -57,15 +58,15 @@ export function signatureLesson({ kind, param }: Failure, before: CallLesson | n
 }
 
 /**
- * The deployment cannot reason, or not as much as it was asked to. A client that speaks another API did not ask in the upstream's own words,
- * and many ask every model; so the model answers as well as it can. That it does not know one of the efforts says nothing about the others.
+ * The deployment refuses something of a translated request that its answer can do without. The client asked for it in another API, where it
+ * is taken; many agents ask every model to reason. That a model does not know one of the efforts says nothing about the others.
  */
-export function effortLesson({ kind, param, code }: Failure, before: CallLesson | null, isEcho: boolean): CallLesson | null {
-  if (kind !== "unsupported" || param === null || !effortParams.has(param) || before?.withoutEffort === true) return null;
-  return { ...nothingLearned, withoutEffort: true, shared: !isEcho && code !== "unsupported_value" };
+export function fieldLesson({ kind, param, code }: Failure, before: CallLesson | null, isEcho: boolean): CallLesson | null {
+  const field = kind === "unsupported" && param !== null ? optionalField(param) : null;
+  if (field === null || before?.refusedFields?.includes(field) === true) return null;
+  const isOneValue = field === effortParam && code === "unsupported_value";
+  return { ...nothingLearned, refusedFields: [field], shared: !isEcho && !isOneValue };
 }
-
-const effortParams: ReadonlySet<string> = new Set([effortParam, "reasoning.effort", "reasoning"]);
 
 /** The deployment does not know a beta feature that the client names: `fewer` says how many can be left out, and null that none can. */
 export function betasLesson({ kind, param }: Failure, fewer: FewerBetas | null, isEcho: boolean): CallLesson | null {
@@ -82,9 +83,16 @@ export function together<One extends Lesson>(one: One, other: Lesson | null): On
     streamOptions: one.streamOptions && other.streamOptions,
     subtitles: one.subtitles && other.subtitles,
     ...(one.withoutReasoning === true || other.withoutReasoning === true ? { withoutReasoning: true } : undefined),
-    ...(one.withoutEffort === true || other.withoutEffort === true ? { withoutEffort: true } : undefined),
+    ...allFields(one.refusedFields, other.refusedFields),
     ...fewest(one.betas, other.betas),
   };
+}
+
+type RefusedFields = Lesson["refusedFields"];
+
+function allFields(one: RefusedFields, other: RefusedFields): { readonly refusedFields: readonly OptionalField[] } | undefined {
+  if (one === undefined && other === undefined) return undefined;
+  return { refusedFields: [...new Set([...(one ?? []), ...(other ?? [])])] };
 }
 
 function fewest(one: FewerBetas | undefined, other: FewerBetas | undefined): { readonly betas: FewerBetas } | undefined {
@@ -126,7 +134,7 @@ export class Lessons {
       ceiling: learned.ceilingUntilMs > nowMs ? learned.ceiling : null,
       streamOptions: learned.streamOptionsUntilMs <= nowMs,
       subtitles: learned.subtitlesUntilMs <= nowMs,
-      ...(learned.effortUntilMs > nowMs ? { withoutEffort: true } : undefined),
+      ...(learned.fieldsUntilMs > nowMs ? { refusedFields: learned.refusedFields } : undefined),
       ...(learned.betas !== null && learned.betasUntilMs > nowMs ? { betas: learned.betas } : undefined),
     };
   }
@@ -141,7 +149,7 @@ export class Lessons {
       ...(lesson.ceiling !== null && { ceiling: lesson.ceiling, ceilingUntilMs: untilMs }),
       ...(!lesson.streamOptions && { streamOptionsUntilMs: untilMs }),
       ...(!lesson.subtitles && { subtitlesUntilMs: untilMs }),
-      ...(lesson.withoutEffort === true && { effortUntilMs: untilMs }),
+      ...(lesson.refusedFields !== undefined && { ...allFields(lesson.refusedFields, before.refusedFields), fieldsUntilMs: untilMs }),
       ...(lesson.betas !== undefined && { betas: lesson.betas, betasUntilMs: untilMs }),
     });
     const { channel, model } = before;
@@ -180,29 +188,41 @@ interface Learned {
   readonly ceilingUntilMs: number;
   readonly streamOptionsUntilMs: number;
   readonly subtitlesUntilMs: number;
-  readonly effortUntilMs: number;
+  readonly refusedFields: readonly OptionalField[];
+  readonly fieldsUntilMs: number;
   readonly betas: FewerBetas | null;
   readonly betasUntilMs: number;
 }
 
 const nothingStored = {
   ...{ ceiling: null, ceilingUntilMs: -Infinity, streamOptionsUntilMs: -Infinity },
-  ...{ subtitlesUntilMs: -Infinity, effortUntilMs: -Infinity, betas: null, betasUntilMs: -Infinity },
+  ...{ subtitlesUntilMs: -Infinity, refusedFields: [], fieldsUntilMs: -Infinity, betas: null, betasUntilMs: -Infinity },
 };
 
 const subtitleFormats = "response_format: srt, vtt";
 
 const betaFeatures: Readonly<Record<FewerBetas, string>> = { known: "most beta features", none: "beta features" };
 
-function unsupportedBy({ streamOptions, subtitles, withoutEffort, betas }: Lesson): string | null {
+function unsupportedBy({ streamOptions, subtitles, refusedFields, betas }: Lesson): string | null {
   if (!subtitles) return subtitleFormats;
   if (betas !== undefined) return betaFeatures[betas];
-  if (withoutEffort === true) return effortParam;
+  if (refusedFields !== undefined) return refusedFields.join(", ");
   return streamOptions ? null : "stream_options";
 }
 
 function factsOf(
-  { channel, model, ceiling, ceilingUntilMs, streamOptionsUntilMs, subtitlesUntilMs, effortUntilMs, betas, betasUntilMs }: Learned,
+  {
+    channel,
+    model,
+    ceiling,
+    ceilingUntilMs,
+    streamOptionsUntilMs,
+    subtitlesUntilMs,
+    refusedFields,
+    fieldsUntilMs,
+    betas,
+    betasUntilMs,
+  }: Learned,
   nowMs: number,
 ): readonly LearnedFact[] {
   const facts: LearnedFact[] = [];
@@ -211,7 +231,8 @@ function factsOf(
     facts.push({ channel, model, maxTokens: null, unsupported: "stream_options", forMs: streamOptionsUntilMs - nowMs });
   if (subtitlesUntilMs > nowMs)
     facts.push({ channel, model, maxTokens: null, unsupported: subtitleFormats, forMs: subtitlesUntilMs - nowMs });
-  if (effortUntilMs > nowMs) facts.push({ channel, model, maxTokens: null, unsupported: effortParam, forMs: effortUntilMs - nowMs });
+  if (fieldsUntilMs > nowMs)
+    facts.push({ channel, model, maxTokens: null, unsupported: refusedFields.join(", "), forMs: fieldsUntilMs - nowMs });
   if (betas !== null && betasUntilMs > nowMs)
     facts.push({ channel, model, maxTokens: null, unsupported: betaFeatures[betas], forMs: betasUntilMs - nowMs });
   return facts;

@@ -49,7 +49,10 @@ describe("the chunks of a stream", () => {
     ["end_turn", "stop"],
     ["eos", "stop"],
   ] as const)("end for the reason that an upstream has its own word for: %s", (word, reason) => {
-    expect(partsOf([], chunk({ content: "x" }), chunk({}, word)).at(-1)).toEqual({ kind: "finish", finish: { reason, stopSequence: null } });
+    expect(partsOf([], chunk({ content: "x" }), chunk({}, word)).at(-1)).toEqual({
+      kind: "finish",
+      finish: { reason, stopSequence: null },
+    });
   });
 
   test("become parallel tool calls, which may interleave", () => {

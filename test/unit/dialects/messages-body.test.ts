@@ -475,7 +475,10 @@ describe("other hosts", () => {
 
   test("are named what the operator has configured, and the provider itself all that a client names", () => {
     const configured = { ...channel("a"), headers: { "anthropic-beta": unheard } };
-    expect(passed(bedrock, {}, { channel: configured, betas: "none" })).toMatchObject({ fewerBetas: null, body: { anthropic_beta: [unheard] } });
+    expect(passed(bedrock, {}, { channel: configured, betas: "none" })).toMatchObject({
+      fewerBetas: null,
+      body: { anthropic_beta: [unheard] },
+    });
     const own = passed(ownHost, {}, { forwarded: header, betas: "none" });
     expect(own).toMatchObject({ dropped: [], fewerBetas: null, request: { headers: header } });
   });

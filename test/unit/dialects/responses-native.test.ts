@@ -154,7 +154,11 @@ describe("which API a channel is asked in", () => {
     if (isFailure(native)) throw new Error(native.detail);
     expect(JSON.parse(new TextDecoder().decode(native.request.body as Uint8Array))).toMatchObject({ [name]: "stored_1" });
     // A channel of the other kind may be next.
-    expect(openai.chat!.encode(ask, target([], "gpt-4o"))).toMatchObject({ kind: "unsupported", code: "unsupported_parameter", param: name });
+    expect(openai.chat!.encode(ask, target([], "gpt-4o"))).toMatchObject({
+      kind: "unsupported",
+      code: "unsupported_parameter",
+      param: name,
+    });
   });
 
   test("is this one in a dialect of its own, whatever the model", () => {

@@ -3,11 +3,12 @@ import { explain } from "../../../src/dialects/errors/explain.ts";
 import { conversationFor } from "../../../src/dialects/target-conversation.ts";
 import {
   betasLesson,
-  effortLesson,
+  fieldLesson,
   Lessons,
   nothingLearned,
   together,
   type CallLesson,
+  type Lesson,
 } from "../../../src/gateway/upstream-state/lessons.ts";
 import type { Conversation, ReasoningRequest } from "../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../src/operations/failure.ts";
@@ -15,7 +16,7 @@ import { messagesSurface } from "../../../src/surfaces/index.ts";
 import { candidate, channel } from "../../support/plan-world.ts";
 
 function lessonOf(body: object, status = 400, isEcho = false): CallLesson | null {
-  return effortLesson(explain({ status, header: () => null, body: JSON.stringify(body) }), null, isEcho);
+  return fieldLesson(explain({ status, header: () => null, body: JSON.stringify(body) }), null, isEcho);
 }
 
 const error = (message: string, more: object = {}): object => ({ error: { message, type: "invalid_request_error", ...more } });
@@ -34,7 +35,18 @@ describe("a model that refuses to be asked to reason", () => {
       error("[{'type': 'literal_error', 'loc': ('body', 'reasoning_effort'), 'msg': \"Input should be 'low', 'medium' or 'high'\"}]"),
     ],
   ])("is not asked any more: %s", (_, body) => {
-    expect(lessonOf(body)).toEqual({ ...nothingLearned, withoutEffort: true, shared: true });
+    expect(lessonOf(body)).toEqual({ ...nothingLearned, refusedFields: ["reasoning_effort"], shared: true });
+  });
+
+  test.each([
+    ["temperature", error("Unsupported parameter: 'temperature' is not supported with this model.", { param: "temperature" })],
+    ["temperature", error("Only the default (1) value is supported.", { param: "temperature", code: "unsupported_value" })],
+    ["temperature", { detail: "Unsupported parameter: temperature" }],
+    ["prompt_cache_key", error("property 'prompt_cache_key' is unsupported")],
+    ["verbosity", error("Unsupported parameter.", { param: "text.verbosity", code: "unsupported_parameter" })],
+    ["user", error("Unsupported parameter.", { param: "safety_identifier", code: "unsupported_parameter" })],
+  ] as const)("or something else that an answer can do without is not, either: %s", (field, body) => {
+    expect(lessonOf(body)).toEqual({ ...nothingLearned, refusedFields: [field], shared: true });
   });
 
   test("because of one of the efforts may take another: only this call learns from it, and from what may be an echo", () => {
@@ -45,8 +57,8 @@ describe("a model that refuses to be asked to reason", () => {
 
   test("is asked once more and not again", () => {
     const refused = explain({ status: 400, header: () => null, body: JSON.stringify(error("`reasoning_effort` is not supported")) });
-    const lesson = effortLesson(refused, null, false);
-    expect(effortLesson(refused, lesson, false)).toBeNull();
+    const lesson = fieldLesson(refused, null, false);
+    expect(fieldLesson(refused, lesson, false)).toBeNull();
   });
 
   test("teaches nothing where it complains of something else", () => {
@@ -62,10 +74,15 @@ describe("a model that refuses to be asked to reason", () => {
       () => false,
     );
     const one = candidate("main");
-    lessons.confirmed(one, { ...nothingLearned, withoutEffort: true, shared: true });
-    expect(lessons.of(one)).toEqual({ ...nothingLearned, withoutEffort: true });
+    lessons.confirmed(one, { ...nothingLearned, refusedFields: ["reasoning_effort"], shared: true });
+    expect(lessons.of(one)).toEqual({ ...nothingLearned, refusedFields: ["reasoning_effort"] });
     expect(lessons.ofChannel("main")).toMatchObject([{ maxTokens: null, unsupported: "reasoning_effort", forMs: 3_600_000 }]);
-    expect(together({ ...nothingLearned }, lessons.of(one)).withoutEffort).toBe(true);
+    expect(together<Lesson>({ ...nothingLearned, refusedFields: ["user"] }, lessons.of(one)).refusedFields).toEqual([
+      "user",
+      "reasoning_effort",
+    ]);
+    lessons.confirmed(one, { ...nothingLearned, refusedFields: ["temperature"], shared: true });
+    expect(lessons.of(one).refusedFields).toEqual(["temperature", "reasoning_effort"]);
     nowMs = 3_600_001;
     expect([lessons.of(one), lessons.ofChannel("main")]).toEqual([nothingLearned, []]);
   });
@@ -78,8 +95,9 @@ test.each<[object, ReasoningRequest["effort"] | undefined, readonly string[]]>([
   const body = JSON.stringify({ model: "m", max_tokens: 9, messages: [{ role: "user", content: "x" }], thinking });
   const ask = messagesSurface.parse(new TextEncoder().encode(body));
   if (isFailure(ask)) throw new Error(ask.detail);
-  const written = (withoutEffort: boolean): Conversation => {
-    const conversation = conversationFor(ask, { channel: channel("a"), model: "m", withoutEffort });
+  const written = (isRefused: boolean): Conversation => {
+    const refusedFields = isRefused ? (["reasoning_effort", "seed"] as const) : null;
+    const conversation = conversationFor(ask, { channel: channel("a"), model: "m", refusedFields });
     if (isFailure(conversation)) throw new Error(conversation.detail);
     return conversation;
   };
@@ -88,12 +106,15 @@ test.each<[object, ReasoningRequest["effort"] | undefined, readonly string[]]>([
 });
 
 describe("an upstream that does not know a beta feature", () => {
-  test.each(["invalid beta flag", "Unexpected value(s) `a-2026-01-01` for the `anthropic-beta` header."])("gets fewer of them: %s", (message) => {
-    const refused = explain({ status: 400, header: () => null, body: JSON.stringify({ message }) });
-    expect(betasLesson(refused, "known", false)).toEqual({ ...nothingLearned, betas: "known", shared: true });
-    expect(betasLesson(refused, "none", true)).toEqual({ ...nothingLearned, betas: "none", shared: false });
-    expect(betasLesson(refused, null, false)).toBeNull();
-  });
+  test.each(["invalid beta flag", "Unexpected value(s) `a-2026-01-01` for the `anthropic-beta` header."])(
+    "gets fewer of them: %s",
+    (message) => {
+      const refused = explain({ status: 400, header: () => null, body: JSON.stringify({ message }) });
+      expect(betasLesson(refused, "known", false)).toEqual({ ...nothingLearned, betas: "known", shared: true });
+      expect(betasLesson(refused, "none", true)).toEqual({ ...nothingLearned, betas: "none", shared: false });
+      expect(betasLesson(refused, null, false)).toBeNull();
+    },
+  );
 
   test("is remembered for an hour, the fewest of what was learned", () => {
     let nowMs = 0;
@@ -104,7 +125,10 @@ describe("an upstream that does not know a beta feature", () => {
     );
     const one = candidate("main");
     lessons.confirmed(one, { ...nothingLearned, betas: "known", shared: true });
-    expect([lessons.of(one).betas, together({ ...nothingLearned, betas: "none" }, lessons.of(one)).betas]).toEqual(["known", "none"]);
+    expect([lessons.of(one).betas, together<Lesson>({ ...nothingLearned, betas: "none" }, lessons.of(one)).betas]).toEqual([
+      "known",
+      "none",
+    ]);
     lessons.confirmed(one, { ...nothingLearned, betas: "none", shared: true });
     expect(lessons.ofChannel("main")).toMatchObject([{ unsupported: "beta features" }]);
     nowMs = 3_600_001;
