@@ -116,8 +116,8 @@ async function openApp(settings: Settings, options: AppOptions): Promise<App> {
     const { App: TheApp } = await import("./app/app.ts");
     return await TheApp.open(settings, options);
   } catch (error) {
-    console.error(error instanceof Error ? error.message : String(error));
-    console.error("The gateway was not started.");
+    complain(error instanceof Error ? error.message : String(error));
+    complain("The gateway was not started.");
     return process.exit(1);
   }
 }
@@ -172,6 +172,10 @@ async function doctor(file: string | null, request: DoctorRequest): Promise<void
 }
 
 /** Hints name commands as they have to be typed. */
+function complain(text: string): void {
+  console.error(asTyped(text, launch));
+}
+
 function typedTerminal(): Terminal {
   const own = processTerminal();
   return { ...own, say: (text) => own.say(asTyped(text, launch)) };
@@ -180,7 +184,7 @@ function typedTerminal(): Terminal {
 async function models(file: string | null, request: ModelsRequest): Promise<void> {
   const result = await readForCommand(file);
   if (!result.ok) {
-    for (const problem of result.problems) console.error(renderProblem(file, problem));
+    for (const problem of result.problems) complain(renderProblem(file, problem));
     process.exitCode = configExitCode;
     return;
   }
@@ -229,7 +233,7 @@ async function storeOrRemote(invocation: Extract<Invocation, { readonly command:
 async function channels(file: string | null, request: ChannelsRequest): Promise<void> {
   const result = await readForCommand(file);
   if (!result.ok) {
-    for (const problem of result.problems) console.error(renderProblem(file, problem));
+    for (const problem of result.problems) complain(renderProblem(file, problem));
     process.exitCode = configExitCode;
     return;
   }
@@ -271,7 +275,7 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
   ignoreProxies();
   const result = await readForCommand(file);
   if (!result.ok) {
-    for (const problem of result.problems) console.error(renderProblem(file, problem));
+    for (const problem of result.problems) complain(renderProblem(file, problem));
     process.exitCode = configExitCode;
     return;
   }
@@ -312,7 +316,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   const since = file === null ? null : stateOf(file);
   const result = await read(file);
   if (!result.ok) {
-    for (const problem of result.problems) console.error(renderProblem(file, problem));
+    for (const problem of result.problems) complain(renderProblem(file, problem));
     console.error("The gateway was not started.");
     process.exit(configExitCode);
   }
@@ -376,11 +380,11 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     parent?.ready(Number(new URL(url).port), app.member);
   } catch (error) {
     if (error instanceof StartProblem) {
-      console.error(error.message);
+      complain(error.message);
       process.exit(error.exitCode);
     }
     if (error instanceof StorageError) {
-      console.error(error.message);
+      complain(error.message);
       process.exit(1);
     }
     console.error(listenProblem(error, withOverrides(result.settings).listen, "--listen"));

@@ -22,4 +22,4 @@ export function asTyped(text: string, launch: Launch): string {
 }
 
 const commands =
-  /\bsluice (start|init|doctor|check|health|models|keys|usage|audit|accounts|prices|channels|import|config|backup|restore|master-key|help|\[options\]|--help)( -)?/g;
+  /\bsluice (start|init|doctor|check|health|models|keys|groups|issuers|usage|requests|explain|tail|audit|accounts|prices|channels|import|config|backup|restore|master-key|open|lab|completion|help|\[options\]|--help)( -)?/g;

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { parseArguments } from "../../../src/cli/arguments.ts";
 import { asTyped, launchOf } from "../../../src/cli/process/own-command.ts";
 
 const text = "Run sluice start, sluice start --config sluice.yaml or sluice keys create NAME.";
@@ -14,6 +15,15 @@ test.each([
   const typed = asTyped(text, launchOf(env, "sluice", executable));
   const options = start === "npm start" ? "npm start -- --config" : `${start} --config`;
   expect(typed).toBe(`Run ${start}, ${options} sluice.yaml or ${other} keys create NAME.`);
+});
+
+test("every command that there is can be part of a hint", () => {
+  const help = parseArguments(["--help"], "0.0.0");
+  const list = "text" in help ? help.text.slice(help.text.indexOf("Commands:")) : "";
+  const names = [...list.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name = ""]) => name);
+  expect(names.length).toBeGreaterThan(20);
+  const launch = launchOf({ npm_lifecycle_event: "npx" }, "sluice", null);
+  expect(names.filter((name) => asTyped(`see sluice ${name} --help`, launch) !== `see npx sluice ${name} --help`)).toEqual([]);
 });
 
 test("other mentions of the name stay", () => {
