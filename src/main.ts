@@ -362,7 +362,8 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
           },
   });
   const reload = oneAtATime(async () => {
-    const next = await read(file);
+    // Without its certificate, which is renewed by itself: one that has expired must not keep a key from being revoked.
+    const next = await read(file, false);
     if (next.ok) {
       // Not awaited: the next change may be a revocation, which must not wait until upstreams have listed their models.
       void app.reload(withOverrides(next.settings));

@@ -11,12 +11,15 @@ export interface CertificatePorts {
   readonly wallMs: () => number;
   /** New connections get another certificate. */
   readonly onRenewed: (tls: ServerTls) => void;
+  /** How long after files that cannot be used they are read again. */
+  readonly againMs?: number;
 }
 
 /** The certificate of the listeners. It is read again when its files change, and kept as it is while they are not a valid pair. */
 export class Certificate {
   private readonly watches: FileWatch[] = [];
   private readonly timer: ReturnType<typeof setInterval>;
+  private again: ReturnType<typeof setTimeout> | null = null;
   private material: TlsMaterial;
   /** What was last found wrong with the files, so that it is logged once. */
   private fault = "";
@@ -47,22 +50,19 @@ export class Certificate {
 
   reload(): void {
     const { log, wallMs, onRenewed } = this.ports;
+    if (this.again !== null) clearTimeout(this.again);
+    this.again = null;
     const { material, findings } = readTlsFiles(this.settings, wallMs());
-    if (material === null) {
-      const fault = sentences(findings);
-      if (fault !== this.fault) log.error("certificate_rejected", { detail: `${fault} The old certificate stays in use.` });
-      this.fault = fault;
-      return;
+    if (material === null) return this.reject(sentences(findings));
+    const { cert, key, clientCa } = this.material;
+    const isSame = material.cert === cert && material.key === key && material.clientCa === clientCa;
+    try {
+      if (!isSame) onRenewed(this.tlsOf(material));
+    } catch (error) {
+      return this.reject(`The certificate cannot be used: ${String(error)}`);
     }
     this.fault = "";
-    const { cert, key, clientCa } = this.material;
-    if (material.cert === cert && material.key === key && material.clientCa === clientCa) return;
-    try {
-      onRenewed(this.tlsOf(material));
-    } catch (error) {
-      log.error("certificate_rejected", { detail: `The certificate cannot be used: ${String(error)} The old certificate stays in use.` });
-      return;
-    }
+    if (isSame) return;
     this.material = material;
     log.info("certificate_renewed", { expires: new Date(material.expiresMs).toISOString() });
     this.warnOfExpiry();
@@ -70,7 +70,17 @@ export class Certificate {
 
   stop(): void {
     clearInterval(this.timer);
+    if (this.again !== null) clearTimeout(this.again);
     for (const watch of this.watches) watch.close();
+  }
+
+  /** Looks again without being told: a permission that was missing, or a day that has not come, changes nothing about the files. */
+  private reject(fault: string): void {
+    const { log, againMs = againMsUsual } = this.ports;
+    if (fault !== this.fault) log.error("certificate_rejected", { detail: `${fault} The old certificate stays in use.` });
+    this.fault = fault;
+    this.again = setTimeout(() => this.reload(), againMs);
+    this.again.unref();
   }
 
   private tlsOf({ cert, key, clientCa }: TlsMaterial): ServerTls {
@@ -95,3 +105,4 @@ function sentences(findings: readonly Finding[]): string {
 }
 
 const warnEveryMs = 12 * 3_600_000;
+const againMsUsual = 60_000;

@@ -2,7 +2,10 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Certificate } from "../../src/app/certificate.ts";
 import { loadConfig } from "../../src/config/load.ts";
+import { Log } from "../../src/telemetry/log.ts";
+import { eventually } from "../support/eventually.ts";
 import { makeCertificates, type Certificates } from "../support/tls.ts";
 
 const certificates = await makeCertificates();
@@ -119,6 +122,48 @@ describe.skipIf(certificates === null)("the files of tls", () => {
 
   test("and a self-signed certificate will do", async () => {
     expect(await findings(selfSigned)).toMatchObject({ ok: true });
+  });
+
+  test("that cannot be used yet are read again without a change: a permission may be missing, or a clock behind", async () => {
+    const put = ({ cert, key }: { readonly cert: string; readonly key: string }): void => {
+      writeFileSync(join(directory, "server.pem"), cert);
+      writeFileSync(join(directory, "server.key"), key, { mode: 0o600 });
+    };
+    const settings = {
+      certFile: join(directory, "server.pem"),
+      keyFile: join(directory, "server.key"),
+      clientCaFile: null,
+      clientCertificates: "none" as const,
+      admin: true,
+    };
+    const clock = { behindMs: 0, reads: 0 };
+    const given: string[] = [];
+    let said = "";
+    put(valid);
+    const certificate = new Certificate(settings, {
+      log: new Log((bytes) => {
+        said += Buffer.from(bytes).toString();
+        return bytes.length;
+      }),
+      wallMs: () => {
+        clock.reads += 1;
+        return Date.now() - clock.behindMs;
+      },
+      onRenewed: ({ cert }) => given.push(cert),
+      againMs: 10,
+    });
+    clock.behindMs = 86_400_000;
+    put(renewed);
+    certificate.reload();
+    clock.reads = 0;
+    // The change of the files itself is noticed twice at most.
+    await eventually("they are read again and again", () => clock.reads > 5);
+    expect(given).toEqual([]);
+    clock.behindMs = 0;
+    await eventually("they are used", () => given.length > 0);
+    certificate.stop();
+    expect(given).toEqual([renewed.cert]);
+    expect(said.match(/certificate_rejected/g)?.length).toBe(1);
   });
 });
 
