@@ -9,6 +9,8 @@ export class DeliveryQueue<Item> {
   private waiting: Item[] = [];
   private sending: Promise<void> | null = null;
   private disarm: (() => void) | null = null;
+  /** Ends the wait between two tries. */
+  private endPause: (() => void) | null = null;
   private stopped = false;
 
   constructor(private readonly options: DeliveryOptions<Item>) {}
@@ -29,33 +31,40 @@ export class DeliveryQueue<Item> {
     else this.disarm ??= after(batchMs, () => this.begin());
   }
 
-  /** Takes no more, and tries once more to send what waits. */
+  /** Takes no more, and tries once more to send what waits, now: there is no later. The first failure that may pass ends it. */
   async stop(): Promise<void> {
+    const { batchMax, onLoss } = this.options;
     this.stopped = true;
+    this.disarm?.();
+    this.disarm = null;
+    this.endPause?.();
     await this.sending;
-    if (this.waiting.length > 0) await this.send(1);
-    this.dropped += this.waiting.length;
-    this.waiting = [];
+    let last: DeliveryResult["kind"] = "delivered";
+    while (this.waiting.length > 0 && last !== "retry") last = await this.deliver(this.waiting.splice(0, batchMax));
+    const left = this.waiting.splice(0).length;
+    this.dropped += left;
+    if (left > 0) onLoss(left, "the gateway ended before they could be sent");
   }
 
   private begin(): void {
     this.disarm?.();
     this.disarm = null;
-    this.sending ??= this.send(this.options.triesMax).finally(() => {
+    this.sending ??= this.send().finally(() => {
       this.sending = null;
       if (this.waiting.length > 0 && !this.stopped) this.disarm ??= this.options.after(this.options.batchMs, () => this.begin());
     });
   }
 
-  private async send(triesMax: number): Promise<void> {
+  private async send(): Promise<void> {
     const { batchMax } = this.options;
     do {
       const items = this.waiting.splice(0, batchMax);
-      if (items.length > 0) await this.deliver(items, triesMax);
+      if (items.length > 0) await this.deliver(items);
     } while (this.waiting.length >= batchMax && !this.stopped);
   }
 
-  private async deliver(items: readonly Item[], triesMax: number): Promise<void> {
+  /** Returns what became of the last try. */
+  private async deliver(items: readonly Item[]): Promise<DeliveryResult["kind"]> {
     for (let tries = 1; ; tries += 1) {
       const result = await this.options.deliver(items);
       if (result.kind === "delivered") {
@@ -63,14 +72,16 @@ export class DeliveryQueue<Item> {
         const rejected = Math.min(result.rejected, items.length);
         this.delivered += items.length - rejected;
         this.failed += rejected;
-        return;
+        if (rejected > 0) this.options.onLoss(rejected, result.reason);
+        return result.kind;
       }
-      if (result.kind === "refused" || tries >= triesMax || this.stopped) {
+      if (result.kind === "refused" || tries >= this.options.triesMax || this.stopped) {
         this.failed += items.length;
         this.options.onLoss(items.length, result.reason);
-        return;
+        return result.kind;
       }
-      await this.pause(result.afterMs ?? this.backoffMs(tries));
+      // Never sooner than by our own reckoning: `Retry-After: 0` would use up all tries in a moment.
+      await this.pause(Math.max(result.afterMs ?? 0, this.backoffMs(tries)));
     }
   }
 
@@ -80,7 +91,13 @@ export class DeliveryQueue<Item> {
   }
 
   private pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.options.after(Math.min(ms, askedWaitMaxMs), resolve));
+    return new Promise((resolve) => {
+      const cancel = this.options.after(Math.min(ms, askedWaitMaxMs), resolve);
+      this.endPause = () => {
+        cancel();
+        resolve();
+      };
+    });
   }
 }
 
@@ -99,7 +116,8 @@ export interface DeliveryOptions<Item> {
 }
 
 export type DeliveryResult =
-  | { readonly kind: "delivered"; readonly rejected: number }
+  /** `rejected`: how many of them the other side left out, for this reason. */
+  | { readonly kind: "delivered"; readonly rejected: number; readonly reason: string }
   /** It may succeed later. `afterMs`: how long the other side asked to wait. */
   | { readonly kind: "retry"; readonly afterMs: number | null; readonly reason: string }
   | { readonly kind: "refused"; readonly reason: string };

@@ -146,7 +146,7 @@ export class OtlpExporter {
     const families = [...ports.families(), ...genAi.registry.collect()];
     const metrics = metricData(families, { startMs, nowMs: ports.wallMs() });
     const result = await this.deliver("metrics", { resourceMetrics: [{ resource: this.resource, scopeMetrics: [{ scope, metrics }] }] });
-    if (result.kind === "delivered") {
+    if (result.kind === "delivered" && result.rejected === 0) {
       this.sentMetrics += 1;
       return;
     }
@@ -164,23 +164,29 @@ export class OtlpExporter {
 /** Which answers are worth another try is in https://opentelemetry.io/docs/specs/otlp/#failures-1. */
 export function deliveryOf({ status, retryAfterMs, body, reason }: PostOutcome): DeliveryResult {
   if (status === null) return { kind: "retry", afterMs: null, reason };
-  if (status >= 200 && status < 300) return { kind: "delivered", rejected: rejectedIn(body) };
+  if (status >= 200 && status < 300) return { kind: "delivered", ...rejectedIn(body) };
   const answered = `the collector answered with ${status}`;
   if (status === 429 || status === 502 || status === 503 || status === 504)
     return { kind: "retry", afterMs: retryAfterMs, reason: answered };
   return { kind: "refused", reason: answered };
 }
 
-/** A collector may take a part only, and says how much it did not. */
-function rejectedIn(body: string): number {
+/** A collector may take a part only, and says how much it did not, and why (https://opentelemetry.io/docs/specs/otlp/#partial-success-1). */
+function rejectedIn(body: string): { readonly rejected: number; readonly reason: string } {
   try {
-    const { partialSuccess } = JSON.parse(body) as { partialSuccess?: { rejectedSpans?: unknown } };
-    const count = Number(partialSuccess?.rejectedSpans ?? 0);
-    return Number.isSafeInteger(count) && count > 0 ? Math.min(count, batchMax) : 0;
+    const { partialSuccess } = JSON.parse(body) as { partialSuccess?: Readonly<Record<string, unknown>> };
+    const rejected = Number(partialSuccess?.["rejectedSpans"] ?? partialSuccess?.["rejectedDataPoints"] ?? 0);
+    if (!Number.isSafeInteger(rejected) || rejected <= 0) return nothingRejected;
+    const message = partialSuccess?.["errorMessage"];
+    const words = typeof message === "string" && message !== "" ? `: ${message.slice(0, messageCharactersMax)}` : "";
+    return { rejected, reason: `the collector left out ${rejected} of what was sent${words}` };
   } catch {
-    return 0;
+    return nothingRejected;
   }
 }
+
+const nothingRejected = { rejected: 0, reason: "" };
+const messageCharactersMax = 200;
 
 const scope = { name: "sluice" };
 const waitingMax = 2_048;

@@ -143,7 +143,7 @@ function deliveryOf({ status, retryAfterMs, reason }: PostOutcome): DeliveryResu
   return { kind: "refused", reason: answered };
 }
 
-const nothing = { kind: "delivered", rejected: 0 } as const;
+const nothing = { kind: "delivered", rejected: 0, reason: "" } as const;
 const secretPrefix = "whsec_";
 const waitingMax = 500;
 const sentMax = 20;

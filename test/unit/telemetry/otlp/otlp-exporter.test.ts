@@ -190,6 +190,17 @@ describe("a collector that does not take it", () => {
     expect(ports.lost).toEqual([]);
   });
 
+  test("is not asked again at once, even if it says so", async () => {
+    const ports = otlpPorts(() => ({ ...busy, retryAfterMs: 0 }));
+    offer(new OtlpExporter(otlpSettings({ metrics: false }), ports), traced());
+    const waits: (readonly number[])[] = [];
+    for (let round = 0; round < 3; round += 1) {
+      waits.push(ports.waits());
+      await ports.fire();
+    }
+    expect(waits).toEqual([[2_000], [1_000], [2_000]]);
+  });
+
   test("costs the traces that it refused, or that were tried five times", async () => {
     for (const [answer, times] of [
       [{ ...busy, status: 400 }, 1],
@@ -213,13 +224,34 @@ describe("a collector that does not take it", () => {
     await ports.fire();
   });
 
-  test("may take a part only, and the rest counts as failed", async () => {
-    const ports = otlpPorts(() => ({ ...taken, body: '{"partialSuccess":{"rejectedSpans":"1"}}' }));
+  test("may take a part only, and the rest counts as failed and is told", async () => {
+    const ports = otlpPorts(() => ({ ...taken, body: '{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too old"}}' }));
     const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
     offer(exporter, traced(), traced());
     await ports.fire();
     const value = (name: string) => exporter.families().find((one) => one.name === name)?.series[0]?.value;
     expect([value("sluice_otlp_exported_total"), value("sluice_otlp_failed_total")]).toEqual([1, 1]);
+    expect(ports.lost).toEqual(["traces 1 the collector left out 1 of what was sent: too old"]);
+  });
+
+  test.each([
+    ['{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"no such tenant"}}', [0, 1]],
+    ['{"partialSuccess":{"rejectedDataPoints":0,"errorMessage":"only a warning"}}', [1, 0]],
+    ['{"partialSuccess":{}}', [1, 0]],
+    ["null", [1, 0]],
+    ["", [1, 0]],
+  ])("that answers a report of metrics with %s has taken and failed %j", async (body, counts) => {
+    const ports = otlpPorts(() => ({ ...taken, body }));
+    const exporter = new OtlpExporter(otlpSettings({ traces: false }), ports);
+    exporter.start();
+    await ports.fire();
+    const value = (name: string) =>
+      exporter
+        .families()
+        .find((one) => one.name === name)
+        ?.series.find(({ labels }) => labels[0] === "metrics")?.value;
+    expect([value("sluice_otlp_exported_total"), value("sluice_otlp_failed_total")]).toEqual(counts);
+    expect(ports.lost.length).toBe(counts[1] ?? 0);
   });
 
   test("gets what waits once more at the end", async () => {
@@ -228,5 +260,35 @@ describe("a collector that does not take it", () => {
     offer(exporter, traced());
     await exporter.stop();
     expect(ports.requests.map(({ url }) => url.replace(/.*\//, "")).toSorted()).toEqual(["metrics", "traces"]);
+  });
+
+  test("gets all that waits at the end, and what waits for a later try is not waited for", async () => {
+    const answers = [{ ...busy, retryAfterMs: 300_000 }];
+    const ports = otlpPorts(() => answers.shift() ?? taken);
+    const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
+    offer(exporter, ...Array.from({ length: 1_000 }, () => traced()));
+    // The first batch is sent, and is to come again in five minutes.
+    await ports.fire();
+    expect(ports.waits()).toEqual([300_000]);
+    await exporter.stop();
+    const value = (name: string) => exporter.families().find((one) => one.name === name)?.series[0]?.value;
+    expect([value("sluice_otlp_exported_total"), value("sluice_otlp_failed_total"), value("sluice_otlp_dropped_total")]).toEqual([1_000, 0, 0]);
+    expect(ports.lost).toEqual([]);
+  });
+
+  test("that is away at the end is tried once with what waits, and the loss is told", async () => {
+    const ports = otlpPorts(() => away);
+    const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
+    offer(exporter, ...Array.from({ length: 1_000 }, () => traced()));
+    await ports.fire();
+    const before = ports.requests.length;
+    await exporter.stop();
+    // The batch that was to be tried again, and the next one.
+    expect(ports.requests.length - before).toBe(2);
+    expect(ports.lost).toEqual([
+      "traces 256 connection refused",
+      "traces 256 connection refused",
+      "traces 488 the gateway ended before they could be sent",
+    ]);
   });
 });

@@ -128,6 +128,14 @@ describe("a webhook", () => {
     }
   });
 
+  test("is told all that waits before the gateway ends", async () => {
+    const one = sender();
+    one.sender.tell(["a", "b", "c"].map((id) => ({ ...notice, id })));
+    await one.sender.stop();
+    expect(one.ports.requests.length).toBe(3);
+    expect(one.sender.status()[0]).toMatchObject({ delivered: 3, lost: 0, waiting: 0 });
+  });
+
   test("shows what became of its last requests, without the path of its address", async () => {
     const answers: PostOutcome[] = [{ ...taken, status: 503 }, taken];
     const one = sender(() => answers.shift() ?? taken);
