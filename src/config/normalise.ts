@@ -249,17 +249,22 @@ function metricsProblems({ metrics }: ConfigFile): Finding[] {
 const metricsTokenMin = 16;
 
 function webhookProblems({ webhooks }: ConfigFile): Finding[] {
-  return webhooks.flatMap(({ secret }, at) =>
-    secret.length >= metricsTokenMin
-      ? []
-      : [
-          problem(
-            ["webhooks", at, "secret"],
-            `this secret has fewer than ${metricsTokenMin} characters`,
-            "make one with: openssl rand -hex 24",
-          ),
-        ],
-  );
+  return webhooks.flatMap(({ secret }, at) => {
+    const path = ["webhooks", at, "secret"];
+    if (secret.length < metricsTokenMin) {
+      return [problem(path, `this secret has fewer than ${metricsTokenMin} characters`, "make one with: openssl rand -hex 24")];
+    }
+    const encoded = /^whsec_(.*)$/.exec(secret)?.[1];
+    if (encoded === undefined || encodedBytes(encoded) >= metricsTokenMin) return [];
+    // What is not base64 would be left out of the key, up to a signature that anybody can make.
+    const reason = `behind whsec_ there must be at least ${metricsTokenMin} bytes in base64`;
+    return [problem(path, reason, 'make one with: echo "whsec_$(openssl rand -base64 24)"')];
+  });
+}
+
+/** How many bytes a text in base64 stands for; 0 if it is none. */
+function encodedBytes(text: string): number {
+  return /^[A-Za-z0-9+/]+={0,2}$/.test(text) ? Buffer.from(text, "base64").length : 0;
 }
 
 function sortedByLine(problems: readonly Problem[]): Problem[] {
