@@ -306,6 +306,14 @@ describe("the unit of systemd", () => {
     expect(readFileSync(join(deploy, "systemd/sluice.sysusers.conf"), "utf8")).toMatch(new RegExp(`^u ${one("User")} `, "m"));
   });
 
+  test("may create the socket that the guide and the proxies name", () => {
+    const named = ["docs/edge.md", "deploy/nginx/sluice.conf", "deploy/caddy/Caddyfile", "deploy/envoy/envoy.yaml"].flatMap(
+      (path) => readFileSync(join(root, path), "utf8").match(/\/run\/[\w./-]+\.sock/g) ?? [],
+    );
+    expect(named.length).toBeGreaterThan(3);
+    expect([...new Set(named)]).toEqual([`/run/${one("RuntimeDirectory")}/sluice.sock`]);
+  });
+
   test("hands secrets over as files, through variables that the gateway reads", () => {
     const loaded = all("LoadCredential").map((credential) => credential.split(":")[0] ?? "");
     const variables = all("Environment").map((pair) => pair.split("=") as [string, string]);
