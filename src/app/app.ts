@@ -724,7 +724,8 @@ export class App {
         heapBytes: heapUsed,
         externalBytes: external,
         cpuSeconds: (user + system) / 1e6,
-        startedSeconds: Math.round(Date.now() / 1000 - process.uptime()),
+        // Not from the clock of now: the smallest drift would look like a restart.
+        startedSeconds: Math.round(performance.timeOrigin / 1000),
       },
     };
   }
