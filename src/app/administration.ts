@@ -111,7 +111,8 @@ export function administration(parts: AdministrationParts): Services {
       },
       clear: (name) => {
         durable.hint(name, clearCoolDowns, forgottenMs);
-        return parts.gateway.upstreams.clear(candidatesOfChannel(name, parts.snapshot()));
+        const { upstreams } = parts.gateway;
+        return upstreams.clear(candidatesOfChannel(name, parts.snapshot(), upstreams));
       },
     },
     nowMs: parts.gateway.ports.nowMs,
@@ -175,12 +176,14 @@ function statusOf(
   source: ChannelStatus["source"],
   { gateway, snapshot, durable }: AdministrationParts,
 ): ChannelStatus {
-  const { models, candidates } = offersOf(snapshot()).get(channel.name) ?? { models: [], candidates: [] };
+  const anyModel = channel.models.kind === "any";
+  const { models, candidates } = anyModel
+    ? { models: null, candidates: gateway.upstreams.tellingCandidates(channel) }
+    : (offersOf(snapshot()).get(channel.name) ?? { models: [], candidates: [] });
   const nowMs = durable.clock.wallMs();
   const troubles = gateway.upstreams
     .openBreakers(candidates)
     .map(({ scope, state, cause, forMs }) => ({ scope, state, cause, untilMs: nowMs + forMs }));
-  const anyModel = channel.models.kind === "any";
   const open = candidates.some((candidate) => gateway.upstreams.admits(candidate));
   const idle = candidates.length === 0 && !anyModel;
   return {
@@ -191,7 +194,7 @@ function statusOf(
     tier: channel.tier,
     weight: channel.weight,
     tags: channel.tags,
-    models: anyModel ? null : models,
+    models,
     state: idle ? "idle" : candidates.length > 0 && !open ? "cooling" : troubles.length > 0 ? "impaired" : "ready",
     troubles,
     learned: lessonsOf(gateway.upstreams.lessons.ofChannel(channel.name), nowMs),

@@ -135,7 +135,7 @@ export class App {
     hints.hear = (scope, cause, forMs) => {
       const { upstreams } = app.gateway;
       if (cause === forgetLessons) upstreams.lessons.forget(scope);
-      else if (cause === clearCoolDowns) upstreams.clear(candidatesOfChannel(scope, app.current.snapshot));
+      else if (cause === clearCoolDowns) upstreams.clear(candidatesOfChannel(scope, app.current.snapshot, upstreams));
       else upstreams.hint(scope, cause as FailureKind, forMs);
     };
     options.others?.onEnded((member) => durable.freeMember(member));

@@ -77,8 +77,8 @@ export class Metrics {
   }
 }
 
-/** The channels of a snapshot, in one pass over its routes. */
-export function channelStates({ channels, routes }: Snapshot, upstreams: UpstreamState): readonly ChannelState[] {
+/** The channels of a snapshot, in one pass over its routes. Those that take any model are in none. */
+export function channelStates({ channels, routes, wildcard }: Snapshot, upstreams: UpstreamState): readonly ChannelState[] {
   const candidates = new Map<string, Candidate[]>();
   for (const { tiers } of routes.values()) {
     for (const members of tiers) {
@@ -90,8 +90,9 @@ export function channelStates({ channels, routes }: Snapshot, upstreams: Upstrea
       }
     }
   }
-  return channels.map(({ name, concurrencyMax }) => {
-    const own = candidates.get(name) ?? [];
+  return channels.map((channel) => {
+    const { name, concurrencyMax } = channel;
+    const own = candidates.get(name) ?? (wildcard === null ? [] : upstreams.tellingCandidates(channel));
     const breakers = upstreams.openBreakers(own);
     return {
       name,
@@ -99,6 +100,7 @@ export function channelStates({ channels, routes }: Snapshot, upstreams: Upstrea
       runningMax: concurrencyMax,
       // A full channel cools down just as little as one that lists no models.
       isAvailable: own.length === 0 || breakers.length === 0 || own.some((candidate) => upstreams.isHealthy(candidate)),
+      isProved: own.length === 0 || breakers.length === 0 || own.some((candidate) => upstreams.openBreakers([candidate]).length === 0),
       openBreakers: breakers.filter(({ state }) => state === "open").length,
       halfOpenBreakers: breakers.filter(({ state }) => state === "half_open").length,
     };

@@ -1,4 +1,4 @@
-import { deploymentScope, type Candidate, type Channel, type Route } from "../../channels/channel.ts";
+import { candidatesOf, deploymentScope, type Candidate, type Channel, type Route } from "../../channels/channel.ts";
 import {
   afterFailure,
   afterHint,
@@ -124,7 +124,10 @@ export class UpstreamState {
   clear(candidates: readonly Candidate[]): number {
     const open = this.openBreakers(candidates).length;
     for (const candidate of candidates) {
-      for (const scope of scopeIds(candidate.scopes)) this.scopeHealth(scope).health = undefined;
+      for (const scope of scopeIds(candidate.scopes)) {
+        const of = this.healths.get(scope);
+        if (of !== undefined) of.health = undefined;
+      }
       this.lastAsked.clear(candidate);
     }
     return open;
@@ -140,6 +143,23 @@ export class UpstreamState {
       if (health === undefined || now === "closed") return [];
       return [{ scope, state: now, cause: cause(health, nowMs), forMs: Math.max(0, Math.round(opensAgainMs(health) - nowMs)) }];
     });
+  }
+
+  /**
+   * What a channel that takes any model was asked with, as far as it is remembered: clients choose the names. If nothing is, what all of
+   * its models share.
+   */
+  askedCandidates(channel: Channel): readonly Candidate[] {
+    const start = `${deploymentScope}${channel.name}/`;
+    const models: string[] = [];
+    for (const scope of this.healths.keys()) if (scope.startsWith(start)) models.push(scope.slice(start.length));
+    return (models.length === 0 ? [""] : models).flatMap((model) => candidatesOf({ id: `${channel.name}/${model}`, channel, model }));
+  }
+
+  /** The same without models that the upstream does not have: a name that a client made up says nothing about the channel. */
+  tellingCandidates(channel: Channel): readonly Candidate[] {
+    const isMadeUp = (candidate: Candidate): boolean => this.openBreakers([candidate]).some((breaker) => breaker.cause === "model_missing");
+    return this.askedCandidates(channel).filter((candidate) => !isMadeUp(candidate));
   }
 
   /** The number of attempts that are running on a channel. */

@@ -30,8 +30,10 @@ export interface ChannelState {
   readonly name: string;
   readonly running: number;
   readonly runningMax: number;
-  /** Some candidate of the channel may be asked. */
+  /** Some candidate of the channel may be asked, if only as a probe. */
   readonly isAvailable: boolean;
+  /** Some candidate of the channel has no breaker that is open or half open: it is not only tried, it works. */
+  readonly isProved: boolean;
   readonly openBreakers: number;
   readonly halfOpenBreakers: number;
 }

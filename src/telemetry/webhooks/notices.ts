@@ -50,8 +50,12 @@ export function costNotices(hourNanos: number, dayNanos: number, hourMs: number)
   return [{ id: `cost.jump:${hour}`, type: "cost.jump", data: { hour, cost_usd: hourNanos / 1e9, usual_usd: usualNanos / 1e9 } }];
 }
 
-/** Tells when channels go down and come back. One that is down at two looks in a row is down: breakers open for a moment all the time. */
+/**
+ * Tells when channels go down and come back. One that is down at two looks in a row is down: breakers open for a moment all the time. It
+ * is back when it has answered: a breaker that lets a probe through says nothing yet, and would do so every few seconds of an outage.
+ */
 export class ChannelWatch {
+  /** By channel, at how many looks in a row it was down. One that is told to be down stays here until it is back. */
   private readonly looksDown = new Map<string, number>();
   private count = 0;
 
@@ -59,14 +63,15 @@ export class ChannelWatch {
 
   look(channels: readonly ChannelState[]): readonly Notice[] {
     const notices: Notice[] = [];
-    for (const { name, isAvailable } of channels) {
+    for (const { name, isAvailable, isProved } of channels) {
       const before = this.looksDown.get(name) ?? 0;
+      const isDown = before >= looksToBeDown;
       if (!isAvailable) {
         this.looksDown.set(name, before + 1);
         if (before + 1 === looksToBeDown) notices.push(this.notice("channel.down", name));
-      } else if (before > 0) {
+      } else if (!isDown || isProved) {
         this.looksDown.delete(name);
-        if (before >= looksToBeDown) notices.push(this.notice("channel.up", name));
+        if (isDown) notices.push(this.notice("channel.up", name));
       }
     }
     // A channel that was removed is neither up nor down.

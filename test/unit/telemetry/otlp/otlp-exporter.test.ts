@@ -272,7 +272,9 @@ describe("a collector that does not take it", () => {
     expect(ports.waits()).toEqual([300_000]);
     await exporter.stop();
     const value = (name: string) => exporter.families().find((one) => one.name === name)?.series[0]?.value;
-    expect([value("sluice_otlp_exported_total"), value("sluice_otlp_failed_total"), value("sluice_otlp_dropped_total")]).toEqual([1_000, 0, 0]);
+    expect([value("sluice_otlp_exported_total"), value("sluice_otlp_failed_total"), value("sluice_otlp_dropped_total")]).toEqual([
+      1_000, 0, 0,
+    ]);
     expect(ports.lost).toEqual([]);
   });
 
