@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { availableParallelism, constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { slowness } from "../test/support/slowed.ts";
@@ -68,15 +68,15 @@ const chosen = named.length > 0 ? named.flatMap(testFilesOf) : chooseFrom(testFi
 const slow = named.length > 0 ? [] : chosen.filter((file) => needs(file, "slow"));
 const usual = chosen.filter((file) => !slow.includes(file));
 
+// Everything that this run makes.
+const scratch = open(mkdtempSync(join(tmpdir(), "sluice-suite-")));
+process.on("exit", () => remove(scratch));
 // The first file that needs a PostgreSQL leaves an empty cluster here for the others (test/support/servers/postgres.ts).
-const cluster = mkdtempSync(join(tmpdir(), "sluice-cluster-"));
+const cluster = scratchFolder("cluster");
 // The exit code of each file, written by the shell that runs it.
-const exitCodes = mkdtempSync(join(tmpdir(), "sluice-suite-"));
+const exitCodes = scratchFolder("exit-codes");
 // The gateway that the tests start.
-const build = mkdtempSync(join(tmpdir(), "sluice-build-"));
-process.on("exit", () => {
-  for (const folder of [cluster, exitCodes, build]) rmSync(folder, { recursive: true, force: true });
-});
+const build = scratchFolder("build");
 const environment: Record<string, string | undefined> = {
   ...process.env,
   SLUICE_TEST_CLUSTER: cluster,
@@ -269,6 +269,26 @@ function statesProperties(file: string): boolean {
   return existsSync(file) && readFileSync(file, "utf8").includes('"fast-check"');
 }
 
+function scratchFolder(name: string): string {
+  const folder = join(scratch, name);
+  mkdirSync(folder);
+  return open(folder);
+}
+
+/** PostgreSQL, which may run as somebody else, has to get in. */
+function open(folder: string): string {
+  chmodSync(folder, 0o755);
+  return folder;
+}
+
+function remove(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // A server that is about to end still writes to it, and it is tried again when the run ends.
+  }
+}
+
 /** The signal that ended a process, if the exit code that a shell reports stands for one. */
 function signalOf(exitCode: number): string | undefined {
   return Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
@@ -277,7 +297,10 @@ function signalOf(exitCode: number): string | undefined {
 /** Runs files in one process. `shown`: no other file runs meanwhile, so the output is printed as it comes. */
 async function run(files: Batch, shown: boolean): Promise<FileRun> {
   // Both outputs go into one pipe, in the order they were written. It is a shell's pipe: Bun's own is a socket, and some tests count those.
-  const status = join(exitCodes, String(batchesRun++));
+  const batch = String(batchesRun++);
+  const status = join(exitCodes, batch);
+  // Whatever the files make in the temporary directory goes with them, also where they fail, are killed, or skip what would remove it.
+  const temporary = scratchFolder(batch);
   const script = 'status=$1; shift; { "$0" "$@" 2>&1; echo $? >"$status"; } | cat';
   const preload = files.some(statesProperties) ? ["--preload", "./test/support/seed.ts"] : [];
   const bounds = ["--timeout", "60000", "--max-concurrency", concurrency];
@@ -287,7 +310,7 @@ async function run(files: Batch, shown: boolean): Promise<FileRun> {
   const firstReading = readings.length;
   const pieces: Uint8Array[] = [];
   const group = startGroup(command, {
-    env: files.every(isUnit) ? { ...unitEnvironment, ...environment } : environment,
+    env: { ...(files.every(isUnit) ? unitEnvironment : undefined), ...environment, TMPDIR: temporary },
     // A test that blocks its process is out of reach of its own timeout.
     timeoutMs: fileMsMax * Math.min(files.length, batchFilesMax),
     // What a test has left running would hold the output open.
@@ -300,6 +323,7 @@ async function run(files: Batch, shown: boolean): Promise<FileRun> {
   running.add(group);
   const { killed, cpuSeconds } = await group.ended;
   running.delete(group);
+  remove(temporary);
   if (killed === "left over") console.log(`${nameOf(files)} left processes running, which were killed`);
   if (killed === "too long") console.log(`${nameOf(files)} took too long, and was killed with everything it had started`);
   const exitCode = existsSync(status) ? Number(readFileSync(status, "utf8")) : 1;

@@ -315,11 +315,17 @@ describe("a run", () => {
     },
   );
 
-  test("counts a file that dies among the failed, and goes on with the others", async () => {
-    const { output, code } = await ran({
-      "dies.test.ts": 'test("dies", () => process.kill(process.pid, "SIGKILL"));',
-      "good.test.ts": 'test("good", () => expect(1).toBe(1)); test.skip("bad (skipped: today)", () => {});',
-    });
+  test("counts a file that dies among the failed, goes on with the others, and leaves no temporary files of any", async () => {
+    const leaves = 'import { mkdtempSync } from "node:fs"; import { tmpdir } from "node:os"; mkdtempSync(`${tmpdir()}/left-`);';
+    const place = mkdtempSync(join(tmpdir(), "sluice-place-"));
+    const { output, code } = await ran(
+      {
+        "dies.test.ts": `${leaves} test("dies", () => process.kill(process.pid, "SIGKILL"));`,
+        "good.test.ts": `${leaves} test("good", () => expect(1).toBe(1)); test.skip("bad (skipped: today)", () => {});`,
+      },
+      { TMPDIR: place },
+    );
+    expect(readdirSync(place)).toEqual([]);
     expect(output).toContain("dies.test.ts ended with SIGKILL\n");
     expect(output).toContain("Skipped, and why:\n      1 bad (skipped: today)\n1 skipped\nFailed:\n");
     expect(output).toEndWith("\n1 passed, 1 failed\n");

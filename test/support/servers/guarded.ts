@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../eventually.ts";
@@ -18,6 +18,10 @@ export class GuardedServer {
 
   constructor(name: string, parent = tmpdir()) {
     this.folder = mkdtempSync(join(parent, `sluice-${name}-`));
+    const file = join(this.folder, pidFile);
+    writeFileSync(file, "");
+    // The server may run as somebody else.
+    chmodSync(file, 0o666);
     this.#guard = Bun.spawn(["sh", "-c", guard, "sh", this.folder], { stdin: "pipe", stdout: "ignore", stderr: "ignore", detached: true });
     this.#guard.unref();
   }
@@ -161,11 +165,13 @@ const startMsMax = 30_000;
 const outputMax = 20_000;
 const pidFile = "server.pid";
 
+// It opens the file with the server's number first, because the folder may be removed before the guard hears that the test has ended.
 // Both PostgreSQL and Redis end orderly at SIGINT, dropping their clients; two seconds later there is no asking.
 const guard = `
 trap '' INT TERM HUP
+exec 3< "$1/${pidFile}"
 cat > /dev/null
-pid=$(cat "$1/${pidFile}" 2> /dev/null)
+pid=$(cat <&3)
 if [ -n "$pid" ]; then
   family() {
     cat "/proc/$pid/task/$pid/children" 2> /dev/null || ps -A -o pid= -o ppid= | awk -v parent="$pid" '$2 == parent { print $1 }'

@@ -219,7 +219,7 @@ function linkPostgres(): void {
 function reachable(binaries: string): string {
   if (process.getuid?.() !== 0 || openToAll(binaries)) return binaries;
   const native = dirname(binaries);
-  const copy = join(tmpdir(), `sluice-test-postgres-${postgresVersion}`);
+  const copy = join(process.env["SLUICE_TEST_CLUSTER"] ?? tmpdir(), `sluice-test-postgres-${postgresVersion}`);
   if (!existsSync(copy)) {
     const making = `${copy}.${process.pid}`;
     cpSync(native, making, { recursive: true, verbatimSymlinks: false, dereference: true });
