@@ -245,6 +245,8 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
     nearest,
     start: async (name) => {
       const dataDir = mkdtempSync(join(tmpdir(), "sluice-channels-test-"));
+      process.once("exit", () => rmSync(dataDir, { recursive: true, force: true }));
+      endOnSignals({ say: console.error });
       const token = `channels-test-${crypto.randomUUID()}`;
       const app = await openApp(channelTestSettings(settings, name, token, dataDir), {
         log: new Log((bytes) => bytes.length, "error"),
@@ -259,10 +261,12 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
         isLeader: false,
         others: null,
       });
+      const abandon = (): void => app.abandon();
+      process.once("exit", abandon);
       const url = await app.start({ configFile: file, variables: providerVariables, asTyped: (text) => asTyped(text, launch) });
       const stop = async (): Promise<void> => {
         await app.stop(false);
-        rmSync(dataDir, { recursive: true, force: true });
+        process.off("exit", abandon);
       };
       return { ...testTarget(url, token, () => performance.now()), stop };
     },
@@ -288,8 +292,8 @@ async function store(file: string | null, request: StoreRequest): Promise<void> 
   process.exitCode = await runStoreCommand(request, context);
 }
 
-/** An unfinished backup is removed when the process exits, which it does not do by itself when a signal kills it. */
-function endOnSignals(terminal: Terminal): void {
+/** What is unfinished or temporary is removed when the process exits, which it does not do by itself when a signal kills it. */
+function endOnSignals(terminal: Pick<Terminal, "say">): void {
   for (const [signal, number] of [
     ["SIGHUP", 1],
     ["SIGINT", 2],
