@@ -33,6 +33,7 @@ export async function countTokens({ ask, route, keyId, headers, cancellation }: 
     ceiling: null,
     meterStream: false,
     forwarded: forwardedHeaders({ headers }, channel.forwardHeaders),
+    betas: upstreams.lessonOf(candidate).betas ?? null,
     seal: ports.seal ?? null,
     keyId,
   };

@@ -198,6 +198,9 @@ test("betas that a cloud does not know are left out, for later calls as well, an
       expect([asked.at(-1)?.beta, asked.at(-1)?.body["anthropic_beta"]]).toContainEqual(model === "bedrock" ? [known] : known);
     }
   }
+  // Tokens are counted with what was learned.
+  await anthropic.messages.countTokens({ model: "vertex", messages: [question] }, { headers });
+  expect(asked.at(-1)?.beta).toBe(known);
 });
 
 describe("tokens are counted by the cloud that has the model", () => {
