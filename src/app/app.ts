@@ -397,7 +397,7 @@ export class App {
     const { log, isLeader } = this.options;
     this.exporter?.start();
     this.webhooks?.start();
-    if ((this.settings.metrics.enabled && this.settings.metrics.budgets) || this.webhooks !== null) this.budgetWatch.start();
+    if ((countsCalls(this.settings) && this.settings.metrics.budgets) || this.webhooks !== null) this.budgetWatch.start();
     if (isLeader) await this.lead(this.listener.url, found);
     const admin = this.admin === null ? undefined : { admin: this.admin.listener.url };
     log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
@@ -671,7 +671,7 @@ export class App {
 
   private makeExporter({ otel }: Settings, timers: Timers, nowMs: () => number): OtlpExporter | null {
     if (otel === null) return null;
-    const { log, version, others } = this.options;
+    const { log, version, others, isLeader } = this.options;
     return new OtlpExporter(otel, {
       post: makePost({ nowMs, reach: "any" }),
       nowMs,
@@ -679,7 +679,7 @@ export class App {
       after: (ms, then) => timers.after(ms, then),
       dice: Math.random,
       onLoss: (signal, items, reason) => log.warn("otlp_lost", { signal, items, detail: reason }),
-      families: () => this.metrics.own(),
+      families: () => this.metrics.exported(isLeader),
       resource: {
         "service.version": version,
         "service.instance.id": crypto.randomUUID(),

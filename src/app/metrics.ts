@@ -50,8 +50,13 @@ export class Metrics {
     return exposition(await this.families());
   }
 
+  /** What this process exports: its own metrics and, where it is the one that does so for all workers, those that they share. */
+  exported(isLeader: boolean): readonly MetricFamily[] {
+    return isLeader ? [...this.own(), ...this.shared()] : this.own();
+  }
+
   /** The metrics of this process. */
-  own(): readonly MetricFamily[] {
+  private own(): readonly MetricFamily[] {
     const { flush, state, more } = this.options;
     flush();
     return [...this.calls.registry.collect(), ...stateFamilies(state()), ...more()];
@@ -63,17 +68,20 @@ export class Metrics {
   }
 
   private async families(): Promise<readonly MetricFamily[]> {
-    const { others, budgets } = this.options;
-    const shared = budgetFamilies(budgets());
-    if (others === null) return [...this.own(), ...shared];
+    const { others } = this.options;
+    if (others === null) return [...this.own(), ...this.shared()];
     const reports = await others.reports("metrics");
     const lists = reports.map(({ worker, report }) => ofWorker(JSON.parse(report) as MetricFamily[], worker));
     return [
       ...joinedFamilies([ofWorker(this.own(), others.number), ...lists]),
       plainGauge("sluice_workers", "The number of worker processes.", others.count),
       plainGauge("sluice_workers_reporting", "How many of them are part of this scrape.", reports.length + 1),
-      ...shared,
+      ...this.shared(),
     ];
+  }
+
+  private shared(): readonly MetricFamily[] {
+    return budgetFamilies(this.options.budgets());
   }
 }
 

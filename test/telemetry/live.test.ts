@@ -191,6 +191,11 @@ describe("traces", () => {
     const names = new Set(exported().flatMap(({ text }) => readMetrics(text).map(({ name }) => name)));
     for (const name of ["sluice_requests_total", "gen_ai.client.inference.duration", "gen_ai.client.inference.usage.output_tokens"])
       expect([...names]).toContain(name);
+    const withBudgets = () => exported().filter(({ text }) => text.includes("sluice_budget_left_usd"));
+    await eventually("what is left of budgets", () => withBudgets().length > 1, 15_000);
+    // It is the same for all workers, so that one exports it.
+    const instances = withBudgets().map(({ text }) => /"service.instance.id","value":\{"stringValue":"([^"]+)/.exec(text)?.[1]);
+    expect(new Set(instances).size).toBe(1);
     expect(collector.requests.every(({ headers }) => headers.get("x-token") === "collector-canary")).toBe(true);
     const all = collector.requests.map(({ text }) => text).join("");
     for (const secret of [key, token, "collector-canary"]) expect(all).not.toContain(secret);
