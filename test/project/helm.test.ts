@@ -63,7 +63,15 @@ const refused: readonly (readonly [why: string, Values])[] = [
   ["More than one replica needs config.store", { replicas: 2 }],
   ["More than one replica needs config.store", { autoscaling: { enabled: true } }],
   ["needs the same SLUICE_MASTER_KEY", { replicas: 2, config: { store: "${STORE_URL}" } }],
+  [
+    "the same SLUICE_MASTER_KEY for all: add it to secret.data",
+    { replicas: 2, config: { store: "${STORE_URL}" }, secret: { data: { STORE_URL: "postgres://h/d" } } },
+  ],
   ["The ServiceMonitor needs METRICS_TOKEN", { serviceMonitor: { enabled: true } }],
+  [
+    "METRICS_TOKEN: add it to secret.data",
+    { serviceMonitor: { enabled: true }, secret: { data: { OPENAI_API_KEY: "sk-0123456789abcdef" } } },
+  ],
 ];
 
 describe("the chart", () => {
@@ -179,6 +187,20 @@ describe("the rendered chart", () => {
   test.each(refused)("is refused in words where the replicas could not work together: %s", (why, own) => {
     const result = render(own);
     expect("error" in result ? result.error : "it was rendered").toContain(why);
+  });
+
+  test("tells to keep a copy of the master key wherever the gateway makes it", () => {
+    const isTold = (secret: Values): boolean => {
+      const result = render({ secret });
+      return !("error" in result) && result.notes.includes("Keep a copy of the master key");
+    };
+    expect([{}, { data: { OPENAI_API_KEY: "sk-0123456789abcdef" } }].map(isTold)).toEqual([true, true]);
+    expect([{ existingSecret: "mine" }, { data: { SLUICE_MASTER_KEY: "0".repeat(64) } }].map(isTold)).toEqual([false, false]);
+  });
+
+  test("leaves it to you how the replicas get the same master key", () => {
+    const env = [{ name: "SLUICE_MASTER_KEY_FILE", value: "/keys/master" }];
+    expect(render({ ...everything, env, secret: { data: { METRICS_TOKEN: "metrics-0123456789abcdef" } } })).not.toHaveProperty("error");
   });
 
   test.each(names)("has selectors, names and ports that fit together: %s", (name) => {

@@ -166,6 +166,7 @@ const functions: ReadonlyMap<string, TemplateFunction> = new Map<string, Templat
   ["int", ([value]) => Math.trunc(Number(value))],
   ["add", (values) => values.reduce<number>((sum, value) => sum + Number(value), 0)],
   ["dict", (pairs) => Object.fromEntries(pairs.flatMap((key, at) => (at % 2 === 0 ? [[String(key), pairs[at + 1]]] : [])))],
+  ["hasKey", ([group, key]) => Object.hasOwn(group as Group, String(key))],
   ["set", ([group, key, value]) => Object.assign(group as Group, { [String(key)]: value })],
   ["deepCopy", ([value]) => structuredClone(value)],
   ["mergeOverwrite", ([target, source]) => merged(target as Group, source as Group)],
