@@ -268,7 +268,13 @@ function onceAtATime(act: (name: string) => Promise<void>): (name: string) => Pr
 type StoreAfter = (ms: number, then: () => void) => () => void;
 
 /** Removes old receipts, soon after the start and then once an hour. */
-function startRetention(database: Database, { receipts }: Settings, log: Log, after: StoreAfter, wallMs: () => number): () => void {
+export function startRetention(
+  database: Database,
+  { receipts }: Pick<Settings, "receipts">,
+  log: Pick<Log, "info" | "warn">,
+  after: StoreAfter,
+  wallMs: () => number,
+): () => void {
   let disarm: () => void = () => {};
   let stopped = false;
   const round = async (): Promise<void> => {
@@ -276,8 +282,9 @@ function startRetention(database: Database, { receipts }: Settings, log: Log, af
       if (database.engine === "postgres") await makePartitions(database, wallMs());
       const gone = await retain(database, { receiptsMs: receipts.keepMs, hoursMs: receipts.keepHoursMs, wallMs: wallMs() });
       if (gone.days + gone.receipts + gone.hours > 0) log.info("forgotten", { ...gone });
-    } catch {
-      // The store cannot be reached, which is logged elsewhere. The next round tries again.
+    } catch (error) {
+      // The next round tries again. A store that never lets go of receipts, as where its user may not drop tables, must not fill up unseen.
+      if (!stopped) log.warn("retention_trouble", { detail: error instanceof Error ? error.message : String(error) });
     }
     if (!stopped) disarm = after(forgetEveryMs, () => void round());
   };

@@ -57,6 +57,12 @@ export function postgresError(error: unknown): StorageError {
   if (state === "42P05") {
     return unnamedPooler(state);
   }
+  if (state === "42501") {
+    return new StorageError(
+      "unavailable",
+      `PostgreSQL does not let the user of the store's address do that: ${(error as SQL.PostgresError).message} (${state}). Make it the owner of the database, or of its schema and tables.`,
+    );
+  }
   switch (state.slice(0, 2)) {
     case "42":
       // Messages of this class name only tables and columns.

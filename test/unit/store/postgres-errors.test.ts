@@ -1,0 +1,18 @@
+import { SQL } from "bun";
+import { expect, test } from "bun:test";
+import { postgresError } from "../../../src/store/postgres/postgres-errors.ts";
+
+const failed = (errno: string, message: string) =>
+  postgresError(new SQL.PostgresError(message, { errno, code: "ERR_POSTGRES_SERVER_ERROR" }));
+
+test("a user of PostgreSQL without rights is told to get them, and receipts wait meanwhile", () => {
+  const error = failed("42501", "permission denied for schema public");
+  expect(error.kind).toBe("unavailable");
+  expect(error.message).toContain("permission denied for schema public (42501). Make it the owner");
+  expect(error.message).not.toMatch(/version|backup/);
+  // A table that is missing is another matter.
+  expect(failed("42P01", 'relation "keys" does not exist')).toMatchObject({
+    kind: "damaged",
+    message: expect.stringContaining("does not match this version"),
+  });
+});
