@@ -466,7 +466,7 @@ export class App {
       if (JSON.stringify(settings[name]) === JSON.stringify(this.settings[name])) continue;
       log.warn("restart_needed", { detail: `\`${words}\` changed; it takes effect at the next start` });
     }
-    this.settings = settings;
+    this.settings = { ...settings, ...readAtStartOf(this.settings) };
     this.certificate?.reload();
     for (const { key } of gone) this.gateway.calls.cancelKey(key.id, revoked);
     this.groups.setFile(settings.groups);
@@ -796,6 +796,11 @@ const readAtStart = [
   ["logLevel", "log.level"],
   ["logFormat", "log.format"],
 ] as const;
+
+/** What a reload leaves as it is, so that what is shown and compared is what this process does, and not what the next one will do. */
+function readAtStartOf(settings: Settings): Pick<Settings, (typeof readAtStart)[number][0]> {
+  return Object.fromEntries(readAtStart.map(([name]) => [name, settings[name]])) as Pick<Settings, (typeof readAtStart)[number][0]>;
+}
 
 /** How long a start waits for channels to list their models; slower ones follow later. */
 const firstDiscoveryMs = 3000;

@@ -270,6 +270,12 @@ describe("a reload", () => {
       detail: expect.stringContaining("listen"),
     });
     expect((await rig.chat()).status).toBe(200);
+    // Taken back, it is what the process does.
+    const warnings = () => rig.gateway.logs.filter(({ event }) => event === "restart_needed").length;
+    const [warned, reloaded] = [warnings(), reloads(rig.gateway)];
+    await rig.gateway.rewriteConfig(rig.config);
+    await eventually("reloaded", () => reloads(rig.gateway) > reloaded);
+    expect(warnings()).toBe(warned);
     await rig.check();
   });
 });
