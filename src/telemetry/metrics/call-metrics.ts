@@ -76,7 +76,9 @@ export class CallMetrics {
     let series = this.byChannel.get(channel);
     if (series === undefined) this.byChannel.set(channel, (series = new ChannelCounters(this.families, channel)));
     series.duration.observe(attempt.tookMs / 1000);
-    series.attempt(attempt.outcome, attempt.failure?.kind ?? "").value += 1;
+    // Another attempt was quicker, which is no error, and not the end of anybody's patience.
+    const error = attempt.failure === lostRace ? "" : (attempt.failure?.kind ?? "");
+    series.attempt(attempt.outcome, error).value += 1;
     if (attempt.hedge) this.families.hedges.with(channel, hedgeOutcome(attempt)).value += 1;
     // The first attempt after one that failed: on another channel, on the same one again, or with the rest of a broken answer.
     else if (before !== null && before.outcome === "failed") {

@@ -81,6 +81,13 @@ describe("what happened on the way", () => {
     expect(kinds.reduce((sum, kind) => sum + valueOf(families, `sluice_${kind}_total`), 0)).toBe(1);
   });
 
+  test("an attempt that lost against another one has no error", () => {
+    const lost = attempt({ channel: "two", hedge: true, outcome: "abandoned", failure: lostRace, outputTokens: 0, usage: null });
+    const families = scraped([callRecord([attempt(), lost])]);
+    expect(valueOf(families, "sluice_attempts_total", { channel: "two", outcome: "abandoned", error: "" })).toBe(1);
+    expect(valueOf(families, "sluice_attempts_total", { error: "deadline" })).toBe(0);
+  });
+
   test("a failed attempt is counted with its kind of failure, and the money of all attempts is", () => {
     const families = scraped([callRecord([broken, attempt({ channel: "two" })])]);
     expect(valueOf(families, "sluice_attempts_total", { channel: "one", outcome: "failed", error: "interrupted" })).toBe(1);
