@@ -7,7 +7,7 @@ export type VerificationKey = Awaited<ReturnType<SelectKey>>;
 /**
  * The public keys of an issuer (RFC 7517), fetched when they are needed. A token with an unknown key is a reason to look for new
  * ones, because issuers replace their keys; but anybody can send such a token, so the issuer is asked once in a while only. An issuer
- * that is down is no reason to forget its keys, for a day.
+ * that is down is no reason to forget its keys, for a day, and neither is one that hangs.
  */
 export class KeySet {
   private select: SelectKey | null = null;
@@ -21,13 +21,15 @@ export class KeySet {
     /** Where the keys are; null if the issuer's metadata says it. */
     private readonly given: string | null,
     private readonly nowMs: () => number,
+    /** How long keys that are known wait for newer ones. Callers wait for little longer. */
+    private readonly patienceMs = 1_000,
   ) {}
 
   /** The key that a token names; null if the issuer has none such. */
   async find(header: CompactJWSHeaderParameters): Promise<VerificationKey | IssuerProblem | null> {
     const ageMs = this.nowMs() - this.fetchedMs;
     if (ageMs > staleMaxMs) this.select = null;
-    if (ageMs > freshMs) await this.refresh();
+    if (ageMs > freshMs) await this.renewed();
     const known = await this.selected(header);
     if (known !== null) return known;
     await this.refresh();
@@ -38,6 +40,15 @@ export class KeySet {
     if (this.select === null) return null;
     // It rejects where none or several fit, and where the key itself is unusable.
     return this.select(header).catch(() => null);
+  }
+
+  private async renewed(): Promise<void> {
+    if (this.select === null) return this.refresh();
+    if (this.pending !== null && this.nowMs() - this.triedMs >= this.patienceMs) return;
+    const { promise: late, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, this.patienceMs);
+    await Promise.race([this.refresh(), late]);
+    clearTimeout(timer);
   }
 
   private async refresh(): Promise<void> {

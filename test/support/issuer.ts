@@ -36,6 +36,8 @@ export class PaperIssuer {
   metadata: Record<string, unknown> = { issuer: issuerUrl, jwks_uri: `${issuerUrl}/keys` };
   /** Why it cannot be reached; null if it can. */
   down: string | null = null;
+  /** What it waits for before it answers. */
+  hangs: Promise<void> | null = null;
   /** In place of the key set. */
   body: string | null = null;
   status = 200;
@@ -43,6 +45,7 @@ export class PaperIssuer {
   readonly fetchText: FetchIssuerText = async ({ url, reach }) => {
     this.asked.push(url);
     this.reaches.push(reach);
+    await this.hangs;
     if (this.down !== null) return { ok: false, problem: this.down };
     const isMetadata = url.includes("/.well-known/");
     const body = isMetadata ? JSON.stringify(this.metadata) : (this.body ?? JSON.stringify({ keys: this.keys }));

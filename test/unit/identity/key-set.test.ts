@@ -63,6 +63,23 @@ describe("the keys of an issuer", () => {
     expect(await find("one")).toBe("found");
   });
 
+  test("that are known are used while it hangs, and replaced when it answers", async () => {
+    keys = new KeySet(new IssuerClient(issuerUrl, false, issuer.fetchText), null, () => clock.nowMs, 1);
+    expect(await find("one")).toBe("found");
+    const { promise, resolve } = Promise.withResolvers<void>();
+    issuer.hangs = promise;
+    issuer.keys = [two.publicJwk];
+    clock.nowMs += 11 * 60_000;
+    expect(await find("one")).toBe("found");
+    // Whoever comes later does not even wait for a moment.
+    clock.nowMs += 1;
+    expect(await find("one")).toBe("found");
+    expect(issuer.asked).toHaveLength(3);
+    resolve();
+    expect(await find("two")).toBe("found");
+    expect(await find("one")).toBe("none");
+  });
+
   const lies: readonly (readonly [what: string, tell: () => void])[] = [
     ["metadata of another issuer", () => (issuer.metadata["issuer"] = "https://other.example")],
     ["metadata without a place", () => (issuer.metadata["jwks_uri"] = 7)],
