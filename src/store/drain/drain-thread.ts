@@ -34,6 +34,7 @@ class DrainThread {
   private lastPosted = "";
   /** How many receipts had been drained when memory was last given back. */
   private shrunkAtReceipts = 0;
+  private shrunkMs = 0;
 
   constructor(private readonly start: DrainThreadOptions) {}
 
@@ -150,14 +151,18 @@ class DrainThread {
   private async sleepUntilMore(): Promise<void> {
     if (this.own !== null) post({ kind: "resting", ...this.own.position });
     await this.sleep(Math.min(sleepMsMax, this.start.adoptMs));
-    if (!this.woken) await this.shrinkMemory();
+    if (!this.woken || performance.now() - this.shrunkMs >= shrinkEveryMs) await this.shrinkMemory();
   }
 
-  /** After much work and an idle moment, gives SQLite's page cache back. */
+  /**
+   * After much work, gives SQLite's page cache back: in the next idle moment, and once a minute while calls never stop. It would
+   * otherwise grow with the store, up to its bound, for pages of old receipts that nobody reads again.
+   */
   private async shrinkMemory(): Promise<void> {
     const receipts = this.own?.receipts ?? 0;
     if (receipts - this.shrunkAtReceipts < shrinkAfterReceipts || this.database?.engine !== "sqlite") return;
     this.shrunkAtReceipts = receipts;
+    this.shrunkMs = performance.now();
     // If this fails the memory stays in use, and the next step reports why the store does not work.
     await this.database.run(sql`pragma shrink_memory`).catch(() => undefined);
   }
@@ -196,6 +201,7 @@ function holderOf(file: string): string | null {
 
 const releaseLookMs = 25;
 const shrinkAfterReceipts = 5_000;
+const shrinkEveryMs = 60_000;
 const sleepMsMax = 5_000;
 const backoffMinMs = 100;
 const backoffMaxMs = 5_000;
