@@ -21,8 +21,8 @@ import { dryRun, type Barrier } from "../gateway/dry-run.ts";
 import type { ChannelLesson, ChannelStatus, ChannelTest } from "../manage/channel-context.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lessons.ts";
-import { candidatesOfChannel, type Snapshot } from "../gateway/snapshot.ts";
-import { clearCoolDowns } from "../gateway/upstream-state/upstream-state.ts";
+import type { Snapshot } from "../gateway/snapshot.ts";
+import { clearCoolDowns, type AskedModels } from "../gateway/upstream-state/upstream-state.ts";
 import { shownAs } from "../http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
 import type { Key } from "../keys/key.ts";
@@ -101,7 +101,8 @@ export function administration(parts: AdministrationParts): Services {
       seal: (channel, secrets) => durable.channelSecrets.encrypt(channel, secrets),
       status: () => {
         const inFile = new Set(parts.settings().channels.map(({ name }) => name));
-        return parts.channels().map((channel) => statusOf(channel, inFile.has(channel.name) ? "file" : "store", parts));
+        const asked = parts.gateway.upstreams.askedModels();
+        return parts.channels().map((channel) => statusOf(channel, inFile.has(channel.name) ? "file" : "store", asked, parts));
       },
       test: (name) => testOf(name, parts),
       call: parts.callChannel,
@@ -111,8 +112,7 @@ export function administration(parts: AdministrationParts): Services {
       },
       clear: (name) => {
         durable.hint(name, clearCoolDowns, forgottenMs);
-        const { upstreams } = parts.gateway;
-        return upstreams.clear(candidatesOfChannel(name, parts.snapshot(), upstreams));
+        return parts.gateway.upstreams.clearChannel(name, parts.snapshot());
       },
     },
     nowMs: parts.gateway.ports.nowMs,
@@ -174,11 +174,12 @@ async function dataPlane(url: string, path: string, init: Parameters<Services["d
 function statusOf(
   channel: ChannelSetting,
   source: ChannelStatus["source"],
+  asked: AskedModels,
   { gateway, snapshot, durable }: AdministrationParts,
 ): ChannelStatus {
   const anyModel = channel.models.kind === "any";
   const { models, candidates } = anyModel
-    ? { models: null, candidates: gateway.upstreams.tellingCandidates(channel) }
+    ? { models: null, candidates: gateway.upstreams.tellingCandidates(channel, asked) }
     : (offersOf(snapshot()).get(channel.name) ?? { models: [], candidates: [] });
   const nowMs = durable.clock.wallMs();
   const troubles = gateway.upstreams

@@ -28,7 +28,7 @@ import { GroupDirectory } from "../gateway/admission/group-directory.ts";
 import { KeyCache } from "../gateway/admission/key-cache.ts";
 import { Ledger } from "../gateway/admission/ledger.ts";
 import { forgetLessons } from "../gateway/upstream-state/lessons.ts";
-import { candidatesOfChannel, modelTimes, type ModelTimes } from "../gateway/snapshot.ts";
+import { modelTimes, type ModelTimes } from "../gateway/snapshot.ts";
 import type { ChangedKey } from "../gateway/storage.ts";
 import type { GroupTree } from "../keys/group-tree.ts";
 import type { Ports } from "../gateway/ports.ts";
@@ -135,7 +135,7 @@ export class App {
     hints.hear = (scope, cause, forMs) => {
       const { upstreams } = app.gateway;
       if (cause === forgetLessons) upstreams.lessons.forget(scope);
-      else if (cause === clearCoolDowns) upstreams.clear(candidatesOfChannel(scope, app.current.snapshot, upstreams));
+      else if (cause === clearCoolDowns) upstreams.clearChannel(scope, app.current.snapshot);
       else upstreams.hint(scope, cause as FailureKind, forMs);
     };
     options.others?.onEnded((member) => durable.freeMember(member));

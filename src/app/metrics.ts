@@ -98,9 +98,10 @@ export function channelStates({ channels, routes, wildcard }: Snapshot, upstream
       }
     }
   }
+  const asked = wildcard === null ? null : upstreams.askedModels();
   return channels.map((channel) => {
     const { name, concurrencyMax } = channel;
-    const own = candidates.get(name) ?? (wildcard === null ? [] : upstreams.tellingCandidates(channel));
+    const own = candidates.get(name) ?? (asked === null ? [] : upstreams.tellingCandidates(channel, asked));
     const breakers = upstreams.openBreakers(own);
     return {
       name,

@@ -84,13 +84,7 @@ export function modelTimes(before: ModelTimes | null, models: Iterable<string>, 
   return { sinceMs, firstMs: before?.firstMs ?? wallMs };
 }
 
-/** What a channel can be asked with; of one that takes any model, what it was asked with. */
-export function candidatesOfChannel(
-  name: string,
-  { channels, routes, wildcard }: Snapshot,
-  upstreams: { askedCandidates(channel: Channel): readonly Candidate[] },
-): readonly Candidate[] {
-  const routed = [...routes.values()].flatMap(({ tiers }) => tiers.flat().filter(({ deployment }) => deployment.channel.name === name));
-  if (routed.length > 0 || wildcard === null) return routed;
-  return channels.filter((channel) => channel.name === name).flatMap((channel) => upstreams.askedCandidates(channel));
+/** What a channel can be asked with; nothing if it takes any model. */
+export function candidatesOfChannel(channel: string, { routes }: Snapshot): readonly Candidate[] {
+  return [...routes.values()].flatMap(({ tiers }) => tiers.flat().filter(({ deployment }) => deployment.channel.name === channel));
 }

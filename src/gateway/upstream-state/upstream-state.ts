@@ -38,7 +38,7 @@ import { HeldRequests } from "../attempt/rescue.ts";
 import { Lessons, type CallLesson, type Lesson } from "./lessons.ts";
 import { CapacityQueue } from "../admission/capacity-queue.ts";
 import type { Ports } from "../ports.ts";
-import type { Snapshot } from "../snapshot.ts";
+import { candidatesOfChannel, type Snapshot } from "../snapshot.ts";
 
 /**
  * What the gateway remembers of upstreams between calls: health, load, retry budgets and lessons. It holds the values; pure rules say
@@ -133,6 +133,13 @@ export class UpstreamState {
     return open;
   }
 
+  /** The same for all that a channel can be asked with, or was asked with if it takes any model. */
+  clearChannel(name: string, snapshot: Snapshot): number {
+    const routed = candidatesOfChannel(name, snapshot);
+    const channel = routed.length > 0 ? undefined : snapshot.channels.find((one) => one.name === name);
+    return this.clear(channel === undefined ? routed : this.askedCandidates(channel, this.askedModels()));
+  }
+
   /** The scopes of these candidates whose breaker is not closed, the cause, and for how long. */
   openBreakers(candidates: readonly Candidate[]): readonly OpenBreaker[] {
     const nowMs = this.ports.nowMs();
@@ -145,21 +152,32 @@ export class UpstreamState {
     });
   }
 
-  /**
-   * What a channel that takes any model was asked with, as far as it is remembered: clients choose the names. If nothing is, what all of
-   * its models share.
-   */
-  askedCandidates(channel: Channel): readonly Candidate[] {
-    const start = `${deploymentScope}${channel.name}/`;
-    const models: string[] = [];
-    for (const scope of this.healths.keys()) if (scope.startsWith(start)) models.push(scope.slice(start.length));
-    return (models.length === 0 ? [""] : models).flatMap((model) => candidatesOf({ id: `${channel.name}/${model}`, channel, model }));
+  /** By the names of channels, the models that they were asked for, as far as that is remembered. */
+  askedModels(): AskedModels {
+    const asked = new Map<string, string[]>();
+    for (const scope of this.healths.keys()) {
+      if (!scope.startsWith(deploymentScope)) continue;
+      const end = scope.indexOf("/");
+      const channel = scope.slice(deploymentScope.length, end);
+      const models = asked.get(channel);
+      if (models === undefined) asked.set(channel, [scope.slice(end + 1)]);
+      else models.push(scope.slice(end + 1));
+    }
+    return asked;
+  }
+
+  /** What a channel that takes any model was asked with: clients choose the names. If it was not, what all of its models share. */
+  askedCandidates(channel: Channel, asked: AskedModels): readonly Candidate[] {
+    const models = asked.get(channel.name) ?? [""];
+    return models.flatMap((model) => candidatesOf({ id: `${channel.name}/${model}`, channel, model }));
   }
 
   /** The same without models that the upstream does not have: a name that a client made up says nothing about the channel. */
-  tellingCandidates(channel: Channel): readonly Candidate[] {
-    const isMadeUp = (candidate: Candidate): boolean => this.openBreakers([candidate]).some((breaker) => breaker.cause === "model_missing");
-    return this.askedCandidates(channel).filter((candidate) => !isMadeUp(candidate));
+  tellingCandidates(channel: Channel, asked: AskedModels): readonly Candidate[] {
+    const candidates = this.askedCandidates(channel, asked);
+    const isMissing = ({ cause: because }: OpenBreaker): boolean => because === "model_missing";
+    if (!this.openBreakers(candidates).some(isMissing)) return candidates;
+    return candidates.filter((candidate) => !this.openBreakers([candidate]).some(isMissing));
   }
 
   /** The number of attempts that are running on a channel. */
@@ -423,6 +441,8 @@ export class AttemptReporter {
     this.upstreams.callEnded(this.candidate.deployment.channel.name, this.state.calls);
   }
 }
+
+export type AskedModels = ReadonlyMap<string, readonly string[]>;
 
 export interface OpenBreaker {
   readonly scope: string;

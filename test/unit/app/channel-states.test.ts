@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { channelStates } from "../../../src/app/metrics.ts";
 import { candidatesOf, type Candidate, type Channel, type Route } from "../../../src/channels/channel.ts";
-import { candidatesOfChannel, type Snapshot } from "../../../src/gateway/snapshot.ts";
+import type { Snapshot } from "../../../src/gateway/snapshot.ts";
 import { UpstreamState } from "../../../src/gateway/upstream-state/upstream-state.ts";
 import { failure, type FailureKind } from "../../../src/operations/failure.ts";
 import { channel, diceOf, route } from "../../support/plan-world.ts";
@@ -72,8 +72,16 @@ test("a channel that takes any model is down with its host, also after a reload,
   upstreams.forgetUnknown(snapshot);
   expect(state()).toMatchObject({ isAvailable: false, openBreakers: 1 });
   clock.nowMs += 1;
-  expect(upstreams.clear(candidatesOfChannel("any", snapshot, upstreams))).toBe(1);
+  expect(upstreams.clearChannel("any", snapshot)).toBe(1);
   expect(state()).toEqual(well);
+});
+
+test("what was cleared for a channel that takes any model does not hide what fails next", () => {
+  const of = channel("any");
+  const { state, fail, upstreams, snapshot } = world(of, []);
+  expect(upstreams.clearChannel("any", snapshot)).toBe(0);
+  fail(model(of, "m"), "overloaded");
+  expect(state()).toMatchObject({ isAvailable: false, openBreakers: 1 });
 });
 
 test("names that clients made up are no fault of a channel that takes any model", () => {
