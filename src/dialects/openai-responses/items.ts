@@ -35,10 +35,17 @@ function keyOf(namespace: string, name: string): string {
 
 /** A complete response, as the parts of an answer. */
 export function responseAnswer(response: JsonObject, tools: DeclaredTools): ChatAnswer {
-  const parts = itemsOf(response).flatMap((item) => partsOf(item, tools));
+  const parts: Part[] = [];
   const sources: CitedPage[] = [];
   let characters = 0;
   for (const item of itemsOf(response)) {
+    const own = partsOf(item, tools);
+    const [first] = own;
+    // Two messages in a row are two paragraphs where there can be only one message, as they are in a stream.
+    if (first?.kind === "text" && characters > 0) {
+      parts.push({ ...first, text: betweenPieces + first.text }, ...own.slice(1));
+      characters += betweenPieces.length;
+    } else parts.push(...own);
     sources.push(...sourcesOf(item, characters));
     characters += wordsOf(item).length;
   }
