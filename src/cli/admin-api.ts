@@ -117,7 +117,7 @@ async function refusal(url: string, response: Response): Promise<CommandError> {
 function exitCodeOf(status: number, code: string): number {
   if (status === 401 || status === 403) return exitCodes.permission;
   if (status === 429) return exitCodes.unavailable;
-  return code === "invalid_value" ? exitCodes.usage : exitCodes.failure;
+  return code === "invalid_value" || code === "request_too_large" ? exitCodes.usage : exitCodes.failure;
 }
 
 function notTheApi(url: string): string {

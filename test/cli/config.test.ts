@@ -68,11 +68,11 @@ describe("sluice config", () => {
     for (const text of [before.out, rehearsed.out, out]) expect(text).not.toMatch(/sk-upstream|client-key/);
   });
 
-  test("diff and apply end with 1, and change nothing, if the file is wrong", async () => {
+  test("diff and apply end with 64, and change nothing, if the file cannot be used, and with 1 if a change is refused", async () => {
     const cli = new CommandLine({ keys: [{ name: "filed", key: "file-key-0123456789abcdef" }] });
-    const wrong = async (text: string): Promise<string> => {
+    const wrong = async (text: string, expected = 64): Promise<string> => {
       const { code, out, err } = await cli.here(["config", "apply", write(cli, text)], { env });
-      expect([code, out]).toEqual([1, ""]);
+      expect([code, out]).toEqual([expected, ""]);
       return err;
     };
     expect(await wrong("channels: [{ name: a, colour: red }]")).toContain("resources.yaml:1: channels[0].colour: unknown setting");
@@ -80,13 +80,16 @@ describe("sluice config", () => {
       "resources.yaml:2: keys[0].key: the environment variable MISSING",
     );
     expect(await wrong(`# ${"x".repeat(1024 * 1024)}`)).toContain("the file is larger than 1 MiB");
-    expect(await wrong("channels: [{ name: a, base_url: 'http://10.0.0.1/v1', models: [m] }]")).toContain(
+    expect(await wrong("channels: [{ name: a, base_url: 'http://10.0.0.1/v1', models: [m] }]", 1)).toContain(
       "Line 1: channel a: base_url: This is a private address",
     );
     expect((await cli.here(["config", "apply", write(cli, "keys: [{ name: filed }]")], { env })).err).toMatch(
       /Key filed is defined in .*sluice\.yaml, line 1/,
     );
-    expect((await cli.here(["config", "diff", join(cli.folder, "nowhere.yaml")], { env })).err).toContain("there is no such file");
+    expect(await cli.here(["config", "diff", join(cli.folder, "nowhere.yaml")], { env })).toMatchObject({
+      code: 64,
+      err: expect.stringContaining("there is no such file"),
+    });
     expect(await cli.here(["audit", "--json"], { env })).toMatchObject({ out: "[]\n" });
   });
 

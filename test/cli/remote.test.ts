@@ -279,7 +279,9 @@ describe("through the admin API of a gateway elsewhere, an admin", () => {
     expect(await run("config", "diff", file)).toMatchObject({ code: 64, err: expect.stringContaining("PATH is not set") });
     writeFileSync(file, "prices: [{model: applied, inputs: 0.5}]");
     expect(await run("config", "apply", file)).toMatchObject({ code: 64, err: expect.stringContaining(`${file}:1`) });
-    expect(await run("config", "diff", join(cli.folder, "gone.yaml"))).toMatchObject({ code: 1, err: expect.stringContaining("ENOENT") });
+    expect(await run("config", "diff", join(cli.folder, "gone.yaml"))).toMatchObject({ code: 64, err: expect.stringContaining("ENOENT") });
+    writeFileSync(file, `# ${"x".repeat(300 * 1024)}`);
+    expect(await run("config", "diff", file)).toMatchObject({ code: 64, err: expect.stringContaining("larger than 256 KiB") });
     expect(await viewer("config", "export")).toMatchObject({ code: 77 });
     expect(await eve("config", "diff", file)).toMatchObject({ code: 77 });
   });

@@ -5,7 +5,7 @@ import { plannedChanges } from "../../manage/resource-file/planned-changes.ts";
 import { storedSettings, type StoredSetting, type StoredSettings } from "../../manage/resource-file/stored-settings.ts";
 import type { RunningAdminApi } from "../admin-api.ts";
 import type { CommandContext, CommandSurroundings, ExplainedConfiguration, OpenStore } from "../command-context.ts";
-import { CommandError, orThrow } from "../command-error.ts";
+import { CommandError, exitCodes, orThrow } from "../command-error.ts";
 import { queryText } from "./api-paths.ts";
 
 /** The configuration, and the contents of the store as a resource file. */
@@ -27,7 +27,7 @@ export function storelessConfiguration({ explained }: CommandContext): Pick<Conf
 export function storeConfigManagement(store: OpenStore, context: CommandContext): ConfigManagement {
   const desired = async (file: string) => {
     const reading = await context.readResources(file);
-    if ("problems" in reading) throw new CommandError(reading.problems.join("\n"));
+    if ("problems" in reading) throw unusable(reading.problems);
     return reading.desired;
   };
   return {
@@ -43,7 +43,7 @@ export function storeConfigManagement(store: OpenStore, context: CommandContext)
 export function apiConfigManagement(api: RunningAdminApi, { readResourceText }: CommandSurroundings): ConfigManagement {
   const sent = async (file: string) => {
     const reading = await readResourceText(file);
-    if ("problems" in reading) throw new CommandError(reading.problems.join("\n"));
+    if ("problems" in reading) throw unusable(reading.problems);
     return { file, text: reading.text, variables: reading.variables };
   };
   type Changes = { readonly changes: readonly ResourceChange[] };
@@ -71,6 +71,11 @@ export function apiConfigManagement(api: RunningAdminApi, { readResourceText }: 
     applyResources: async (file, { prune, dryRun }) =>
       (await api.json<Changes>("POST", "/resources/apply", { ...(await sent(file)), prune, dry_run: dryRun })).changes,
   };
+}
+
+/** The same exit code as where a gateway has read the file: a script must not take it for a change that was refused. */
+function unusable(problems: readonly string[]): CommandError {
+  return new CommandError(problems.join("\n"), exitCodes.usage);
 }
 
 interface ConfigurationView {
