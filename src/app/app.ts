@@ -223,7 +223,7 @@ export class App {
             after: (ms, then) => timers.after(ms, then),
             dice: Math.random,
             wallMs: durable.clock.wallMs,
-            onLoss: (webhook, reason) => log.warn("webhook_lost", { webhook, detail: reason }),
+            onLoss: (webhook, reason, types) => log.warn("webhook_lost", { webhook, types: types.join(" "), detail: reason }),
             channels: () => channelStates(this.current.snapshot, this.gateway.upstreams),
             reports: durable.reports,
           });

@@ -41,9 +41,9 @@ export class DeliveryQueue<Item> {
     await this.sending;
     let last: DeliveryResult["kind"] = "delivered";
     while (this.waiting.length > 0 && last !== "retry") last = await this.deliver(this.waiting.splice(0, batchMax));
-    const left = this.waiting.splice(0).length;
-    this.dropped += left;
-    if (left > 0) onLoss(left, "the gateway ended before they could be sent");
+    const left = this.waiting.splice(0);
+    this.dropped += left.length;
+    if (left.length > 0) onLoss(left.length, "the gateway ended before they could be sent", left);
   }
 
   private begin(): void {
@@ -72,12 +72,12 @@ export class DeliveryQueue<Item> {
         const rejected = Math.min(result.rejected, items.length);
         this.delivered += items.length - rejected;
         this.failed += rejected;
-        if (rejected > 0) this.options.onLoss(rejected, result.reason);
+        if (rejected > 0) this.options.onLoss(rejected, result.reason, items);
         return result.kind;
       }
       if (result.kind === "refused" || tries >= this.options.triesMax || this.stopped) {
         this.failed += items.length;
-        this.options.onLoss(items.length, result.reason);
+        this.options.onLoss(items.length, result.reason, items);
         return result.kind;
       }
       // Never sooner than by our own reckoning: `Retry-After: 0` would use up all tries in a moment.
@@ -104,8 +104,8 @@ export class DeliveryQueue<Item> {
 export interface DeliveryOptions<Item> {
   /** Never rejects. */
   readonly deliver: (items: readonly Item[]) => Promise<DeliveryResult>;
-  /** Called when items are given up. */
-  readonly onLoss: (items: number, reason: string) => void;
+  /** Called when items are given up: so many of these. */
+  readonly onLoss: (count: number, reason: string, items: readonly Item[]) => void;
   readonly after: (ms: number, then: () => void) => () => void;
   readonly dice: () => number;
   readonly waitingMax: number;

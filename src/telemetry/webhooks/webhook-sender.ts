@@ -10,7 +10,8 @@ export interface WebhookSettings {
 }
 
 export interface WebhookPorts extends Pick<OtlpPorts, "post" | "after" | "dice" | "wallMs"> {
-  readonly onLoss: (webhook: string, reason: string) => void;
+  /** `types`: of the notices that were lost, each once. */
+  readonly onLoss: (webhook: string, reason: string, types: readonly string[]) => void;
 }
 
 /**
@@ -35,7 +36,7 @@ export class WebhookSender {
       };
       const queue = new DeliveryQueue<QueuedNotice>({
         deliver: async ([notice]) => (notice === undefined ? nothing : deliveryOf(await send(notice))),
-        onLoss: (_, reason) => ports.onLoss(new URL(url).host, reason),
+        onLoss: (_, reason, notices) => ports.onLoss(new URL(url).host, reason, [...new Set(notices.map(({ type }) => type))]),
         after: ports.after,
         dice: ports.dice,
         waitingMax,

@@ -106,7 +106,7 @@ describe("a webhook", () => {
     return {
       ports,
       lost,
-      sender: new WebhookSender(webhooks, { ...ports, onLoss: (webhook, reason) => lost.push(`${webhook} ${reason}`) }),
+      sender: new WebhookSender(webhooks, { ...ports, onLoss: (webhook, reason, types) => lost.push(`${webhook} ${types.join(" ")}: ${reason}`) }),
     };
   }
 
@@ -136,7 +136,7 @@ describe("a webhook", () => {
       refusing.sender.tell([notice]);
       for (let round = 0; round < 3; round += 1) await refusing.ports.fire();
       expect(refusing.ports.requests.length).toBe(1);
-      expect(refusing.lost).toEqual([`receiver.test the receiver answered with ${status}`]);
+      expect(refusing.lost).toEqual([`receiver.test key.expiring: the receiver answered with ${status}`]);
     }
   });
 
@@ -146,6 +146,17 @@ describe("a webhook", () => {
     await one.sender.stop();
     expect(one.ports.requests.length).toBe(3);
     expect(one.sender.status()[0]).toMatchObject({ delivered: 3, lost: 0, waiting: 0 });
+  });
+
+  test("that loses several notices when the gateway ends is logged with each of their types once", async () => {
+    const away = sender(() => ({ ...taken, status: null, reason: "connection refused" }), ["key.expiring", "cost.jump"]);
+    away.sender.tell([notice, ...["a", "b"].map((id) => ({ ...notice, id, type: "cost.jump" as const })), { ...notice, id: "c" }]);
+    await away.sender.stop();
+    expect(away.lost).toEqual([
+      "receiver.test key.expiring: connection refused",
+      "receiver.test cost.jump: connection refused",
+      "receiver.test cost.jump key.expiring: the gateway ended before they could be sent",
+    ]);
   });
 
   test("shows what became of its last requests, without the path of its address", async () => {
