@@ -219,7 +219,7 @@ export class App {
         ? null
         : new Webhooks({
             webhooks: settings.webhooks,
-            post: makePost({ nowMs, reach: "any" }),
+            post: makePost({ nowMs, wallMs: durable.clock.wallMs, reach: "any" }),
             after: (ms, then) => timers.after(ms, then),
             dice: Math.random,
             wallMs: durable.clock.wallMs,
@@ -673,7 +673,7 @@ export class App {
     if (otel === null) return null;
     const { log, version, others, isLeader } = this.options;
     return new OtlpExporter(otel, {
-      post: makePost({ nowMs, reach: "any" }),
+      post: makePost({ nowMs, wallMs: Date.now, reach: "any" }),
       nowMs,
       wallMs: Date.now,
       after: (ms, then) => timers.after(ms, then),

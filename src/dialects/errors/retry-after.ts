@@ -9,16 +9,25 @@ import type { ErrorBody } from "./error-body.ts";
  * dates are ignored.
  */
 export function retryAfterMs(header: Header, body: ErrorBody | null, wallNowMs: number): number | null {
-  const nowMs = httpDateMs(header("date"), wallNowMs) ?? wallNowMs;
+  const nowMs = responseMs(header, wallNowMs);
   return (
     wait(amount(header("retry-after-ms"))) ??
-    wait(seconds(header("retry-after"))) ??
-    wait(difference(httpDateMs(header("retry-after"), nowMs), nowMs)) ??
-    wait(durationMs(header("retry-after"))) ??
+    retryAfterHeaderMs(header, wallNowMs) ??
     wait(durationMs(body?.details.retryDelay ?? null)) ??
     wait(waitInWords(body?.message ?? "")?.ms ?? null) ??
     wait(resetMs(header, nowMs))
   );
+}
+
+/** The same of the header `Retry-After` alone: seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#section-10.2.3), or a duration. */
+export function retryAfterHeaderMs(header: Header, wallNowMs: number): number | null {
+  const text = header("retry-after");
+  const nowMs = responseMs(header, wallNowMs);
+  return wait(seconds(text)) ?? wait(difference(httpDateMs(text, nowMs), nowMs)) ?? wait(durationMs(text));
+}
+
+function responseMs(header: Header, wallNowMs: number): number {
+  return httpDateMs(header("date"), wallNowMs) ?? wallNowMs;
 }
 
 type Header = (name: string) => string | null;

@@ -1,3 +1,5 @@
+import { retryAfterHeaderMs } from "../../dialects/errors/retry-after.ts";
+import type { Reply } from "../../gateway/ports.ts";
 import { isFailure } from "../../operations/failure.ts";
 import { startExchange } from "./exchange.ts";
 import type { Reach } from "./guarded-lookup.ts";
@@ -7,6 +9,7 @@ import { readWithin } from "./read-within.ts";
 
 export interface PostOptions {
   readonly nowMs: () => number;
+  readonly wallMs: () => number;
   /** The addresses that a connection may be opened to. */
   readonly reach: Reach;
   readonly connectMs?: number;
@@ -24,7 +27,7 @@ export interface PostReply {
 }
 
 /** Sends a text to another system by POST. It never rejects and follows no redirect. */
-export function makePost({ nowMs, reach, connectMs = 5_000, timeoutMs = 10_000 }: PostOptions) {
+export function makePost({ nowMs, wallMs, reach, connectMs = 5_000, timeoutMs = 10_000 }: PostOptions) {
   const pool = new Pool(nowMs);
   return async function post(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<PostReply> {
     const pathAt = pathStart(url);
@@ -37,7 +40,7 @@ export function makePost({ nowMs, reach, connectMs = 5_000, timeoutMs = 10_000 }
     if (isFailure(read)) return unanswered(read.detail);
     const { reply, body: bytes } = read;
     const text = isFailure(bytes) ? "" : new TextDecoder().decode(bytes);
-    return { status: reply.status, retryAfterMs: waitOf(reply.header("retry-after")), body: text, reason: "" };
+    return postReply(reply, text, wallMs());
   };
 }
 
@@ -45,9 +48,9 @@ function unanswered(reason: string): PostReply {
   return { status: null, retryAfterMs: null, body: "", reason };
 }
 
-function waitOf(header: string | null): number | null {
-  const seconds = header !== null && /^\d{1,6}$/.test(header.trim()) ? Number(header.trim()) : null;
-  return seconds === null ? null : seconds * 1000;
+/** How long a receiver asks to wait may be a number or a date, which is compared with the response's own, or else with `wallNowMs`. */
+export function postReply(reply: Reply, body: string, wallNowMs: number): PostReply {
+  return { status: reply.status, retryAfterMs: retryAfterHeaderMs((name) => reply.header(name), wallNowMs), body, reason: "" };
 }
 
 const answerBytesMax = 64 * 1024;

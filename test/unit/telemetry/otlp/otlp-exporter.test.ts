@@ -263,11 +263,11 @@ describe("a collector that does not take it", () => {
   });
 
   test("gets all that waits at the end, and what waits for a later try is not waited for", async () => {
-    const answers = [{ ...busy, retryAfterMs: 300_000 }];
+    const answers = [{ ...busy, retryAfterMs: 3_600_000 }];
     const ports = otlpPorts(() => answers.shift() ?? taken);
     const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
     offer(exporter, ...Array.from({ length: 1_000 }, () => traced()));
-    // The first batch is sent, and is to come again in five minutes.
+    // The first batch is sent, and comes again in five minutes, however long the collector asks to wait.
     await ports.fire();
     expect(ports.waits()).toEqual([300_000]);
     await exporter.stop();
