@@ -104,6 +104,15 @@ test("every metric and label in the dashboard is one that the gateway shows, and
   for (const { title, targets = [] } of panels) expect([title, targets.length > 0]).toEqual([title, true]);
 });
 
+test("a share of requests is 0 in the dashboard while none has failed, and while there are none at all", () => {
+  const shares = panels.flatMap(({ title, targets = [] }) =>
+    targets.filter(({ expr }) => /\brate\(.*\/.*\brate\(/.test(expr)).map(({ expr }) => [title, expr] as const),
+  );
+  expect(shares.map(([title]) => title)).toEqual(["Failed without the client's fault"]);
+  // Without failures the dividend has no series; without requests the divisor is 0.
+  for (const [, expr] of shares) expect(expr).toMatch(/ \/ \(sum\(.*\) > 0\) or vector\(0\)$/);
+});
+
 test("the dashboard shows what the gateway measures, as far as it is not the same in other words", () => {
   const shown = JSON.stringify(dashboard);
   const left = [
