@@ -61,6 +61,7 @@ const cases: Readonly<Record<string, Values>> = {
 };
 const refused: readonly (readonly [why: string, Values])[] = [
   ["More than one replica needs config.store", { replicas: 2 }],
+  ["A SQLite store belongs to one replica alone", { replicas: 2, config: { store: "sqlite" } }],
   ["More than one replica needs config.store", { autoscaling: { enabled: true } }],
   ["needs the same SLUICE_MASTER_KEY", { replicas: 2, config: { store: "${STORE_URL}" } }],
   [

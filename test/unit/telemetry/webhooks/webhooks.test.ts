@@ -106,7 +106,10 @@ describe("a webhook", () => {
     return {
       ports,
       lost,
-      sender: new WebhookSender(webhooks, { ...ports, onLoss: (webhook, reason, types) => lost.push(`${webhook} ${types.join(" ")}: ${reason}`) }),
+      sender: new WebhookSender(webhooks, {
+        ...ports,
+        onLoss: (webhook, reason, types) => lost.push(`${webhook} ${types.join(" ")}: ${reason}`),
+      }),
     };
   }
 
