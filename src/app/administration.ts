@@ -25,6 +25,7 @@ import type { Snapshot } from "../gateway/snapshot.ts";
 import { clearCoolDowns, type AskedModels } from "../gateway/upstream-state/upstream-state.ts";
 import { shownAs } from "../http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
+import type { ChainProblem } from "../keys/group-tree.ts";
 import type { Key } from "../keys/key.ts";
 import { hasBudgets } from "../limits/limits.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
@@ -49,6 +50,8 @@ export interface AdministrationParts {
   readonly runtimeRules: () => Parameters<typeof readRuntimeChannel>[2];
   /** A key with its groups; null if its group does not exist. */
   readonly attached: (key: Key) => Key | null;
+  /** Why it has no groups. */
+  readonly groupProblem: (key: Key) => ChainProblem | null;
   readonly degraded: () => readonly string[];
   readonly stopping: () => boolean;
   readonly version: string;
@@ -268,7 +271,7 @@ function explained(
   const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
   const key = asked.key === null ? null : parts.attached(asked.key);
   const frozen = key?.chain?.frozen ?? null;
-  if (asked.key !== null && key === null) refusals.unshift(shownAs(groupMissing));
+  if (asked.key !== null && key === null) refusals.unshift(shownAs(groupMissing(parts.groupProblem(asked.key))));
   else if (frozen !== null) refusals.unshift(shownAs(groupFrozen(frozen)));
   const limited = key === null ? null : gateway.ledger.precheck(key);
   if (limited !== null) refusals.push(shownAs(limited.failure));

@@ -624,6 +624,7 @@ export class App {
       filePrices: () => this.settings.prices,
       runtimeRules: () => this.runtimeRules(),
       attached: (key) => this.groups.attached(key),
+      groupProblem: (key) => this.groups.problemOf(key),
       degraded: () => this.degraded(),
       stopping: () => this.stopping,
       version: this.options.version,

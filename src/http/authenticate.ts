@@ -56,15 +56,16 @@ function admitted(key: Opened, ring: KeyRing, wallMs: number): Key | Failure | P
   if (key.expiresMs !== null && key.expiresMs <= wallMs) return unauthorized;
   if (key.group === null) return key;
   const attached = ring.groups.attached(key);
-  return attached === null ? inTime(ring.groups.attachedLater(key), ring.lookUpMs).then(withGroups) : withGroups(attached);
+  if (attached !== null) return withGroups(attached, key, ring);
+  return inTime(ring.groups.attachedLater(key), ring.lookUpMs).then((later) => withGroups(later, key, ring));
 }
 
 /** What a key may do is not known without its groups, and none of it is allowed while one of them is frozen. */
-function withGroups(key: Opened): Key | Failure {
-  if (key === "unavailable") return storeUnavailable;
-  if (key === null || "damaged" in key) return groupMissing;
-  const frozen = key.chain?.frozen ?? null;
-  return frozen === null ? key : groupFrozen(frozen);
+function withGroups(attached: Opened, key: Key, ring: KeyRing): Key | Failure {
+  if (attached === "unavailable") return storeUnavailable;
+  if (attached === null || "damaged" in attached) return groupMissing(ring.groups.problemOf(key));
+  const frozen = attached.chain?.frozen ?? null;
+  return frozen === null ? attached : groupFrozen(frozen);
 }
 
 /**
@@ -81,7 +82,7 @@ export class KeyRing {
     keys: Iterable<{ readonly key: Key; readonly token: string }>,
     pepper: Uint8Array,
     private readonly others: (digest: string, token: string) => Opened | Promise<Opened> = () => null,
-    readonly groups: Pick<GroupDirectory, "attached" | "attachedLater"> = withoutGroups,
+    readonly groups: Pick<GroupDirectory, "attached" | "attachedLater" | "problemOf"> = withoutGroups,
     /** Tokens of issuers are accepted, which are longer than keys. */
     acceptsJwt = false,
     /** The longest wait of a request for a key. A store that is merely slow should be given more time than one that may be lost. */
@@ -108,7 +109,7 @@ export class KeyRing {
   }
 }
 
-const withoutGroups = { attached: () => null, attachedLater: () => Promise.resolve(null) };
+const withoutGroups = { attached: () => null, attachedLater: () => Promise.resolve(null), problemOf: () => null };
 
 /** Half of the largest head of a request. */
 const jwtCharactersMax = 8192;

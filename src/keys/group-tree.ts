@@ -44,6 +44,20 @@ export class GroupTree {
     return chain;
   }
 
+  /** Why a group has no chain; null if it has one. */
+  chainProblem(id: string): ChainProblem | null {
+    let below: Group | null = null;
+    let levels = 0;
+    for (let at: string | null = id; at !== null; levels += 1) {
+      const group: Group | undefined = this.byId.get(at);
+      if (group === undefined) return below === null ? { kind: "missing" } : { kind: "parent_missing", group: below };
+      if (levels === groupLevelsMax) return { kind: "too_deep", group: this.byId.get(id)! };
+      below = group;
+      at = group.parent;
+    }
+    return null;
+  }
+
   /** The key with its groups and their defaults; null if its group cannot be found. */
   attached(key: Key): Key | null {
     if (key.group === null) return key;
@@ -102,6 +116,9 @@ export class GroupTree {
     return effective;
   }
 }
+
+/** `group`: the one whose parent is missing, or that has too many levels above it. A circle has no end, and is too deep as well. */
+export type ChainProblem = { readonly kind: "missing" } | { readonly kind: "parent_missing" | "too_deep"; readonly group: Group };
 
 /** Why a group cannot have this parent; null if it can. */
 export function parentProblem(tree: GroupTree, id: string | null, parentId: string | null): ParentProblem | null {

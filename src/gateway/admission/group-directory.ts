@@ -1,5 +1,5 @@
 import type { Group } from "../../keys/group.ts";
-import { GroupTree, noGroups } from "../../keys/group-tree.ts";
+import { GroupTree, noGroups, type ChainProblem } from "../../keys/group-tree.ts";
 import type { Key } from "../../keys/key.ts";
 
 export interface GroupDirectoryPorts {
@@ -54,6 +54,11 @@ export class GroupDirectory {
       return "unavailable";
     }
     return this.current.attached(key);
+  }
+
+  /** Why a key has no groups attached; null if it can have them now. */
+  problemOf({ group }: Key): ChainProblem | null {
+    return group === null ? null : this.current.chainProblem(group);
   }
 
   /** The id of a group of the store by its id or its name; null if there is none, also after another look into the store. */
