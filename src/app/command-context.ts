@@ -26,7 +26,7 @@ import { backupStore } from "../store/backup/backup.ts";
 import { restoreStore } from "../store/backup/restore.ts";
 import type { Database } from "../store/database.ts";
 import { catchUp, hasLivingJournal } from "../store/journal/catch-up.ts";
-import { MasterKeyError } from "../store/secrets/master-key-file.ts";
+import { masterKeyFile, MasterKeyError, readKeyFile } from "../store/secrets/master-key-file.ts";
 import { openDatabase, storeFile } from "../store/open.ts";
 import { rotateMasterKey } from "../store/secrets/rewrap.ts";
 import { makeStorage, newId } from "../store/storage.ts";
@@ -136,6 +136,10 @@ function maintenance({ store, dataDir }: Settings, journals: string, givenMaster
   return {
     dataDir,
     masterKeyGiven: givenMasterKey !== null,
+    masterKeyText: () => {
+      const key = readKeyFile(masterKeyFile(dataDir));
+      return key === null ? null : Buffer.from(key).toString("hex");
+    },
     backup: (to, onProgress) => backupStore({ store, dataDir, given: givenMasterKey, to, onProgress }),
     restore: (from, onProgress) => restoreStore({ store, dataDir, given: givenMasterKey, from, onProgress }),
     isInUse: () => hasLivingJournal(journals),

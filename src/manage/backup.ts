@@ -8,6 +8,8 @@ export interface StoreMaintenance {
   readonly dataDir: string;
   /** The master key comes from the environment, not from the data folder. */
   readonly masterKeyGiven: boolean;
+  /** The one in the data folder, as text; null if there is none yet. */
+  readonly masterKeyText: () => string | null;
   readonly backup: (to: BackupTarget, onProgress: (progress: MaintenanceProgress) => void) => Promise<{ readonly bytes: number }>;
   readonly restore: (from: BackupSource, onProgress: (progress: MaintenanceProgress) => void) => Promise<RestoreResult>;
   /** A gateway of this machine uses the data folder. */

@@ -225,6 +225,17 @@ test("while a gateway runs, its store is backed up, but neither replaced nor giv
   });
 });
 
+test("the master key of the data folder is shown for a copy, and where there is none, it is said where it is", async () => {
+  const cli = new CommandLine();
+  expect(await cli.here(["master-key", "show"])).toMatchObject({ code: 1, err: expect.stringContaining("no master key in") });
+  expect(existsSync(join(cli.dataDir, "master-key"))).toBe(false);
+  await cli.json("keys", "create", "first");
+  const shown = await cli.here(["master-key", "show"]);
+  expect([shown.code, shown.out]).toEqual([0, readFileSync(join(cli.dataDir, "master-key"), "utf8")]);
+  const given = await cli.here(["master-key", "show"], { env: { SLUICE_MASTER_KEY: "0123456789abcdef".repeat(4) } });
+  expect([given.code, given.out, given.err]).toEqual([1, "", expect.stringContaining("SLUICE_MASTER_KEY")]);
+});
+
 test("the master key is replaced, and client keys keep working", async () => {
   const cli = new CommandLine();
   const { key } = await cli.json<Named>("keys", "create", "first");

@@ -335,6 +335,7 @@ test.each([
   "backup",
   "restore",
   "master-key",
+  "master-key show",
   "master-key rotate",
 ])("help on «%s» shows an example", (command) => {
   const invocation = parseArguments([...command.split(" "), "--help"], "1.2.3");

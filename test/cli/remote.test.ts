@@ -313,6 +313,7 @@ test("what cannot be done from elsewhere is refused before anything is asked, an
   for (const [args, words] of [
     [["backup", "x", "--plain"], "encrypts its backups with its master key"],
     [["restore", "x", "--check"], "all gateways must be stopped"],
+    [["master-key", "show"], "on the machine of the gateway alone"],
     [["master-key", "rotate"], "all gateways must be stopped"],
     [["open"], "/console in a browser"],
     [["models", "list"], "on the machine of the gateway"],

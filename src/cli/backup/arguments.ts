@@ -18,6 +18,7 @@ export type BackupRequest = { readonly on: "backup" } & (
       readonly passphraseFile: string | null;
     }
   | { readonly act: "rotate"; readonly yes: boolean }
+  | { readonly act: "show" }
 );
 
 export function addBackup({ program, onRequest }: CommandRegistry): void {
@@ -52,6 +53,12 @@ export function addBackup({ program, onRequest }: CommandRegistry): void {
     .command("master-key")
     .description("manage the key that the secrets in the store are encrypted with")
     .addHelpText("after", masterKeyExamples);
+  masterKey
+    .command("show")
+    .description("print the master key of the data folder, to keep a copy in another place")
+    .option(...configOption)
+    .addHelpText("after", masterKeyExamples)
+    .action(({ config }: CommonOptions) => onRequest(config, { on: "backup", act: "show" }));
   masterKey
     .command("rotate")
     .description("replace the master key, and encrypt the secrets with the new one; gateways must be stopped")
@@ -94,6 +101,7 @@ made (data_dir/master-key or SLUICE_MASTER_KEY).
 
 const masterKeyExamples = `
 Examples:
+  $ sluice master-key show > copy-of-master-key
   $ sluice master-key rotate
   $ openssl rand -hex 32 > next && sluice master-key rotate --yes < next     where SLUICE_MASTER_KEY is set
 

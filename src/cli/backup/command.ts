@@ -17,6 +17,8 @@ export async function runBackup(request: BackupRequest, context: CommandContext)
         return await restore(request, context);
       case "rotate":
         return await rotate(request, context);
+      case "show":
+        return showMasterKey(context);
     }
   } finally {
     context.terminal.progress(null);
@@ -108,6 +110,17 @@ async function rotate({ yes }: BackupRequestOf<"rotate">, context: CommandContex
   terminal.say(
     "Older backups need the old one. If it was in the data folder, it is kept there as master-key.replaced-…: delete it when you have no such backup left.",
   );
+}
+
+/** Images without a shell have no other way to copy it. */
+function showMasterKey(context: CommandContext): void {
+  const { terminal, maintenance } = context;
+  if (maintenance.masterKeyGiven)
+    throw new CommandError("The master key is the one in SLUICE_MASTER_KEY, not in the data folder: copy it from where that is set.");
+  const text = maintenance.masterKeyText();
+  if (text === null)
+    throw new CommandError(`There is no master key in ${masterKeyPlace(context)} yet: the gateway makes it when it starts for the first time.`);
+  terminal.print(text);
 }
 
 /** Asks at a terminal; a script has to give `--yes`. */

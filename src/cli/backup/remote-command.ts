@@ -21,6 +21,7 @@ interface KeptBackupsView {
 
 /** Lets a gateway elsewhere make a backup, and brings it here. */
 export async function runRemoteBackup(request: BackupRequest, api: RunningAdminApi, context: CommandSurroundings): Promise<void> {
+  if (request.act === "show") throw new CommandError(shownThere, exitCodes.usage);
   if (request.act !== "backup") throw new CommandError(stoppedOnly, exitCodes.usage);
   if (request.plain || request.passphraseFile !== null) throw new CommandError(masterKeyOnly, exitCodes.usage);
   const { terminal } = context;
@@ -96,6 +97,7 @@ const masterKeyOnly =
   "A gateway elsewhere encrypts its backups with its master key: leave --plain and --passphrase-file out, or run this where the store can be " +
   "reached, with --config, and without --url and SLUICE_ADMIN_URL.";
 
+const shownThere = "The master key is shown on the machine of the gateway alone: run `sluice master-key show` there.";
 const stoppedOnly =
   "This replaces the store or its master key, for which all gateways must be stopped: run it where the store can be reached, with --config, " +
   "and without --url and SLUICE_ADMIN_URL.";
