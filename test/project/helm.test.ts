@@ -199,6 +199,13 @@ describe("the rendered chart", () => {
     expect([{ existingSecret: "mine" }, { data: { SLUICE_MASTER_KEY: "0".repeat(64) } }].map(isTold)).toEqual([false, false]);
   });
 
+  test("advises commands of the gateway only: the slim image has no others", () => {
+    const result = render({});
+    const advised = "error" in result ? [] : [...result.notes.matchAll(/ exec \S+ -- (.*)/g)].map(([, line = ""]) => line.split(" "));
+    expect(advised.length).toBe(2);
+    for (const [program, ...words] of advised) expect([program, parseArguments(words, "").command]).toEqual(["sluice", "store"]);
+  });
+
   test("leaves it to you how the replicas get the same master key", () => {
     const env = [{ name: "SLUICE_MASTER_KEY_FILE", value: "/keys/master" }];
     expect(render({ ...everything, env, secret: { data: { METRICS_TOKEN: "metrics-0123456789abcdef" } } })).not.toHaveProperty("error");

@@ -119,7 +119,9 @@ function showMasterKey(context: CommandContext): void {
     throw new CommandError("The master key is the one in SLUICE_MASTER_KEY, not in the data folder: copy it from where that is set.");
   const text = maintenance.masterKeyText();
   if (text === null)
-    throw new CommandError(`There is no master key in ${masterKeyPlace(context)} yet: the gateway makes it when it starts for the first time.`);
+    throw new CommandError(
+      `There is no master key in ${masterKeyPlace(context)} yet: the gateway makes it when it starts for the first time.`,
+    );
   terminal.print(text);
 }
 

@@ -13,7 +13,15 @@ function maintenance(isInUse: boolean): StoreMaintenance {
   const unused = (): never => {
     throw new Error("only isInUse is called");
   };
-  return { dataDir: "/data", masterKeyGiven: false, masterKeyText: unused, backup: unused, restore: unused, rotateMasterKey: unused, isInUse: () => isInUse };
+  return {
+    dataDir: "/data",
+    masterKeyGiven: false,
+    masterKeyText: unused,
+    backup: unused,
+    restore: unused,
+    rotateMasterKey: unused,
+    isInUse: () => isInUse,
+  };
 }
 
 test("the master key is not replaced while a gateway uses the store", () => {
