@@ -136,7 +136,8 @@ export interface TrafficFigures {
 }
 
 export interface SpentBudget {
-  readonly key: string;
+  readonly of: "key" | "group";
+  readonly id: string;
   /** Empty for all models. */
   readonly models: string;
   readonly limitNanos: number;

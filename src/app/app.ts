@@ -633,7 +633,7 @@ export class App {
       certificateExpiresMs: () => this.certificate?.expiresMs ?? null,
       configuration: this.options.configuration,
       traffic: this.traffic,
-      budgets: () => this.budgetWatch.recent().flatMap(({ of, id, ...budget }) => (of === "key" ? [{ key: id, ...budget }] : [])),
+      budgets: () => this.budgetWatch.recent(),
       live: (watcher) => this.liveFeed.watch(watcher),
       lab,
       webhooks: { list: () => this.webhooks?.list() ?? [], test: async (at) => (await this.webhooks?.test(at)) ?? null },

@@ -6,7 +6,7 @@ export interface GatewayProblem {
   readonly severity: "critical" | "warning";
   /** Such as `channel_cooling`. */
   readonly kind: string;
-  /** The name of the channel or the key that it is about. */
+  /** The name of the channel, or the id of the key or the group, that it is about. */
   readonly subject: string | null;
   readonly message: string;
   readonly next: string;
@@ -26,8 +26,8 @@ export interface ProblemFacts {
 }
 
 export interface BudgetFact {
-  /** Its id. */
-  readonly key: string;
+  readonly of: "key" | "group";
+  readonly id: string;
   readonly name: string;
   /** Empty for all models. */
   readonly models: string;
@@ -41,7 +41,7 @@ export function problemsOf(facts: ProblemFacts): readonly GatewayProblem[] {
     ...ofStore(facts),
     ...ofTraffic(facts),
     ...facts.channels.flatMap(ofChannel),
-    ...ofBudgets(facts),
+    ...budgetProblems(facts.budgets),
     ...ofTransport(facts),
   ];
   return problems.toSorted((one, other) => Number(other.severity === "critical") - Number(one.severity === "critical"));
@@ -117,13 +117,14 @@ function ofChannel({ name, state, troubles }: ChannelStatus): readonly GatewayPr
   return [];
 }
 
-function ofBudgets({ budgets }: ProblemFacts): readonly GatewayProblem[] {
-  return budgets.flatMap(({ key, name, models, limitNanos, spentNanos }) => {
-    const what = models === "" ? `The budget of key ${name}` : `The budget of key ${name} for ${models}`;
+/** All that administrators of a group are shown: the rest is about the whole gateway. */
+export function budgetProblems(budgets: readonly BudgetFact[]): readonly GatewayProblem[] {
+  return budgets.flatMap(({ of, id, name, models, limitNanos, spentNanos }) => {
+    const what = models === "" ? `The budget of ${of} ${name}` : `The budget of ${of} ${name} for ${models}`;
     if (spentNanos >= limitNanos)
-      return [warning("budget_used_up", key, `${what} is used up: its calls are refused.`, "Raise it, or wait for the next period.")];
+      return [warning("budget_used_up", id, `${what} is used up: its calls are refused.`, "Raise it, or wait for the next period.")];
     if (spentNanos >= nearShare * limitNanos)
-      return [warning("budget_near", key, `${what} is nearly used up.`, "Raise it before its calls are refused.")];
+      return [warning("budget_near", id, `${what} is nearly used up.`, "Raise it before its calls are refused.")];
     return [];
   });
 }

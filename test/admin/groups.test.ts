@@ -1,5 +1,6 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
+import type { Services, SpentBudget } from "../../src/admin/services.ts";
 import type { GroupView } from "../../src/manage/group-view.ts";
 import { codeOf, startAdmin, type AdminWorld, type Called } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
@@ -15,8 +16,8 @@ interface Company {
 const shown = (called: Called): GroupView => called.json as GroupView;
 
 /** An organisation with the teams web and ads; web has the project app. */
-async function company(): Promise<Company> {
-  const world = await startAdmin();
+async function company(services: Partial<Services> = {}): Promise<Company> {
+  const world = await startAdmin({ services });
   const admin = await world.token("admin");
   const as =
     (headers: Record<string, string>) =>
@@ -218,6 +219,26 @@ describe("an administrator of a group", () => {
       // Defaults for groups are for those directly below.
       expect((await ask("GET", "/groups/app/standing")).json).toMatchObject({ budgets: [] });
     }
+    expect(world.bugs).toEqual([]);
+  });
+
+  test("is warned of budgets of its own keys and groups, and of nothing else that is wrong", async () => {
+    const spent: SpentBudget[] = [];
+    const { world, call, eve, ids } = await company({ budgets: () => spent });
+    const used = (of: SpentBudget["of"], id: string): SpentBudget => ({ of, id, models: "", limitNanos: 100, spentNanos: 100 });
+    for (const group of ["org", "app", "ads"] as const) {
+      const { id } = (await call("POST", "/keys", { name: `key of ${group}`, group })).json as { id: string };
+      spent.push(used("key", id), used("group", ids[group]));
+    }
+    const messages = async (ask: typeof call): Promise<readonly string[]> =>
+      ((await ask("GET", "/problems")).json as { problems: readonly { message: string }[] }).problems.map(({ message }) => message);
+    const about = (what: string): string => `The budget of ${what} is used up: its calls are refused.`;
+    expect(await messages(eve)).toEqual([about("key key of app"), about("group app")]);
+    const all = await messages(call);
+    for (const name of ["org", "app", "ads"])
+      expect(all).toEqual(expect.arrayContaining([about(`key key of ${name}`), about(`group ${name}`)]));
+    // Such as that there is no channel.
+    expect(all.length).toBeGreaterThan(spent.length);
     expect(world.bugs).toEqual([]);
   });
 

@@ -1,9 +1,11 @@
 import { z } from "zod";
-import { problemsOf } from "../../manage/problems.ts";
+import { groupNames } from "../../manage/group-search.ts";
+import { budgetProblems, problemsOf, type BudgetFact, type GatewayProblem } from "../../manage/problems.ts";
 import { keyNames } from "../../manage/key-search.ts";
 import { isoOrNull } from "../../usage/time-text.ts";
 import { moment } from "../fields/scalars.ts";
 import { route, type AdminRoute } from "../route.ts";
+import type { Services } from "../services.ts";
 import { figuresAnswer, firstContentAnswer, overviewOf, spans } from "../views/overview-view.ts";
 
 const spanNames = Object.keys(spans) as readonly (keyof typeof spans)[];
@@ -43,13 +45,15 @@ export const overviewRoutes: readonly AdminRoute[] = [
     method: "GET",
     path: "/admin/api/problems",
     access: "viewer",
-    summary: "Lists what is wrong now, the worst first, each with its next step.",
+    scoped: true,
+    summary:
+      "Lists what is wrong now, the worst first, each with its next step. Administrators of a group see the budgets of their keys and groups alone.",
     answer: z.strictObject({
       problems: z.array(
         z.strictObject({
           severity: z.enum(["critical", "warning"]),
           kind: z.string(),
-          subject: z.string().nullable().describe("The name of a channel, or the id of a key."),
+          subject: z.string().nullable().describe("The name of a channel, or the id of a key or a group."),
           message: z.string(),
           next: z.string(),
           until_at: moment.nullable(),
@@ -57,26 +61,7 @@ export const overviewRoutes: readonly AdminRoute[] = [
       ),
     }),
     handle: async ({ services }) => {
-      const { store, state, insecureTransport, certificate } = await services.health();
-      const recent = services.traffic.since(services.wallMs() - recentMs);
-      const budgets = services.budgets();
-      const names = await keyNames(
-        services,
-        budgets.map(({ key }) => key),
-        budgets.length,
-      );
-      const problems = problemsOf({
-        storeOk: store.ok,
-        stateOk: state.ok,
-        insecureTransport,
-        certificateDaysLeft: certificate?.daysLeft ?? null,
-        channels: services.channels.status(),
-        budgets: budgets.map((budget) => ({ ...budget, name: names.get(budget.key) ?? budget.key })),
-        traffic: {
-          calls: recent.reduce((sum, { calls }) => sum + calls, 0),
-          failed: recent.reduce((sum, { failed }) => sum + failed, 0),
-        },
-      });
+      const problems = await presentProblems(services);
       return {
         problems: problems.map(({ severity, kind, subject, message, next, untilMs }) => ({
           severity,
@@ -93,3 +78,41 @@ export const overviewRoutes: readonly AdminRoute[] = [
 
 /** How far back failures count as present. */
 const recentMs = 5 * 60_000;
+
+async function presentProblems(services: Services): Promise<readonly GatewayProblem[]> {
+  const budgets = await namedBudgets(services);
+  if (isScoped(services)) return budgetProblems(budgets);
+  const { store, state, insecureTransport, certificate } = await services.health();
+  const recent = services.traffic.since(services.wallMs() - recentMs);
+  return problemsOf({
+    storeOk: store.ok,
+    stateOk: state.ok,
+    insecureTransport,
+    certificateDaysLeft: certificate?.daysLeft ?? null,
+    channels: services.channels.status(),
+    budgets,
+    traffic: {
+      calls: recent.reduce((sum, { calls }) => sum + calls, 0),
+      failed: recent.reduce((sum, { failed }) => sum + failed, 0),
+    },
+  });
+}
+
+/** Within a scope, what has no name is not the caller's. Budgets are those of the whole gateway. */
+async function namedBudgets(services: Services): Promise<readonly BudgetFact[]> {
+  const budgets = services.budgets();
+  const idsOf = (wanted: BudgetFact["of"]): readonly string[] => budgets.filter(({ of }) => of === wanted).map(({ id }) => id);
+  const names = {
+    key: await keyNames(services, idsOf("key"), budgets.length),
+    group: await groupNames(services, idsOf("group")),
+  };
+  return budgets.flatMap(({ of, id, models, limitNanos, spentNanos }) => {
+    const name = names[of].get(id) ?? (isScoped(services) ? null : id);
+    return name === null ? [] : [{ of, id, name, models, limitNanos, spentNanos }];
+  });
+}
+
+/** Whether they are those of an administrator of a group. */
+function isScoped({ wholeTree }: Services): boolean {
+  return wholeTree !== undefined;
+}

@@ -72,6 +72,7 @@ describe("the overview", () => {
     const problem = { severity: "warning", message: "", next: "", until_at: null } as const;
     expect(problemPath({ ...problem, kind: "channel_cooling", subject: "a b" })).toBe("/console/channels/a%20b");
     expect(problemPath({ ...problem, kind: "budget_near", subject: "k1" })).toBe("/console/keys/k1");
+    expect(problemPath({ ...problem, kind: "budget_near", subject: "grp_1" })).toBe("/console/groups/grp_1");
     expect(problemPath({ ...problem, kind: "many_failures", subject: null })).toBe("/console/requests?state=failed&since=1h");
   });
 });

@@ -61,10 +61,18 @@ test("failures count where there are enough calls to tell", () => {
 });
 
 test("a budget is a problem from four fifths on", () => {
-  const budget = { key: "id", name: "laptop", models: "", limitNanos: 100, spentNanos: 79 };
+  const budget = { of: "key", id: "id", name: "laptop", models: "", limitNanos: 100, spentNanos: 79 } as const;
   expect(kinds({ budgets: [budget] })).toEqual([]);
   expect(kinds({ budgets: [{ ...budget, spentNanos: 80 }] })).toEqual(["budget_near"]);
   expect(kinds({ budgets: [{ ...budget, spentNanos: 100 }] })).toEqual(["budget_used_up"]);
+});
+
+test("a budget of a group is a problem in the same words", () => {
+  const budget = { of: "group", id: "grp_1", name: "web", models: "gpt-*", limitNanos: 100, spentNanos: 100 } as const;
+  expect(problemsOf({ ...well, budgets: [budget, { ...budget, models: "", spentNanos: 80 }] })).toMatchObject([
+    { kind: "budget_used_up", subject: "grp_1", message: "The budget of group web for gpt-* is used up: its calls are refused." },
+    { kind: "budget_near", subject: "grp_1", message: "The budget of group web is nearly used up." },
+  ]);
 });
 
 test("the worst comes first", () => {

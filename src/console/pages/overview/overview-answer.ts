@@ -76,10 +76,13 @@ function floor(ms: number, stepMs: number): number {
   return ms - (ms % stepMs);
 }
 
+/** Of the store, or of the configuration file. No id of a key begins so. */
+const groupId = /^(grp_|file-group:)/;
+
 /** Where to look at a problem; null if no page shows more of it. */
 export function problemPath({ kind, subject }: ProblemAnswer): string | null {
   if (kind.startsWith("channel_") && subject !== null) return pathTo("channel", { name: subject });
-  if (kind.startsWith("budget_") && subject !== null) return pathTo("key", { id: subject });
+  if (kind.startsWith("budget_") && subject !== null) return pathTo(groupId.test(subject) ? "group" : "key", { id: subject });
   if (kind === "no_channel") return pathTo("channels");
   if (kind === "many_failures") return pathTo("requests", {}, { state: "failed", since: "1h" });
   return pathTo("settings");
