@@ -25,7 +25,7 @@ let folder = "";
 const stages: Stage[] = [];
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "sluice-engines-test-"));
+  folder = mkdtempSync(join(tmpdir(), "engines-"));
 });
 
 afterEach(async () => {

@@ -98,7 +98,10 @@ describe("the pages that an answer is made of", () => {
       content: [{ type: "output_text", text, annotations: more }],
     });
     const response = { id: "r", status: "completed", output: [item("Grüße: ", []), item("it rains.", annotations)] };
-    expect(responseAnswer(response, new DeclaredTools([])).sources).toEqual([page(7, 16)]);
+    // Behind the paragraph between the two messages.
+    const { parts, sources } = responseAnswer(response, new DeclaredTools([]));
+    expect(parts.map((part) => ("text" in part ? part.text : ""))).toEqual(["Grüße: ", "\n\nit rains."]);
+    expect(sources).toEqual([page(9, 18)]);
   });
 });
 
