@@ -182,7 +182,7 @@ function statusOf(
 ): ChannelStatus {
   const anyModel = channel.models.kind === "any";
   const { models, candidates } = anyModel
-    ? { models: null, candidates: gateway.upstreams.tellingCandidates(channel, asked) }
+    ? { models: null, candidates: gateway.upstreams.knownModelCandidates(channel, asked) }
     : (offersOf(snapshot()).get(channel.name) ?? { models: [], candidates: [] });
   const nowMs = durable.clock.wallMs();
   const troubles = gateway.upstreams

@@ -101,7 +101,7 @@ export function channelStates({ channels, routes, wildcard }: Snapshot, upstream
   const asked = wildcard === null ? null : upstreams.askedModels();
   return channels.map((channel) => {
     const { name, concurrencyMax } = channel;
-    const own = candidates.get(name) ?? (asked === null ? [] : upstreams.tellingCandidates(channel, asked));
+    const own = candidates.get(name) ?? (asked === null ? [] : upstreams.knownModelCandidates(channel, asked));
     const breakers = upstreams.openBreakers(own);
     return {
       name,
@@ -109,7 +109,7 @@ export function channelStates({ channels, routes, wildcard }: Snapshot, upstream
       runningMax: concurrencyMax,
       // A full channel cools down just as little as one that lists no models.
       isAvailable: own.length === 0 || breakers.length === 0 || own.some((candidate) => upstreams.isHealthy(candidate)),
-      isProved: own.length === 0 || breakers.length === 0 || own.some((candidate) => upstreams.openBreakers([candidate]).length === 0),
+      isProven: own.length === 0 || breakers.length === 0 || own.some((candidate) => upstreams.openBreakers([candidate]).length === 0),
       openBreakers: breakers.filter(({ state }) => state === "open").length,
       halfOpenBreakers: breakers.filter(({ state }) => state === "half_open").length,
     };

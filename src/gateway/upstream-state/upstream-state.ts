@@ -173,7 +173,7 @@ export class UpstreamState {
   }
 
   /** The same without models that the upstream does not have: a name that a client made up says nothing about the channel. */
-  tellingCandidates(channel: Channel, asked: AskedModels): readonly Candidate[] {
+  knownModelCandidates(channel: Channel, asked: AskedModels): readonly Candidate[] {
     const candidates = this.askedCandidates(channel, asked);
     const isMissing = ({ cause: because }: OpenBreaker): boolean => because === "model_missing";
     if (!this.openBreakers(candidates).some(isMissing)) return candidates;

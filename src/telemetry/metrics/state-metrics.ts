@@ -33,7 +33,7 @@ export interface ChannelState {
   /** Some candidate of the channel may be asked, if only as a probe. */
   readonly isAvailable: boolean;
   /** Some candidate of the channel has no breaker that is open or half open: it is not only tried, it works. */
-  readonly isProved: boolean;
+  readonly isProven: boolean;
   readonly openBreakers: number;
   readonly halfOpenBreakers: number;
 }

@@ -63,13 +63,13 @@ export class ChannelWatch {
 
   look(channels: readonly ChannelState[]): readonly Notice[] {
     const notices: Notice[] = [];
-    for (const { name, isAvailable, isProved } of channels) {
+    for (const { name, isAvailable, isProven } of channels) {
       const before = this.looksDown.get(name) ?? 0;
       const isDown = before >= looksToBeDown;
       if (!isAvailable) {
         this.looksDown.set(name, before + 1);
         if (before + 1 === looksToBeDown) notices.push(this.notice("channel.down", name));
-      } else if (!isDown || isProved) {
+      } else if (!isDown || isProven) {
         this.looksDown.delete(name);
         if (isDown) notices.push(this.notice("channel.up", name));
       }

@@ -28,14 +28,14 @@ function world(of: Channel, routes: readonly Route[]) {
     for (let time = 0; time < 5; time += 1) ask(who, kind);
   };
   const state = () => {
-    const { isAvailable, isProved, openBreakers, halfOpenBreakers } = channelStates(snapshot, upstreams)[0]!;
-    return { isAvailable, isProved, openBreakers, halfOpenBreakers };
+    const { isAvailable, isProven, openBreakers, halfOpenBreakers } = channelStates(snapshot, upstreams)[0]!;
+    return { isAvailable, isProven, openBreakers, halfOpenBreakers };
   };
   return { upstreams, snapshot, clock, ask, fail, state };
 }
 
 const model = (of: Channel, name: string): Candidate => candidatesOf({ id: `${of.name}/${name}`, channel: of, model: name })[0]!;
-const well = { isAvailable: true, isProved: true, openBreakers: 0, halfOpenBreakers: 0 };
+const well = { isAvailable: true, isProven: true, openBreakers: 0, halfOpenBreakers: 0 };
 
 test("a channel whose breaker lets a probe through may be asked, and is proved only by answers", () => {
   const of = channel("one");
@@ -43,11 +43,11 @@ test("a channel whose breaker lets a probe through may be asked, and is proved o
   const { state, fail, ask, clock } = world(of, [route([who])]);
   expect(state()).toEqual(well);
   fail(who, "overloaded");
-  expect(state()).toEqual({ isAvailable: false, isProved: false, openBreakers: 1, halfOpenBreakers: 0 });
+  expect(state()).toEqual({ isAvailable: false, isProven: false, openBreakers: 1, halfOpenBreakers: 0 });
   clock.nowMs += 20_000;
-  expect(state()).toEqual({ isAvailable: true, isProved: false, openBreakers: 0, halfOpenBreakers: 1 });
+  expect(state()).toEqual({ isAvailable: true, isProven: false, openBreakers: 0, halfOpenBreakers: 1 });
   ask(who, "overloaded", true);
-  expect(state()).toMatchObject({ isAvailable: false, isProved: false });
+  expect(state()).toMatchObject({ isAvailable: false, isProven: false });
   clock.nowMs += 20_000;
   for (const probe of [true, true]) ask(who, null, probe);
   expect(state()).toEqual(well);
@@ -59,9 +59,9 @@ test("a channel that takes any model is down when all that it was asked for fail
   expect(state()).toEqual(well);
   ask(model(of, "good"), null);
   fail(model(of, "bad"), "overloaded");
-  expect(state()).toEqual({ isAvailable: true, isProved: true, openBreakers: 1, halfOpenBreakers: 0 });
+  expect(state()).toEqual({ isAvailable: true, isProven: true, openBreakers: 1, halfOpenBreakers: 0 });
   fail(model(of, "good"), "timed_out");
-  expect(state()).toEqual({ isAvailable: false, isProved: false, openBreakers: 2, halfOpenBreakers: 0 });
+  expect(state()).toEqual({ isAvailable: false, isProven: false, openBreakers: 2, halfOpenBreakers: 0 });
 });
 
 test("a channel that takes any model is down with its host, also after a reload, and until an operator says that the cause is gone", () => {

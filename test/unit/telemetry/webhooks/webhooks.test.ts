@@ -67,7 +67,7 @@ describe("a notice", () => {
   test("of a channel comes when it is down for two looks, and when it is back", () => {
     const watch = new ChannelWatch("instance");
     const look = (isAvailable: boolean) =>
-      watch.look([{ name: "one", isAvailable, isProved: isAvailable } as ChannelState]).map(({ type }) => type);
+      watch.look([{ name: "one", isAvailable, isProven: isAvailable } as ChannelState]).map(({ type }) => type);
     expect([true, false, true, false, false, false, true, true].map(look)).toEqual([
       [],
       [],
@@ -83,7 +83,7 @@ describe("a notice", () => {
   test("of a channel that is tried again and again in vain comes once, and that it is back only when it has answered", () => {
     const watch = new ChannelWatch("instance");
     const look = (state: "cooling" | "half open" | "closed") =>
-      watch.look([{ name: "one", isAvailable: state !== "cooling", isProved: state === "closed" } as ChannelState]).map(({ type }) => type);
+      watch.look([{ name: "one", isAvailable: state !== "cooling", isProven: state === "closed" } as ChannelState]).map(({ type }) => type);
     const outage = ["cooling", "cooling", "half open", "half open", "cooling", "cooling", "half open"] as const;
     expect(outage.flatMap(look)).toEqual(["channel.down"]);
     expect(look("closed")).toEqual(["channel.up"]);
