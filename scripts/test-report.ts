@@ -121,7 +121,7 @@ function totalLine(runs: readonly FileRun[], seconds: number): string {
 
 function rerunLine({ files, report, reruns }: FileRun): string {
   const ended = report.failed === 0 ? "passed" : "failed";
-  return `Failed beside others or without processors, and run again alone: ${nameOf(files)} ${ended} at repetition ${reruns}`;
+  return `Failed at first, and run again alone: ${nameOf(files)} ${ended} at repetition ${reruns}`;
 }
 
 function skips(skipped: readonly string[]): readonly string[] {

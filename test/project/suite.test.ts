@@ -1,6 +1,6 @@
 // Needs: alone. It runs suites of its own, two files at a time.
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { startGroup, type GroupEnd, type GroupOptions } from "../../scripts/process-group.ts";
@@ -209,7 +209,7 @@ describe("the report of a file", () => {
   test("says what was run again, what was left out, and, where there are many, which files took longest and how long all took", () => {
     const good = { passed: 1, failed: 0, skipped: [], failures: [] };
     expect(summarise([runOf(good, { reruns: 2 })], { ...whole, leftOut: ["a.test.ts", "b.test.ts"] })).toEqual([
-      "Failed beside others or without processors, and run again alone: test/x.test.ts passed at repetition 2",
+      "Failed at first, and run again alone: test/x.test.ts passed at repetition 2",
       "Not run, because the time that SLUICE_TEST_MINUTES gives them was over: a.test.ts b.test.ts",
       "1 passed, 0 failed",
     ]);
@@ -332,13 +332,15 @@ describe("a run", () => {
     expect(code).toBe(1);
   });
 
-  test("repeats a file that failed beside another, alone, names it, and counts it as failed if it fails again", async () => {
-    const failsOnce = `import { existsSync, writeFileSync } from "node:fs";
+  /** The file of this name fails where it runs for the first time. */
+  const failsOnce = `import { existsSync, writeFileSync } from "node:fs";
       test("fails once", () => {
         const isFirst = !existsSync(import.meta.dir + "/ran");
         writeFileSync(import.meta.dir + "/ran", "");
         expect(isFirst).toBe(false);
       });`;
+
+  test("repeats a file that failed beside another, alone, names it, and counts it as failed if it fails again", async () => {
     const { output, code } = await ran({
       "once.test.ts": failsOnce,
       "always.test.ts": 'test("always", () => expect(1).toBe(2));',
@@ -348,6 +350,22 @@ describe("a run", () => {
     expect(output).toMatch(/run again alone: \S*always\.test\.ts failed at repetition [123]\n/);
     expect(output).toEndWith("\n1 passed, 1 failed\n");
     expect(code).toBe(1);
+  });
+
+  test("of everything repeats a file once that failed although it ran alone", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-suite-"));
+    mkdirSync(join(folder, "test/unit"), { recursive: true });
+    const tests = { once: failsOnce, always: 'test("always", () => expect(1).toBe(2));' };
+    for (const [name, text] of Object.entries(tests)) {
+      const head = '// Needs: alone. It is about that.\nimport { expect, test } from "bun:test";\n';
+      writeFileSync(join(folder, `test/unit/${name}.test.ts`), head + text);
+    }
+    const child = Bun.spawn([process.execPath, join(root, "scripts/run-tests.ts")], { cwd: folder, stdout: "pipe", stderr: "pipe" });
+    const output = await new Response(child.stdout).text();
+    rmSync(folder, { recursive: true, force: true });
+    expect(output).toContain("run again alone: test/unit/once.test.ts passed at repetition 1\n");
+    expect(output).toContain("run again alone: test/unit/always.test.ts failed at repetition 1\n");
+    expect(output).toEndWith("\n1 passed, 1 failed\n");
   });
 
   test("begins no file after the time that it was given, names those left out, and is no success without any", async () => {
