@@ -114,7 +114,7 @@ await runUsual(
 );
 await runSlow(slow.filter((file) => !needs(file, "quiet")));
 const runs: FileRun[] = [];
-for (const run of firstRuns) runs.push(mayBeTheMachine(run) || mayBeItsSpeed(run) ? await runAgain(run) : run);
+for (const run of firstRuns) runs.push(mayBeTheMachine(run) ? await runAgain(run) : run);
 clearInterval(reading);
 
 if (reportFile !== undefined) writeFileSync(reportFile, JSON.stringify(runs));
@@ -247,23 +247,20 @@ function timeIsUp(withinMinutes = minutes): boolean {
   return performance.now() - startedMs > withinMinutes * 60_000;
 }
 
-function mayBeTheMachine({ report, stolen, alone }: FileRun): boolean {
-  return report.failed > 0 && (stolen > stolenShareMax || !alone);
-}
-
 /**
- * In a run of everything, a file that failed although it ran alone is run once more: a host may run its processors at half their speed
- * without a share of them being counted as stolen. A promise that is broken is broken again.
+ * Besides what the host took and what ran beside it: in a run of everything, a file that failed alone is run once more, because a host may
+ * run its processors at half their speed without a share of them being counted as stolen. A promise that is broken is broken again.
  */
-function mayBeItsSpeed({ report, reruns }: FileRun): boolean {
-  return named.length === 0 && report.failed > 0 && reruns === 0;
+function mayBeTheMachine({ report, stolen, alone, reruns }: FileRun): boolean {
+  const isFirstOfAll = named.length === 0 && reruns === 0;
+  return report.failed > 0 && (stolen > stolenShareMax || !alone || isFirstOfAll);
 }
 
 async function runAgain(failedRun: FileRun): Promise<FileRun> {
   let last = failedRun;
-  for (let rerun = 1; rerun <= rerunsMax && (mayBeTheMachine(last) || mayBeItsSpeed(last)) && !timeIsUp(); rerun += 1) {
-    const [hostShare, how] = [percent(last.stolen), last.alone ? "alone" : "beside other files"];
-    const cause = last.stolen > stolenShareMax ? `while the host took ${hostShare} of the processors` : how;
+  for (let rerun = 1; rerun <= rerunsMax && mayBeTheMachine(last) && !timeIsUp(); rerun += 1) {
+    const beside = last.alone ? "alone" : "beside other files";
+    const cause = last.stolen > stolenShareMax ? `while the host took ${percent(last.stolen)} of the processors` : beside;
     console.log(`${nameOf(last.files)} failed ${cause}: run again, alone (${rerun} of ${rerunsMax})`);
     last = { ...(await run(last.files, true)), reruns: rerun };
   }

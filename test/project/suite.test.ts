@@ -281,16 +281,19 @@ describe("a run", () => {
         writeFileSync(join(folder, name), `import { expect, test } from "bun:test";\n${text}`);
         return join(folder, name);
       });
-      const child = Bun.spawn([process.execPath, join(root, "scripts/run-tests.ts"), ...paths], {
-        env: { ...process.env, ...env },
-        stdout: "pipe",
-        stderr: "pipe",
-      });
-      const output = await new Response(child.stdout).text();
-      return { output, code: await child.exited };
+      return await runner(paths, { env: { ...process.env, ...env } });
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
+  }
+
+  async function runner(
+    paths: readonly string[],
+    where: { readonly env?: Readonly<Record<string, string | undefined>>; readonly cwd?: string },
+  ): Promise<{ readonly output: string; readonly code: number }> {
+    const child = Bun.spawn([process.execPath, join(root, "scripts/run-tests.ts"), ...paths], { ...where, stdout: "pipe", stderr: "pipe" });
+    const output = await new Response(child.stdout).text();
+    return { output, code: await child.exited };
   }
 
   /** Says something, and goes on when the other has done so as well. */
@@ -332,7 +335,7 @@ describe("a run", () => {
     expect(code).toBe(1);
   });
 
-  /** The file of this name fails where it runs for the first time. */
+  /** A file whose test fails the first time that it runs. */
   const failsOnce = `import { existsSync, writeFileSync } from "node:fs";
       test("fails once", () => {
         const isFirst = !existsSync(import.meta.dir + "/ran");
@@ -360,8 +363,7 @@ describe("a run", () => {
       const head = '// Needs: alone. It is about that.\nimport { expect, test } from "bun:test";\n';
       writeFileSync(join(folder, `test/unit/${name}.test.ts`), head + text);
     }
-    const child = Bun.spawn([process.execPath, join(root, "scripts/run-tests.ts")], { cwd: folder, stdout: "pipe", stderr: "pipe" });
-    const output = await new Response(child.stdout).text();
+    const { output } = await runner([], { cwd: folder });
     rmSync(folder, { recursive: true, force: true });
     expect(output).toContain("run again alone: test/unit/once.test.ts passed at repetition 1\n");
     expect(output).toContain("run again alone: test/unit/always.test.ts failed at repetition 1\n");
