@@ -70,7 +70,7 @@ export function receiptLine(receipt: Receipt): string {
 function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
   const { delivered } = receipt;
   const plain = compactAttempt(receipt);
-  return JSON.stringify([
+  const fields: unknown[] = [
     receiptKind,
     receipt.id,
     ownName(receipt.requestId, receipt.id),
@@ -101,9 +101,11 @@ function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
     delivered.characters,
     plain === null ? null : plain.afterMs,
     plain === null ? receipt.attempts.slice(0, attemptsMax).map(attemptPart) : plain.tookMs,
-    // Optional last fields, because few receipts have them.
-    ...lastFields(receipt),
-  ]);
+  ];
+  // Optional, because few receipts have them.
+  const last = lastFields(receipt);
+  if (last.length > 0) fields.push(...last);
+  return JSON.stringify(fields);
 }
 
 function lastFields({ warning, owners, channelTags, finish, cacheSavedNanos }: Receipt): readonly unknown[] {
