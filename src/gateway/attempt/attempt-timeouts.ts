@@ -39,9 +39,9 @@ export class AttemptTimeouts implements Timer {
   }
 
   /** The head has arrived. A whole answer is now read; a stream must still send its first content. */
-  headArrived(): void {
+  headArrived(nowMs = this.ports.nowMs()): void {
     if (this.phase === "over") return;
-    this.byteMs = this.ports.nowMs();
+    this.byteMs = nowMs;
     this.phase = "reading";
     this.arm(this.byteMs);
   }

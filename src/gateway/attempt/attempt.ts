@@ -164,13 +164,16 @@ export class Attempt implements StreamOwner {
   finish(came: Reply | WholeAnswer | Failure): Outcome | Promise<Outcome> {
     const { expects } = this;
     this.expects = null;
-    if (isFailure(came) || came.kind === "whole") return this.conclude(came);
+    const nowMs = this.ports.nowMs();
+    if (isFailure(came) || came.kind === "whole") return this.conclude(came, nowMs);
     const reading = this.read(came, expects!);
-    return reading instanceof Promise ? this.concludeLater(reading) : this.conclude(reading);
+    if (!(reading instanceof Promise)) return this.conclude(reading, nowMs);
+    this.timeouts.headArrived(nowMs);
+    return this.concludeLater(reading);
   }
 
   private async concludeLater(reading: Promise<Outcome>): Promise<Outcome> {
-    return this.conclude(await reading);
+    return this.conclude(await reading, this.ports.nowMs());
   }
 
   private send(request: UpstreamRequest): Exchange {
@@ -194,7 +197,6 @@ export class Attempt implements StreamOwner {
   /** Reads the answer: all of it, or up to the first output of a stream. */
   private read(reply: Reply, answer: ExpectedWhole | ExpectedStream): Outcome | Promise<Outcome> {
     const { timeouts } = this;
-    timeouts.headArrived();
     if (!isSuccess(reply)) return explained(reply, this.explain);
     const { answerBytesMax } = operationSpecs[this.operation];
     if (answer.kind !== "stream") return readWhole(reply, answer.read, answerBytesMax, timeouts);
@@ -215,7 +217,7 @@ export class Attempt implements StreamOwner {
   }
 
   /** A whole answer or a failure ends the attempt. A stream ends it later, through `succeed` or `fail`. */
-  private conclude(read: Outcome): Outcome {
+  private conclude(read: Outcome, nowMs: number): Outcome {
     if (!(read instanceof LiveStream)) this.release();
     // A failed exchange must not keep its connection.
     if (isFailure(read)) this.exchange?.abort();
@@ -228,7 +230,6 @@ export class Attempt implements StreamOwner {
     }
     this.ask = null;
     if (this.taught !== null) this.gateway.upstreams.learn(this.candidate, this.taught);
-    const nowMs = this.ports.nowMs();
     this.answered = outcome;
     this.reporter.firstContent(nowMs);
     if (outcome.kind === "whole") this.succeed(nowMs);
