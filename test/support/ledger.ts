@@ -1,4 +1,5 @@
 import { Ledger } from "../../src/gateway/admission/ledger.ts";
+import { unlimitedGrant } from "../../src/gateway/admission/limiter.ts";
 import type { CallRecord } from "../../src/gateway/settlement/record.ts";
 
 /** Books without limits and without receipts, for tests that look at the records themselves. */
@@ -7,7 +8,8 @@ export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledge
     limiter: {
       precheck: () => null,
       reserveSlot: () => ({ kind: "slot", release: () => {} }),
-      admit: () => ({ kind: "grant", rateLimitStatus: null, settle: () => {} }),
+      isUnlimited: () => true,
+      admit: () => unlimitedGrant,
     },
     receipts: { full: false, open: () => Promise.resolve(), openDeferred: () => {}, close: () => Promise.resolve() },
     ratesOf: () => null,
