@@ -2,7 +2,7 @@ import type { ChannelSetting, Settings } from "../config/settings.ts";
 import { buildSnapshot } from "../config/snapshot.ts";
 import { dialects } from "../dialects/index.ts";
 import { Ledger, type LedgerPorts } from "../gateway/admission/ledger.ts";
-import { unlimitedGrant, type Limiter } from "../gateway/admission/limiter.ts";
+import type { Limiter } from "../gateway/admission/limiter.ts";
 import { dispatch } from "../gateway/dispatch.ts";
 import { Gateway } from "../gateway/gateway.ts";
 import type { Ports } from "../gateway/ports.ts";
@@ -117,8 +117,7 @@ function keyNamed(name: string): Key {
 const noLimits: Limiter = {
   precheck: () => null,
   reserveSlot: () => ({ kind: "slot", release: () => undefined }),
-  isUnlimited: () => true,
-  admit: () => unlimitedGrant,
+  admit: () => ({ kind: "grant", rateLimitStatus: null, settle: () => undefined }),
 };
 
 const noReceipts: ReceiptBook = {

@@ -1,12 +1,4 @@
-import {
-  unlimitedGrant,
-  type AskedCall,
-  type ConcurrencySlot,
-  type Grant,
-  type LimitExceeded,
-  type Limiter,
-  type RateLimitStatus,
-} from "../gateway/admission/limiter.ts";
+import type { AskedCall, ConcurrencySlot, Grant, LimitExceeded, Limiter, RateLimitStatus } from "../gateway/admission/limiter.ts";
 import type { Key } from "../keys/key.ts";
 import { isNamedBy, namesAny, selectsCall, type NamedChannel } from "../keys/budget-selector.ts";
 import type { Demand } from "../limits/limits.ts";
@@ -53,10 +45,6 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     let limits = known.get(key);
     if (limits === undefined) known.set(key, (limits = new KeyLimits(key)));
     return limits;
-  }
-
-  function isUnlimited(key: Key, model: string): boolean {
-    return limitsOf(key).for(model).isEmpty;
   }
 
   function admit(key: Key, asked: AskedCall, demand: Demand): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
@@ -126,7 +114,7 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
     return null;
   }
 
-  return { precheck, reserveSlot, isUnlimited, admit };
+  return { precheck, reserveSlot, admit };
 }
 
 function slotOf(limits: readonly ConcurrencyLimit[], result: ReservationResult): ConcurrencySlot | LimitExceeded {
@@ -307,6 +295,9 @@ const noRateLimitStatus: RateLimitStatus = {
   tokensRemaining: 0,
   tokensResetMs: 0,
 };
+
+/** Nothing was reserved, so there is nothing to settle. */
+const unlimitedGrant: Grant = { kind: "grant", rateLimitStatus: null, settle: () => {} };
 
 function storeLost(): LimitExceeded {
   return storeUnavailable("the counts that processes share cannot be reached", null);

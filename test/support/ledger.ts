@@ -1,5 +1,4 @@
 import { Ledger } from "../../src/gateway/admission/ledger.ts";
-import { unlimitedGrant } from "../../src/gateway/admission/limiter.ts";
 import type { CallRecord } from "../../src/gateway/settlement/record.ts";
 
 /** Books without limits and without receipts, for tests that look at the records themselves. */
@@ -8,8 +7,7 @@ export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledge
     limiter: {
       precheck: () => null,
       reserveSlot: () => ({ kind: "slot", release: () => {} }),
-      isUnlimited: () => true,
-      admit: () => unlimitedGrant,
+      admit: () => ({ kind: "grant", rateLimitStatus: null, settle: () => {} }),
     },
     receipts: { full: false, open: () => Promise.resolve(), openDeferred: () => {}, close: () => Promise.resolve() },
     ratesOf: () => null,

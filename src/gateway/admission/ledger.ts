@@ -10,7 +10,7 @@ import { highestCost, expectedDemand, actualDemand } from "../../usage/demand.ts
 import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
-import { unlimitedGrant, type Admission, type Grant, type Limiter, type LimitExceeded, type ConcurrencySlot } from "./limiter.ts";
+import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
 import type { CallRecord, Persisted, ReceiptBook } from "../settlement/record.ts";
@@ -66,9 +66,8 @@ export class Ledger {
     const metered = hasBudget(key);
     if (metered && this.ports.receipts.full) return journalFull;
     const startedMs = this.ports.wallMs();
+    const demand = this.demand(ask, route, startedMs, metered);
     const { unit } = operationSpecs[ask.operation];
-    const isUnlimited = !metered && this.ports.limiter.isUnlimited(key, ask.model);
-    const demand = isUnlimited && unit === "tokens" ? noDemand : this.demand(ask, route, startedMs, metered);
     const admission: Admission = {
       id: receiptId,
       requestId: facts.id,
@@ -82,13 +81,12 @@ export class Ledger {
       characters: unit === "characters" ? demand.characters : null,
       nanos: demand.nanos,
       owners: ownersOf(key),
-      grant: unlimitedGrant,
+      grant: nothingGranted,
       route,
       onRecord: null,
       warning: ask.operation === "transcription" && ask.isCut ? "truncated_audio" : null,
       closed: false,
     };
-    if (isUnlimited) return this.open(admission, unlimitedGrant, metered);
     const granting = this.ports.limiter.admit(key, admission, demand);
     return granting instanceof Promise ? this.openLater(admission, granting, metered) : this.open(admission, granting, metered);
   }
@@ -130,7 +128,7 @@ export class Ledger {
     observe?.(record, receipt);
     const { delivered } = receipt;
     if (operationSpecs[record.operation].unit === "tokens") this.outputs.learn(receipt.model, delivered.completionTokens);
-    if (admission.grant !== unlimitedGrant) settle(admission.grant, receipt, record);
+    admission.grant.settle(record.attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos), servingOf(receipt));
     return this.persistedWhen(receipts.close(receipt));
   };
 
@@ -186,11 +184,6 @@ export class Ledger {
   }
 }
 
-/** Replaces what was reserved for a call by what it used. */
-function settle(grant: Grant, receipt: Receipt, { attempts }: CallRecord): void {
-  grant.settle(attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos), servingOf(receipt));
-}
-
 /** What counts against limits. A client that leaves early has still used what was generated. */
 function countedOf({ state, delivered, attempts }: Receipt): Figures {
   return state === "complete" ? delivered : sumOf(attempts);
@@ -208,8 +201,7 @@ function servingOf({ channel, channelTags, owners }: Receipt): NamedChannel | nu
 }
 
 const ignore = (): void => {};
-/** Nobody counts the tokens of a call without limits before it is made. */
-const noDemand: Demand = { tokens: 0, audioSeconds: 0, characters: 0, nanos: null };
+const nothingGranted: Grant = { kind: "grant", rateLimitStatus: null, settle: ignore };
 const noOwners: readonly string[] = [];
 
 /** Whether the key or one of its groups has a budget. */

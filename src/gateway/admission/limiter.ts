@@ -12,8 +12,6 @@ export interface Limiter {
   precheck(key: Key): LimitExceeded | null;
   /** The concurrency slots of a call whose request is still being read. They are released in the turn in which the call is admitted. */
   reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded>;
-  /** No limit applies to the calls of this key for this model: nothing is reserved for them, and nothing is settled. */
-  isUnlimited(key: Key, model: string): boolean;
   /** Reserves what a call is expected to need, all of it or nothing. */
   admit(key: Key, asked: AskedCall, demand: Demand): Grant | LimitExceeded | Promise<Grant | LimitExceeded>;
 }
@@ -41,9 +39,6 @@ export interface Grant {
   /** Replaces the estimate by the real use and frees the slots. `null`: the call did not reach an upstream. `servedBy`: as its receipt says. */
   settle(truth: Demand | null, servedBy?: NamedChannel | null): void;
 }
-
-/** Nothing was reserved, so there is nothing to settle. */
-export const unlimitedGrant: Grant = { kind: "grant", rateLimitStatus: null, settle: () => {} };
 
 /** A limit that has no room. */
 export interface LimitExceeded {

@@ -313,7 +313,6 @@ describe("the books", () => {
       limiter: {
         precheck: () => null,
         reserveSlot: () => ({ kind: "slot", release: () => {} }),
-        isUnlimited: () => false,
         admit: (_key, asked) => {
           askedLimits.push(asked);
           return { kind: "grant", rateLimitStatus: null, settle: (truth) => void settled.push(truth) };
