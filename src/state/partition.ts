@@ -22,7 +22,8 @@ export interface PartitionOptions {
  * Handles the case that some processes reach the shared counts and others do not. Those that do not announce it in the database,
  * and the others leave them their part of every limit, because otherwise all together would exceed it. The others may have used
  * all of a limit before they read the announcement, so a process without the counts uses only a small share at first. It gets its
- * whole part as soon as no process reaches the counts, or when what the others used before they knew has left the window.
+ * whole part when what the others used before they knew has left the window, or before that if all processes lost the counts
+ * together. One that loses them later may have used all of a limit in between, and one that loses them for a moment uses them again.
  */
 export class Partition {
   private readonly everyMs: number;
@@ -30,6 +31,9 @@ export class Partition {
   /** The others that do not reach the counts, and those of them that were removed from the number of processes. */
   private absent: readonly string[] = [];
   private removed: readonly string[] = [];
+  /** When this process first read that none of the others reaches the counts, and whether it has read it again since. */
+  private allAbsentMs: number | null = null;
+  private allStillAbsent = false;
   /** When this process announced that it does not reach the counts. */
   private notedMs: number | null = null;
   private inRound = false;
@@ -59,11 +63,17 @@ export class Partition {
     const others = this.allProcesses() - 1;
     const lostMs = guard.lostSinceMs;
     if (lostMs !== null && this.notedMs === null && nowMs() - lostMs >= this.everyMs * announceShare) this.roundNow();
-    if (others <= 0 || this.absent.length >= others) return Infinity;
+    if (others <= 0) return Infinity;
     const sinceMs = this.notedMs ?? lostMs;
+    if (this.absent.length >= others && this.allLostTogether(sinceMs)) return Infinity;
     if (sinceMs !== null && nowMs() - sinceMs >= this.windowMs + this.everyMs * roundsToHear) return Infinity;
     return excess / others;
   };
+
+  private allLostTogether(sinceMs: number | null): boolean {
+    if (this.allAbsentMs === null || !this.allStillAbsent) return false;
+    return sinceMs === null || this.allAbsentMs - sinceMs <= this.everyMs * roundsTogether;
+  }
 
   async stop(): Promise<void> {
     this.stopped = true;
@@ -106,6 +116,9 @@ export class Partition {
     const absent = (await absences.read()).filter((id) => id !== process);
     this.absent = absent;
     this.removed = this.removed.filter((id) => absent.includes(id));
+    const allAbsent = absent.length >= this.allProcesses() - 1;
+    this.allStillAbsent = allAbsent && this.allAbsentMs !== null;
+    this.allAbsentMs = allAbsent ? (this.allAbsentMs ?? nowMs()) : null;
     if (guard.lostSinceMs === null && this.removed.length < absent.length) await this.removeAbsent();
   }
 
@@ -125,4 +138,6 @@ const excess = 0.2;
 const announceShare = 0.3;
 /** After so many rounds every process has read the announcement. */
 const roundsToHear = 5;
+/** Processes that lose the counts at the same time have announced it, and read of each other, after so many rounds. */
+const roundsTogether = 3;
 const roundsKept = 10;
