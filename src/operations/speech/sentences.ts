@@ -20,6 +20,7 @@ const beyond = 64;
 
 /** Where to cut at or before the limit, which lies within the text. */
 function lastCut(text: string, limit: number): number {
+  segmenter ??= new Intl.Segmenter("und", { granularity: "grapheme" });
   const graphemes = segmenter.segment(text);
   const best: Record<Rank, number> = { sentence: 0, clause: 0, word: 0 };
   // A part must not consist of white space only.
@@ -38,7 +39,8 @@ function lastCut(text: string, limit: number): number {
   return best.sentence || best.clause || best.word || (graphemes.containing(limit)?.index ?? 0) || limit;
 }
 
-const segmenter = new Intl.Segmenter("und", { granularity: "grapheme" });
+/** Made by the first text that is split: its tables take 3 ms to load. */
+let segmenter: Intl.Segmenter | null = null;
 
 type Rank = "sentence" | "clause" | "word";
 
