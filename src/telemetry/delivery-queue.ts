@@ -19,16 +19,18 @@ export class DeliveryQueue<Item> {
     return this.waiting.length;
   }
 
-  offer(item: Item): void {
+  /** Returns false if there was no room for it. */
+  offer(item: Item): boolean {
     const { waitingMax, batchMax, batchMs, after } = this.options;
     if (this.waiting.length >= waitingMax || this.stopped) {
       this.dropped += 1;
-      return;
+      return false;
     }
     this.waiting.push(item);
-    if (this.sending !== null) return;
+    if (this.sending !== null) return true;
     if (this.waiting.length >= batchMax) this.begin();
     else this.disarm ??= after(batchMs, () => this.begin());
+    return true;
   }
 
   /** Takes no more, and tries once more to send what waits, now: there is no later. The first failure that may pass ends it. */

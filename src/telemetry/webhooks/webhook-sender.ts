@@ -44,7 +44,7 @@ export class WebhookSender {
         batchMs: 0,
         triesMax,
       });
-      return { origin: new URL(url).origin, types, queue, sent, send };
+      return { host: new URL(url).host, origin: new URL(url).origin, types, queue, sent, send };
     });
   }
 
@@ -74,14 +74,20 @@ export class WebhookSender {
   }
 
   tell(notices: readonly Notice[]): void {
+    const dropped = new Map<WebhookQueue, Set<string>>();
     for (const notice of notices) {
       if (this.told.has(notice.id)) continue;
       const [oldest] = this.told;
       if (this.told.size >= toldMax && oldest !== undefined) this.told.delete(oldest);
       this.told.add(notice.id);
       const queued = { ...notice, atMs: this.ports.wallMs() };
-      for (const { types, queue } of this.queues) if (types.includes(notice.type)) queue.offer(queued);
+      for (const webhook of this.queues) {
+        if (!webhook.types.includes(notice.type) || webhook.queue.offer(queued)) continue;
+        dropped.set(webhook, (dropped.get(webhook) ?? new Set()).add(notice.type));
+      }
     }
+    // One line for all of them: a receiver that is gone has hundreds waiting already.
+    for (const [{ host }, types] of dropped) this.ports.onLoss(host, `more than ${waitingMax} notices wait for the receiver`, [...types]);
   }
 
   async stop(): Promise<void> {
@@ -110,6 +116,7 @@ export interface SentNotice {
 }
 
 interface WebhookQueue {
+  readonly host: string;
   /** Without the path, which is a secret of many receivers. */
   readonly origin: string;
   readonly types: readonly NoticeType[];

@@ -127,6 +127,15 @@ describe("a webhook", () => {
     });
   });
 
+  test("that is gone keeps 500 notices waiting, and what is lost beyond that is reported once and counted", () => {
+    const gone = sender(() => ({ ...taken, status: null }));
+    gone.sender.tell(Array.from({ length: 600 }, (_, at) => ({ ...notice, id: `expiring-${at}` })));
+    expect(gone.lost).toEqual(["receiver.test key.expiring: more than 500 notices wait for the receiver"]);
+    const [status] = gone.sender.status();
+    expect(status!.lost + status!.waiting).toBeGreaterThanOrEqual(599);
+    expect(status!.lost).toBeGreaterThanOrEqual(99);
+  });
+
   test("that is busy is told again with the same id; one that refuses, follows a redirect or is gone is not", async () => {
     const answers: PostOutcome[] = [{ ...taken, status: 503 }, { ...taken, status: null }, taken];
     const busy = sender(() => answers.shift()!);
