@@ -180,6 +180,17 @@ describe("a text above the limit", () => {
     expect(voice.spoken[0]!.body).toMatchObject({ stream_format: "sse", response_format: "pcm" });
   });
 
+  test("comes as events from a channel that sends none, which is asked for audio", async () => {
+    await using voice = new ToneVoice();
+    const capabilities = { operations: ["speech"], speech_limit: 400, speech_events: false };
+    await using gateway = await start([channel("one", voice, { capabilities })]);
+    const events = eventsIn(await (await ask(gateway, { stream_format: "sse" })).text());
+    expect(events.at(-1)).toMatchObject({ type: "speech.audio.done" });
+    const { samples } = await decoded("pcm", audioIn(events));
+    expect(heard(samples, 24_000)).toEqual(sequence);
+    expect(new Set(voice.spoken.map(({ body }) => body["stream_format"]))).toEqual(new Set(["audio"]));
+  });
+
   test("is made of events, too, and their tokens are added up", async () => {
     voice.manner = (spoken) => {
       const audio = Buffer.from(tones(numbersIn(spoken.input))).toString("base64");
@@ -276,6 +287,17 @@ describe("a part that fails", () => {
     expect(await endOf(response)).toBe("cut");
     expect(other.spoken).toHaveLength(0);
     expect(await onlyLine(gateway)).toMatchObject({ status: 200, state: "interrupted" });
+  });
+
+  test.each([
+    ["the channel says so", { message: "too long", code: "string_above_max_length", param: "input" }, 400],
+    ["the body is too large", { message: "too long" }, 413],
+  ])("because it is too long is divided, and so are those after it: %s", async (_, error, status) => {
+    voice.manner = ({ input }) => (input.length > 350 ? Response.json({ error }, { status }) : null);
+    expect(await pcmOf(await ask(gateway))).toEqual(sequence);
+    expect(await onlyLine(gateway)).toMatchObject({ status: 200, state: "complete" });
+    // Those that were begun ahead are refused as well, and none after them.
+    expect(voice.inputs.filter(({ length }) => length > 350).length).toBeLessThanOrEqual(3);
   });
 
   test("first of all is an ordinary failure", async () => {

@@ -1,6 +1,8 @@
 import { voicesOf, type Address } from "../../channels/channel.ts";
 import { audioTypes, type AudioFormat } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
+import { valueOf } from "../../operations/json.ts";
+import { field } from "../../operations/request-fields.ts";
 import type { SpeechRequest } from "../../operations/speech/speech-request.ts";
 import { setEvery, splice, type Splice } from "../../operations/splice.ts";
 import type { Codec, EncodedRequest, Target } from "../dialect.ts";
@@ -29,13 +31,19 @@ function encode(ask: SpeechRequest, target: Target): EncodedRequest | Failure {
         ...modelSplices(ask, target.model),
         ...(chosen.voice === null ? [] : setEvery(ask, "voice", chosen.voice)),
         ...(asked === ask.format ? [] : setEvery(ask, "response_format", asked)),
-        ...(ask.events && !sendsEvents ? setEvery(ask, "stream_format", "audio") : []),
+        // A part of a long text may have the client's field without its events.
+        ...(sendsEvents || !asksForEvents(ask) ? [] : setEvery(ask, "stream_format", "audio")),
       ]),
     },
     answer: { kind: "stream", reader: (head, tools) => audioReader(conversion, head, tools), instead: readInstead },
     clampedTo: null,
     voice: chosen.reported,
   };
+}
+
+function asksForEvents({ body, members }: SpeechRequest): boolean {
+  const format = field(members, "stream_format");
+  return format !== undefined && valueOf(body, format) === "sse";
 }
 
 function headersOf(events: boolean, asked: AudioFormat, { forwarded, channel }: Target): Record<string, string> {

@@ -1,5 +1,5 @@
 import type { Route } from "../../channels/channel.ts";
-import { characterCount } from "../../operations/speech/sentences.ts";
+import { characterCount, sentences } from "../../operations/speech/sentences.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import { speechPart } from "../../operations/speech/speech-part.ts";
 import { speechParts } from "../../operations/speech/speech-parts.ts";
@@ -19,6 +19,10 @@ import type { CallResult } from "../call-result.ts";
 export class SpeechQueue {
   private readonly texts: Iterator<string, void, undefined>;
   private nextText: string | null = null;
+  /** What comes before the next of the texts: pieces of one that was too long for the channel. */
+  private pieces: readonly string[] = [];
+  /** The longest part, as learned from a channel that refused a longer one. */
+  private learnedMax = Infinity;
   private readonly room = new ReadAheadLimit();
   private readonly parts: SpeechPart[] = [];
   /** The parts that have not been sent completely, in order. */
@@ -62,6 +66,10 @@ export class SpeechQueue {
       const bytes = await first.part.take();
       if (bytes === null) return this.passed(first);
       if (!isFailure(bytes)) return bytes;
+      if (this.canDivide(first, bytes)) {
+        this.divide(first, bytes);
+        continue;
+      }
       if (!this.canRepeat(first, bytes)) return bytes;
       first.part.cancel(bytes);
       this.sequential = true;
@@ -96,6 +104,26 @@ export class SpeechQueue {
     return early && part.isUntouched && cause.blame !== "client" && this.call.cancellation.failure === null;
   }
 
+  /**
+   * Some channels count what they accept in bytes or in seconds of speech, so that a part of the usual length is too long for them: 4,096
+   * Chinese characters take fourteen minutes, and Azure speaks for ten.
+   */
+  private canDivide({ part, characters }: OpenPart, cause: Failure): boolean {
+    return isTooLong(cause) && part.isUntouched && characters > dividedMin && this.call.cancellation.failure === null;
+  }
+
+  /** Speaks the first part in two or three, and those that follow in parts of that length. */
+  private divide({ part, text, characters }: OpenPart, cause: Failure): void {
+    part.cancel(cause);
+    this.learnedMax = Math.ceil(characters / 2);
+    const [first, ...others] = sentences(text, this.learnedMax).map((piece, at) => this.startPart(piece, characterCount(piece), at > 0));
+    this.open.splice(0, 1, first!, ...others);
+    for (const other of others) void this.readAhead(other.part);
+    if (this.nextText === null) return;
+    this.pieces = [this.nextText, ...this.pieces];
+    this.advance();
+  }
+
   private startAhead(): void {
     while (this.nextText !== null && this.isNeededSoon()) {
       const early = this.open.length > 0;
@@ -121,7 +149,7 @@ export class SpeechQueue {
   private async readAhead(part: SpeechPart): Promise<void> {
     // Errors are reported by `take`.
     const cause = await part.readAhead().catch(() => null);
-    if (cause !== null) this.sequential = true;
+    if (cause !== null && !isTooLong(cause)) this.sequential = true;
   }
 
   private add(text: string, early: boolean): SpeechPart {
@@ -148,8 +176,14 @@ export class SpeechQueue {
   }
 
   private advance(): void {
-    const { value } = this.texts.next();
-    this.nextText = value ?? null;
+    const [piece, ...left] = this.pieces;
+    const text = piece ?? this.texts.next().value ?? null;
+    this.pieces = left;
+    this.nextText = text;
+    if (text === null || characterCount(text) <= this.learnedMax) return;
+    const [first, ...others] = sentences(text, this.learnedMax);
+    this.nextText = first ?? null;
+    this.pieces = [...others, ...left];
   }
 }
 
@@ -162,10 +196,16 @@ interface OpenPart {
 }
 
 const aheadMax = 2;
+/** A text this short is not too long for any channel. */
+const dividedMin = 100;
 /** About forty seconds of audio: longer than a voice takes to start, and less than may be held. */
 const aheadBytesMax = 2 * 1024 * 1024;
 /** Fifteen characters per second, at 48,000 bytes per second. */
 const estimatedBytesPerCharacter = 3200;
+
+function isTooLong({ kind, code }: Failure): boolean {
+  return kind === "too_large" || kind === "context_length" || code === "string_above_max_length";
+}
 
 /** The longest input that each channel of the route accepts. */
 function charactersMax({ route, snapshot }: Call): number {
