@@ -72,7 +72,8 @@ function localesFor(ask: TranscriptionRequest, family: Family): JsonObject {
   if (language === null) return {};
   if (family === "mai") return { locales: [language] };
   const tag = languageTag(ask) ?? language;
-  return { locales: [tag.includes("-") ? tag : localeOf(language)] };
+  // `zh-Hant` names a script, and the service wants a country.
+  return { locales: [/-(?:[a-z]{2}|\d{3})$/i.test(tag) ? tag : localeOf(tag)] };
 }
 
 function enhancedFor(ask: TranscriptionRequest, model: string, family: Family): JsonObject {
@@ -100,13 +101,18 @@ function readAzure(body: Uint8Array, ask: TranscriptionRequest): Transcript | Fa
       .join("\n"),
     language: languageCode(string(phrases[0]?.["locale"])) ?? ask.language,
     duration: Number.isNaN(duration) ? null : duration,
-    segments: phrases.map((phrase) => segmentOf(phrase, labels(phrase))),
+    segments: isTimed(phrases) ? phrases.map((phrase) => segmentOf(phrase, labels(phrase))) : null,
     words: words.length > 0 || phrases.length === 0 ? words : null,
     usage: null,
   };
 }
 
 const decoder = new TextDecoder();
+
+/** Some models report no times at all. */
+function isTimed(phrases: readonly JsonObject[]): boolean {
+  return phrases.length === 0 || phrases.some((phrase) => phrase["offsetMilliseconds"] !== undefined);
+}
 
 /** Speakers are numbered from 0 by some models and from 1 by others, so they are labelled in the order in which they speak. */
 function speakerLabels(phrases: readonly JsonObject[]): (phrase: JsonObject) => string | null {

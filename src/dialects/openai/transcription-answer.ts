@@ -8,7 +8,7 @@ import type { TranscriptionRequest } from "../../operations/transcription/transc
 import type { WholeAnswer } from "../../operations/emission.ts";
 import type { UpstreamHead } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { renderedTranscript } from "../transcripts/rendered-transcript.ts";
+import { isWordless, renderedTranscript, wordsUnsupported } from "../transcripts/rendered-transcript.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { list, seconds } from "../transcripts/transcript-fields.ts";
 import { parseUntrusted } from "../untrusted.ts";
@@ -60,22 +60,6 @@ function readObject(body: Uint8Array, text: string, ask: TranscriptionRequest, f
     usage: transcriptionUsage(answer["usage"], answer["duration"]),
     finish: null,
   };
-}
-
-/** Whether there is text but no word with a time. Punctuation and symbols are not words. */
-function isWordless({ text, words }: Transcript): boolean {
-  return (words === null || words.length === 0) && /[\p{L}\p{N}]/u.test(text);
-}
-
-/** Another channel may have them. */
-function wordsUnsupported(): Failure {
-  return failure("unsupported", "the answer has no times of words", {
-    message: "No channel for this model supports word timestamps.",
-    status: 400,
-    type: "invalid_request_error",
-    code: "unsupported_value",
-    param: "timestamp_granularities",
-  });
 }
 
 /** The object with its text, or the error that it contains. */

@@ -11,6 +11,7 @@ import type { WholeAnswer } from "../../operations/emission.ts";
 export function renderedTranscript(transcript: Transcript, ask: TranscriptionRequest): WholeAnswer | Failure {
   const rendered = ask.stream ? streamed(transcript, ask.format) : render(transcript, ask);
   if (rendered === null) {
+    if (ask.format === "verbose_json" && ask.wantsWords && isWordless(transcript)) return { ...wordsUnsupported(), served: true };
     const isSilent = transcript.segments === null && transcript.words === null;
     return isSilent
       ? { ...formatUnsupported(ask.format), served: true }
@@ -34,6 +35,22 @@ function heardLength({ segments, words }: Transcript, seconds: number | null): n
 function streamed(transcript: Transcript, format: TranscriptFormat): { readonly body: Uint8Array; readonly type: string } | null {
   const body = transcriptEvents(transcript, format);
   return body === null ? null : { body, type: eventsType };
+}
+
+/** Whether there is text but no word with a time. Punctuation and symbols are not words. */
+export function isWordless({ text, words }: Transcript): boolean {
+  return (words === null || words.length === 0) && /[\p{L}\p{N}]/u.test(text);
+}
+
+/** Another channel may have them. */
+export function wordsUnsupported(): Failure {
+  return failure("unsupported", "the answer has no times of words", {
+    message: "No channel for this model supports word timestamps.",
+    status: 400,
+    type: "invalid_request_error",
+    code: "unsupported_value",
+    param: "timestamp_granularities",
+  });
 }
 
 /** The upstream does not support this format. Another channel may. */

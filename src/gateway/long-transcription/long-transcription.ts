@@ -1,5 +1,6 @@
 import { formatUnsupported, renderedTranscript } from "../../dialects/transcripts/rendered-transcript.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
+import { listIn } from "../../operations/transcription/form-lists.ts";
 import { MergedTranscript, type HeardPart } from "../../operations/transcription/merge/merged-transcript.ts";
 import { lastFrames, segmentFrames, deltaFrame, eventsType } from "../../operations/transcription/transcript-events.ts";
 import { summedUsage } from "../../operations/transcription/merge/usage.ts";
@@ -112,10 +113,23 @@ class LongTranscription {
   }
 
   /** The channels that answered the parts, in order. */
-  private facts(): Pick<CallResult, "channel" | "attempts" | "clampedTo" | "voice"> {
+  private facts(): Pick<CallResult, "channel" | "attempts" | "clampedTo" | "voice" | "dropped"> {
     const attempts = this.attempts();
     const channels = new Set(attempts.filter(({ outcome }) => outcome === "answered").map(({ channel }) => channel));
-    return { channel: channels.size === 0 ? null : [...channels].join(","), attempts: attempts.length, clampedTo: null, voice: null };
+    return {
+      channel: channels.size === 0 ? null : [...channels].join(","),
+      attempts: attempts.length,
+      clampedTo: null,
+      voice: null,
+      dropped: this.dropped(),
+    };
+  }
+
+  /** Log probabilities belong to the tokens of each part, and the joined text has none. */
+  private dropped(): readonly string[] {
+    const lost = new Set(this.parts?.dropped);
+    if (listIn(this.ask.fields, "include").includes("logprobs")) lost.add("include");
+    return [...lost];
   }
 
   private attempts(): CallRecord["attempts"] {

@@ -29,6 +29,8 @@ export interface TranscribedPart extends HeardPart {
 export class Parts {
   /** The records of all started parts; complete when all have ended. */
   readonly records: CallRecord[] = [];
+  /** The fields that the channels of the parts so far could not take. */
+  readonly dropped = new Set<string>();
   private readonly cancellation = new Cancellation();
   private readonly results: Promise<TranscribedPart | PartFailure | null>[] = [];
   private readonly running = new Set<Promise<unknown>>();
@@ -128,6 +130,7 @@ export class Parts {
       void answer.recorded(answer.failure.status ?? 0);
       return this.fail(answer);
     }
+    for (const name of answer.dropped ?? []) this.dropped.add(name);
     const transcript = partTranscript(answer.body);
     if (isFailure(transcript)) return this.fail({ kind: "failed", failure: transcript, retryAfterMs: null });
     const { start, end, overlap, goesOn } = part;

@@ -156,6 +156,10 @@ describe("a recording for Cloud Speech-to-Text", () => {
     ["pt", "pt-BR"],
     ["en-GB", "en-GB"],
     ["zh", "cmn-Hans-CN"],
+    ["zh-CN", "cmn-Hans-CN"],
+    ["zh-Hant", "cmn-Hant-TW"],
+    ["zh_tw", "cmn-Hant-TW"],
+    ["he-IL", "iw-IL"],
     ["hebrew", "iw-IL"],
     ["javanese", "jv-ID"],
   ])("in the language %s is one in %s", async (language, code) => {

@@ -19,6 +19,7 @@ import { ask, bytesOf, formFile } from "../../support/transcription-world.ts";
 interface Limits {
   readonly limit?: string;
   readonly seconds?: number;
+  readonly provider?: string;
 }
 
 /** A call for a recording of 2 MiB, where one request may hold 1 MiB, on one channel for each of the limits. */
@@ -26,7 +27,8 @@ async function callFor(
   limits: readonly Limits[],
   fields: readonly (readonly [string, string])[] = [],
 ): Promise<Call & { readonly ask: TranscriptionRequest }> {
-  const channels = limits.map(({ limit, seconds }, index) => ({
+  const channels = limits.map(({ limit, seconds, provider }, index) => ({
+    ...(provider === undefined ? {} : { provider }),
     name: `channel-${index}`,
     base_url: `http://127.0.0.1:9/v${index}`,
     api_key: "sk-upstream-0123456789",
@@ -208,6 +210,23 @@ test("a call in parts is recorded once, with the attempts and the usage of all o
     { state: "complete", status: 200, usage: { audioSeconds: 30 }, attempts: [{ outcome: "answered" }, { outcome: "answered" }] },
   ]);
   expect(parts).toEqual({ given: 2, held: 0 });
+});
+
+test("the fields that no part could be asked with are told, and so are log probabilities, which the joined text has not", async () => {
+  const heard = { metadata: { duration: 10 }, results: { channels: [{ alternatives: [{ transcript: "said", words: [] }] }] } };
+  const foreign = world([part(0, 10), part(10, 20)], () => ({ reply: Promise.resolve(reply(heard)), abort: () => {} }));
+  const fields = [
+    ["prompt", "Names: Ann"],
+    ["temperature", "0.2"],
+  ] as const;
+  const answer = await dispatch(await callFor([{ provider: "deepgram" }], fields), foreign.gateway);
+  expect(answer).toMatchObject({ kind: "whole", dropped: ["prompt", "temperature"] });
+  const own = world([part(0, 10), part(10, 20)]);
+  expect(await dispatch(await callFor([{}], [["include[]", "logprobs"]]), own.gateway)).toMatchObject({
+    kind: "whole",
+    dropped: ["include"],
+  });
+  expect(await dispatch(await callFor([{}]), world([part(0, 10)]).gateway)).toMatchObject({ dropped: [] });
 });
 
 test("a part that fails ends the others, for which nobody is blamed, and all parts are let go", async () => {

@@ -72,6 +72,7 @@ describe("a request", () => {
       diarization: { enabled: true },
     });
     expect(await definition(ask([["language", "de-CH"]]))).toMatchObject({ locales: ["de-CH"] });
+    expect(await definition(ask([["language", "zh-Hant"]]))).toMatchObject({ locales: ["zh-TW"] });
   });
 
   test("names the model where the service has more than one, and what that takes", async () => {
@@ -174,7 +175,10 @@ describe("a transcript", () => {
       ["response_format", "verbose_json"],
       ["timestamp_granularities[]", "word"],
     ]);
-    expect(isFailure(answered(words, wordless))).toBe(true);
+    expect(answered(words, wordless)).toMatchObject({ kind: "unsupported", param: "timestamp_granularities", served: true });
+    const timeless = { ...talk, phrases: phrases.map(({ text }) => ({ text })) };
+    expect(answered(ask([["response_format", "srt"]]), timeless)).toMatchObject({ kind: "unsupported", param: "response_format" });
+    expect(textOf(whole(answered(ask([["response_format", "text"]]), timeless)).body)).not.toBe("\n");
     const empty = { durationMilliseconds: 1000, combinedPhrases: [], phrases: [] };
     expect(textOf(whole(answered(ask([["response_format", "vtt"]]), empty)).body)).toBe("WEBVTT\n\n");
     expect(textOf(whole(answered(ask([["response_format", "text"]]), empty)).body)).toBe("\n");
