@@ -163,6 +163,35 @@ describe("applying a resource file", () => {
     expect(await world.storage.keys.byDigest(digest(env.CI))).toMatchObject({ key: { name: "build" } });
   });
 
+  test("renames a key that it has by its id, and makes a new one of the entry that has the old name", async () => {
+    await using world = await manageWorld();
+    await apply(world, "keys: [{ name: build, key: '${CI}' }]");
+    const { id } = (await world.storage.keys.find("build"))!;
+    const both = `keys:\n  - { name: build, key: "\${LAPTOP}" }\n  - { name: old build, id: ${id}, key: "\${CI}" }\n`;
+    expect(await apply(world, both, { prune: true })).toEqual(["change key old build", "create key build"]);
+    expect(await world.storage.keys.byDigest(digest(env.CI))).toMatchObject({ key: { id, name: "old build" }, tokenExpiresMs: null });
+    expect((await world.storage.keys.byDigest(digest(env.LAPTOP)))?.key).toMatchObject({ name: "build", tokens: [{ last4: "ijkl" }] });
+    expect(await apply(world, both, { prune: true })).toEqual([]);
+  });
+
+  test("passes names on from key to key, and refuses a circle of them", async () => {
+    await using world = await manageWorld();
+    await apply(world, "keys: [{ name: a, key: '${CI}' }, { name: b, key: '${LAPTOP}' }]");
+    const [a, b] = [(await world.storage.keys.find("a"))!.id, (await world.storage.keys.find("b"))!.id];
+    expect(await apply(world, `keys:\n  - { name: b, id: ${a} }\n  - { name: a, id: ${b} }\n`)).toContain(
+      "b (line 2), a (line 3) exchange names",
+    );
+    expect(await apply(world, `keys: [{ name: b, id: ${a} }, { name: c, id: ${b} }]`)).toEqual(["change key c", "change key b"]);
+    expect([(await world.storage.keys.get(a))?.name, (await world.storage.keys.get(b))?.name]).toEqual(["b", "c"]);
+  });
+
+  test("knows a key without an id by its name only, and not by a name that is the id of a key", async () => {
+    await using world = await manageWorld();
+    await apply(world, "keys: [{ name: build, key: '${CI}' }]");
+    const { id } = (await world.storage.keys.find("build"))!;
+    expect(await apply(world, `keys: [{ name: build }, { name: ${id}, key: "\${LAPTOP}" }]`)).toContain("this name or id already exists");
+  });
+
   test("keeps the keys of a channel that gives none, and does not send them to another address", async () => {
     await using world = await manageWorld();
     await apply(world, file);

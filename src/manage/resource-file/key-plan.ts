@@ -18,20 +18,53 @@ export async function plannedKeys(
   if (desired === null) return [];
   const changes: PlannedChange[] = [];
   const wanted = new Set<string>();
+  const claimed = new Set(desired.map(({ id }) => id));
   for (const key of desired) {
-    const before = await storedKey(context.storage, key);
+    const before = await storedKey(context.storage, key, claimed);
     const problem = keyProblem(context, key, before);
     if (problem !== null) return problem;
     if (before !== null) wanted.add(before.id);
     changes.push(...(before === null ? [created(key, groupName)] : await changed(context, before, key, groupName)));
   }
-  if (!prune) return changes;
-  for await (const key of storedKeys(context.storage)) if (!wanted.has(key.id)) changes.push(revoked(key));
-  return changes;
+  const ordered = namesFreedFirst(changes);
+  if (!prune || ordered instanceof ManageError) return ordered;
+  const revocations: PlannedChange[] = [];
+  for await (const key of storedKeys(context.storage)) if (!wanted.has(key.id)) revocations.push(revoked(key));
+  return [...ordered, ...revocations];
 }
 
-function storedKey({ keys }: Storage, { id, fields }: DesiredKey): Promise<StoredKey | null> {
-  return id === null ? keys.find(fields.name) : keys.get(id);
+/** A key that another entry has by its id gets the name of that entry. So an entry that only has the old name is a new key. */
+async function storedKey({ keys }: Storage, { id, fields }: DesiredKey, claimed: ReadonlySet<string | null>): Promise<StoredKey | null> {
+  if (id !== null) return keys.get(id);
+  const found = await keys.find(fields.name);
+  return found === null || found.name !== fields.name || claimed.has(found.id) ? null : found;
+}
+
+/** In the order of the file, except that a key gives up its name before another one takes it. */
+function namesFreedFirst(changes: readonly PlannedChange[]): readonly PlannedChange[] | ManageError {
+  const freedBy = new Map(changes.flatMap((one) => (nameChange(one)?.from == null ? [] : [[nameChange(one)?.from, one]])));
+  const ordered = new Set<PlannedChange>();
+  for (const one of changes) {
+    const chain = new Set<PlannedChange>();
+    for (let next: PlannedChange | undefined = one; next !== undefined && !ordered.has(next); next = freedBy.get(nameChange(next)?.to)) {
+      if (chain.has(next)) return exchangedNames([...chain]);
+      chain.add(next);
+    }
+    for (const each of [...chain].toReversed()) ordered.add(each);
+  }
+  return [...ordered];
+}
+
+function nameChange({ change: { fields } }: PlannedChange): FieldChange | undefined {
+  return fields.find(({ field }) => field === "name");
+}
+
+function exchangedNames(circle: readonly PlannedChange[]): ManageError {
+  const entries = circle.map(({ change: { name, line } }) => `${name}${line === null ? "" : ` (line ${line})`}`);
+  return new ManageError(
+    "conflict",
+    `The keys ${entries.join(", ")} exchange names: apply the file with another name for one of them first.`,
+  );
 }
 
 function keyProblem(context: ManageContext, { fields, token, line }: DesiredKey, before: StoredKey | null): ManageError | null {
