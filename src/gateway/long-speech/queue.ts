@@ -106,7 +106,7 @@ export class SpeechQueue {
 
   /**
    * Some channels count what they accept in bytes or in seconds of speech, so that a part of the usual length is too long for them: 4,096
-   * Chinese characters take fourteen minutes, and Azure speaks for ten.
+   * Chinese characters take fourteen minutes, and one service speaks for ten at most.
    */
   private canDivide({ part, characters }: OpenPart, cause: Failure): boolean {
     return isTooLong(cause) && part.isUntouched && characters > dividedMin && this.call.cancellation.failure === null;
