@@ -3,7 +3,7 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import { tokenUsage } from "../../operations/usage.ts";
 import { sniffsAsEvents } from "../readers/event-reader.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { parseUntrusted } from "../untrusted.ts";
+import { filledTextOf, parseUntrusted } from "../untrusted.ts";
 
 /**
  * Reads an answer with status 200. Truncated JSON, an error or an answer without choices is a failure of the channel, which can be
@@ -20,7 +20,7 @@ export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   if (!Array.isArray(choices)) return failure("bad_response", "the answer has no choices");
   if (choices.length === 0) return failure("bad_response", "the answer's choices are empty");
   const first = choices[0] as { readonly finish_reason?: unknown; readonly message?: { readonly refusal?: unknown } | null } | null;
-  const finish = typeof first?.finish_reason === "string" ? first.finish_reason : null;
+  const finish = filledTextOf(first?.finish_reason);
   if (finish === "error") return failure("model_failed", "the answer's finish_reason is error");
   const whole = { kind: "whole", body, type: "application/json", usage: tokenUsage(answer.usage, answer.model), finish } as const;
   const refusal = first?.message?.refusal;

@@ -81,10 +81,11 @@ export class ChunkParts {
     if (choice === null) return parts;
     const delta = objectOf(choice["delta"]);
     if (delta !== null) this.readDelta(delta, parts);
-    if (typeof choice["finish_reason"] === "string") {
+    const reason = filledTextOf(choice["finish_reason"]);
+    if (reason !== null) {
       this.closeReasoning(parts);
       for (const [index, call] of this.calls) this.closeCall(index, call, parts);
-      parts.push({ kind: "finish", finish: finishOf(choice["finish_reason"], this.calls.size > 0) });
+      parts.push({ kind: "finish", finish: finishOf(reason, this.calls.size > 0) });
     }
     return parts;
   }

@@ -7,7 +7,7 @@ import { explainInBand } from "../errors/explain.ts";
 import { brokenOff, ChunkParts } from "./chat-parts.ts";
 import { usageExtension } from "../presets.ts";
 import { RepeatedChunk } from "./repeated-chunk.ts";
-import { parseUntrusted, textOf } from "../untrusted.ts";
+import { filledTextOf, parseUntrusted, textOf } from "../untrusted.ts";
 
 /**
  * Reads the events of a chat stream without changing them. It finds out what the transport cannot tell: when the first output came,
@@ -67,7 +67,7 @@ export class OpenAiStream implements EventDecoder {
       output ??= found;
       if (typeof choice.delta?.["content"] === "string") text += choice.delta["content"];
       if (found !== null && found !== "text" && found !== "finish") unsaid += unsaidOf(choice.delta);
-      finishes ||= typeof choice.finish_reason === "string";
+      finishes ||= filledTextOf(choice.finish_reason) !== null;
     }
     if (output !== null) this.noteOutput(output);
     const plain = { kind: "delta", frame: event.frame, output, text, finishes } as const;
@@ -104,14 +104,16 @@ export class OpenAiStream implements EventDecoder {
   private readChoice(choice: ChunkChoice): Output | "failed" | null {
     const index = typeof choice.index === "number" && choice.index < choicesMax ? choice.index : 0;
     const output = outputOf(choice.delta);
-    if (typeof choice.finish_reason === "string") {
+    // Some upstreams write an empty reason into every chunk until they have one.
+    const reason = filledTextOf(choice.finish_reason);
+    if (reason !== null) {
       // A client that speaks this API reads the reason itself; in another API there is none for it.
       const isHidden = this.parts !== null || (!this.hasOutput && output === null);
-      if (isHidden && brokenOff.has(choice.finish_reason)) return "failed";
+      if (isHidden && brokenOff.has(reason)) return "failed";
       if (this.choices[index] === 1) this.openCount--;
       if (this.choices[index] !== 2) this.doneCount++;
       this.choices[index] = 2;
-      this.finish = choice.finish_reason;
+      this.finish = reason;
       return output ?? "finish";
     }
     if (this.choices[index] === undefined && (output !== null || choice.delta !== undefined)) {

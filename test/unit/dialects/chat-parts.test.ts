@@ -147,12 +147,34 @@ function escapeUnit(unit: string): string {
   return [...Array(unit.length).keys()].map((at) => `\\u${unit.charCodeAt(at).toString(16).padStart(4, "0")}`).join("");
 }
 
-describe.each(["error", "insufficient_system_resource"])("a finish_reason that says that the upstream failed: %s", (reason) => {
-  const frame = (delta: object, finish: string | null): SseEvent => {
-    const data = JSON.stringify(chunk(delta, finish));
-    return { name: "", data, frame: new TextEncoder().encode(`data: ${data}\n\n`) };
+function frame(delta: object, finish: string | null): SseEvent {
+  const data = JSON.stringify(chunk(delta, finish));
+  return { name: "", data, frame: new TextEncoder().encode(`data: ${data}\n\n`) };
+}
+
+describe.each([undefined, []])("an empty finish_reason in every chunk (tools of a translated answer: %p)", (tools) => {
+  const streamed = (...chunks: readonly SseEvent[]) => {
+    const stream = new OpenAiStream({ hidesUsage: false, choices: 1, ...(tools === undefined ? undefined : { tools }) });
+    return { stream, emissions: chunks.map((one) => stream.read(one)) };
   };
 
+  test("is no end: a body that is cut off is not complete", () => {
+    const { stream, emissions } = streamed(frame({ content: "half" }, ""), frame({ content: " of" }, ""));
+    for (const read of emissions) expect(read).toMatchObject([{ kind: "delta", finishes: false }]);
+    expect(JSON.stringify(emissions)).not.toContain('"kind":"finish"');
+    expect(stream.finished).toBe(false);
+    expect(stream.close()).toMatchObject({ kind: "interrupted" });
+  });
+
+  test("gives way to the reason that comes at last", () => {
+    const { stream, emissions } = streamed(frame({ content: "all" }, ""), frame({}, "length"), frame({}, ""));
+    expect(emissions[1]).toMatchObject([{ kind: "delta", finishes: true }]);
+    expect(stream.finished).toBe(true);
+    expect(stream.close()).toMatchObject([{ kind: "end", finish: "length" }]);
+  });
+});
+
+describe.each(["error", "insufficient_system_resource"])("a finish_reason that says that the upstream failed: %s", (reason) => {
   test("is no end of an answer that is translated: another channel may go on with it", () => {
     const stream = new OpenAiStream({ hidesUsage: false, choices: 1, tools: [] });
     stream.read(frame({ content: "half of" }, null));
