@@ -59,6 +59,7 @@ export class ChunkParts {
   private started = false;
   private readonly reasoning = new ReasoningPieces();
   private readonly calls = new Map<number, OpenCall>();
+  private callCount = 0;
   private readonly names: ToolNames;
 
   constructor(tools: readonly Tool[]) {
@@ -107,16 +108,22 @@ export class ChunkParts {
     if (closed !== null) parts.push({ kind: "reasoning_signature", ...closed });
   }
 
-  /** The name comes with the first piece of a call. Some upstreams repeat the id or the name in every piece: only the first counts. */
+  /**
+   * The name comes with the first piece of a call. Some upstreams repeat the id or the name in every piece: only the first counts. Others
+   * give parallel calls the same index: another id and a name begin another call.
+   */
   private readCall(piece: Json, parts: StreamPart[]): void {
     const index = typeof piece["index"] === "number" && piece["index"] < callsMax ? piece["index"] : this.lastIndex(piece);
     const named = objectOf(piece["function"]);
+    const name = filledTextOf(named?.["name"]) ?? "";
+    const id = filledTextOf(piece["id"]) ?? "";
     let call = this.calls.get(index);
-    if (call === undefined) {
-      const name = typeof named?.["name"] === "string" ? named["name"] : "";
-      if (name === "" || this.calls.size >= callsMax) return;
+    if (call === undefined || (name !== "" && id !== "" && call.id !== "" && id !== call.id)) {
+      if (name === "" || this.callCount >= callsMax) return;
+      if (call !== undefined) this.closeCall(index, call, parts);
       const tool = this.names.toolOf(name);
-      call = { id: filledTextOf(piece["id"]) ?? "", input: tool?.custom === undefined ? null : new CustomInputReader() };
+      this.callCount++;
+      call = { id, input: tool?.custom === undefined ? null : new CustomInputReader() };
       this.calls.set(index, call);
       parts.push({ kind: "tool_call", index, id: call.id, ...calledAs(tool, name), ...signedBy(piece) });
     }

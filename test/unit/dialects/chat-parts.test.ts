@@ -74,6 +74,40 @@ describe("the chunks of a stream", () => {
     ]);
   });
 
+  test("become parallel tool calls where an upstream gives them all the same index", () => {
+    const call = (id: string, name: string, args: string) => chunk({ tool_calls: [{ index: 0, id, function: { name, arguments: args } }] });
+    const parts = partsOf(
+      [patch],
+      call("a", "f", '{"x":1}'),
+      call("b", "apply_patch", "{ "),
+      call("c", "g", '{"y"'),
+      call("c", "g", ":2}"),
+    );
+    expect(parts.slice(1)).toEqual([
+      { kind: "tool_call", index: 0, id: "a", name: "f" },
+      { kind: "tool_arguments", index: 0, text: '{"x":1}' },
+      { kind: "tool_call", index: 0, id: "b", name: "apply_patch", custom: true },
+      { kind: "tool_arguments", index: 0, text: "{ " },
+      { kind: "tool_call", index: 0, id: "c", name: "g" },
+      { kind: "tool_arguments", index: 0, text: '{"y"' },
+      { kind: "tool_arguments", index: 0, text: ":2}" },
+    ]);
+  });
+
+  test.each([
+    { id: "b", function: { arguments: "}" } },
+    { id: "", function: { name: "f", arguments: "}" } },
+    { function: { name: "g", arguments: "}" } },
+  ])("begin no other call by a new id or a name alone: %j", (piece) => {
+    const first = { index: 0, id: "a", function: { name: "f", arguments: "{" } };
+    const parts = partsOf([], chunk({ tool_calls: [first] }), chunk({ tool_calls: [{ index: 0, ...piece }] }));
+    expect(parts.slice(1)).toEqual([
+      { kind: "tool_call", index: 0, id: "a", name: "f" },
+      { kind: "tool_arguments", index: 0, text: "{" },
+      { kind: "tool_arguments", index: 0, text: "}" },
+    ]);
+  });
+
   test("say what an upstream needs back of its reasoning, whose pieces are joined", () => {
     const parts = partsOf(
       [],
@@ -152,9 +186,9 @@ function frame(delta: object, finish: string | null): SseEvent {
   return { name: "", data, frame: new TextEncoder().encode(`data: ${data}\n\n`) };
 }
 
-describe.each([undefined, []])("an empty finish_reason in every chunk (tools of a translated answer: %p)", (tools) => {
+describe.each([{}, { tools: [] }])("an empty finish_reason in every chunk, read with %j", (options) => {
   const streamed = (...chunks: readonly SseEvent[]) => {
-    const stream = new OpenAiStream({ hidesUsage: false, choices: 1, ...(tools === undefined ? undefined : { tools }) });
+    const stream = new OpenAiStream({ hidesUsage: false, choices: 1, ...options });
     return { stream, emissions: chunks.map((one) => stream.read(one)) };
   };
 
