@@ -109,12 +109,15 @@ class LevelLimits {
   }
 }
 
-/** Shared by all keys of a group: there may be many. */
-const ofGroups = new WeakMap<Group, LevelLimits>();
+/** Shared by all keys of a group: there may be many. A group that stays the same can get another root, which its limits are named by. */
+const ofGroups = new WeakMap<Group, { readonly rootId: string; readonly limits: LevelLimits }>();
 
 function groupLimits(group: Group, _: number, groups: readonly Group[]): LevelLimits {
-  let limits = ofGroups.get(group);
-  if (limits === undefined) ofGroups.set(group, (limits = new LevelLimits(groupOwner(group, groups.at(-1) ?? group), group.limits)));
+  const root = groups.at(-1) ?? group;
+  const known = ofGroups.get(group);
+  if (known?.rootId === root.id) return known.limits;
+  const limits = new LevelLimits(groupOwner(group, root), group.limits);
+  ofGroups.set(group, { rootId: root.id, limits });
   return limits;
 }
 

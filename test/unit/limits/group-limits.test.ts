@@ -154,6 +154,25 @@ describe("limits of groups", () => {
     expect(rootOfLimit("plain requests")).toBe("plain");
   });
 
+  test("belong to the new root when another group is put above the old one, also those of groups that stay as they are", () => {
+    const group = (id: string, parent: string | null): Group => ({
+      id,
+      name: id,
+      kind: parent === null ? "organisation" : "team",
+      parent,
+      limits: { ...unlimited, requests: 5 },
+      frozen: false,
+      defaults: { keys: unlimited, groups: unlimited },
+    });
+    const key = { ...defaultKey, id: "k1", name: "k1", group: "web", limits: { ...unlimited, requests: 5 } };
+    const web = group("web", "acme");
+    const roots = (...above: readonly Group[]): readonly string[] =>
+      new KeyLimits(new GroupTree([web, ...above]).attached(key)!).own.rates.map(({ id }) => rootOfLimit(id));
+    expect(roots(group("acme", null))).toEqual(["acme", "acme", "acme"]);
+    expect(roots(group("acme", "corp"), group("corp", null))).toEqual(["corp", "corp", "corp", "corp"]);
+    expect(roots(group("acme", null))).toEqual(["acme", "acme", "acme"]);
+  });
+
   test("make a key without a budget of its own one whose calls are paid", () => {
     const { key } = world({ org: { budgets: [{ name: "all", models: null, operations: null, channels: null, nanos: 1, period: "day" }] } });
     expect([hasBudget(key("app")), hasBudget(key(null))]).toEqual([true, false]);
