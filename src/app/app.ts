@@ -311,6 +311,7 @@ export class App {
           return "unavailable";
         }
       },
+      isStale: () => this.keyCache.isStale(),
       storedGroupId: (idOrName) => this.groups.storedGroupId(idOrName),
       onRefused: (issuer, reason) => log.warn("token_refused", { issuer, detail: reason }),
     });
@@ -322,7 +323,7 @@ export class App {
       onGroups: (groups, revision) => this.groups.changed(groups, revision),
       onKeys: (keys) => this.keysChanged(keys, this.keyCache.changed(keys)),
       // Calls in flight do not look their key up again, so their keys are checked for revocation first.
-      onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.invalidate(), ...this.tokenIssuers.storedKeyIds()],
+      onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.invalidate(), ...this.tokenIssuers.invalidate()],
       onRenewed: (keys) => this.keysChanged(keys, this.keyCache.renewed(keys)),
       onChange: () => this.storeChanged(),
       onReach: (reached) => {
@@ -337,8 +338,7 @@ export class App {
 
   /** Ends the calls of keys that were revoked, or are in a frozen group now. */
   private keysChanged(keys: readonly ChangedKey[], revokedIds: readonly string[]): void {
-    for (const id of revokedIds) this.gateway.calls.cancelKey(id, revoked);
-    for (const id of this.tokenIssuers.keysChanged(revokedIds)) this.gateway.calls.cancelKey(id, revoked);
+    for (const id of revokedIds) this.gateway.calls.cancelKeyAndTokens(id, revoked);
     this.tokenIssuers.keysChanged(keys.map(({ id }) => id));
     for (const { id, key } of keys) {
       const frozen = key?.group == null ? null : (this.groups.tree.chainOf(key.group)?.frozen ?? null);

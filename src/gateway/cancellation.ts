@@ -1,3 +1,4 @@
+import type { Key } from "../keys/key.ts";
 import type { Failure } from "../operations/failure.ts";
 import type { CallFacts } from "./call.ts";
 import type { AttemptProgress } from "./attempt/attempt-progress.ts";
@@ -15,6 +16,8 @@ export class Cancellation {
   failure: Failure | null = null;
   /** The key of the call; null until it is known. */
   keyId: string | null = null;
+  /** The key that this one has its permissions from, if it is a token of an issuer. */
+  basisId: string | null = null;
   /** The ids of the key's groups. */
   groupIds: readonly string[] = noGroupIds;
   /** What the call is about, for whoever watches the running calls. */
@@ -28,6 +31,13 @@ export class Cancellation {
   private others: Abandonable[] | null = null;
   private over = false;
   private last: (() => void) | null = null;
+
+  /** Names the key of the call. */
+  isOf({ id, basis, chain }: Pick<Key, "id" | "basis" | "chain">): void {
+    this.keyId = id;
+    if (basis !== undefined) this.basisId = basis;
+    if (chain !== undefined) this.groupIds = chain.ids;
+  }
 
   cancel(failure: Failure): void {
     if (this.failure !== null) return;

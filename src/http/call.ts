@@ -63,8 +63,7 @@ class InboundCall implements RequestObserver {
     private readonly key: Key | Failure,
   ) {
     const { cancellation } = this;
-    cancellation.keyId = isFailure(key) ? null : key.id;
-    if (!isFailure(key) && key.chain !== undefined) cancellation.groupIds = key.chain.ids;
+    if (!isFailure(key)) cancellation.isOf(key);
     const startedMs = context.services.gateway.ports.nowMs();
     this.facts = {
       id: context.head.requestId,

@@ -55,8 +55,7 @@ async function upstreamCount({ request, snapshot, services }: RequestContext, ke
   if (able === null || isFailure(able)) return null;
   if (gateway.ledger.precheck(key) !== null || gateway.calls.size >= snapshot.service.inFlightMax) return null;
   const cancellation = new Cancellation();
-  cancellation.keyId = key.id;
-  if (key.chain !== undefined) cancellation.groupIds = key.chain.ids;
+  cancellation.isOf(key);
   request.observer = { clientGone: () => cancellation.cancel(clientGone) };
   if (request.isGone) return null;
   gateway.calls.begin(cancellation);

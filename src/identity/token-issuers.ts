@@ -42,6 +42,8 @@ export interface TokenIssuerPorts {
   readonly wallMs: () => number;
   /** A key of the store, by its id or its name; null if there is none. */
   readonly storedKey: (idOrName: string) => Promise<StoredKey | null | "unavailable">;
+  /** The store was not reached for so long that what is known of its keys must not be relied on. */
+  readonly isStale: () => boolean;
   /** The id of a group of the store, by its id or its name; null if there is none. */
   readonly storedGroupId: (idOrName: string) => Promise<string | null | "unavailable">;
   /** A token was refused, and why. Called once a second at most. */
@@ -53,9 +55,9 @@ export interface TokenIssuerPorts {
  * until it expires. Each subject is a key of its own, with its own limits and receipts, and the permissions of the rule's key.
  */
 export class TokenIssuers {
-  private issuers: ReadonlyMap<string, { readonly trusted: TrustedIssuer; readonly keys: KeySet }> = new Map();
+  private issuers: ReadonlyMap<string, Trust> = new Map();
   private allowPrivate = false;
-  private readonly known = new BoundedMap<string, AcceptedToken>(knownMax);
+  private readonly known = new BoundedMap<string, SubjectKey>(knownMax);
   /** Where accepted tokens have their permissions from, by id. */
   private readonly storedKeys = new Set<string>();
   private readonly refusedUntil = new BoundedMap<string, number>(refusedMax);
@@ -63,7 +65,7 @@ export class TokenIssuers {
   private blockedIds: ReadonlySet<string> = new Set();
   private blockedIssuers: ReadonlySet<string> = new Set();
   private blockedFingerprint = "[]";
-  /** Counts changes of the rules, so that what began before one is not remembered after it. */
+  /** Counts changes of the rules and of what they name, so that what began before one is not relied on after it. */
   private changes = 0;
   private refusalToldMs = Number.NEGATIVE_INFINITY;
 
@@ -100,18 +102,20 @@ export class TokenIssuers {
     if (isConcerned) this.forget();
   }
 
-  /** The keys of the store that accepted tokens have their permissions from. */
-  storedKeyIds(): readonly string[] {
+  /**
+   * There were too many changes of keys to list. Returns those that accepted tokens have their permissions from, whose present state
+   * must be reported next.
+   */
+  invalidate(): readonly string[] {
+    this.changes += 1;
     return [...this.storedKeys];
   }
 
-  /** Keys of the store have changed. Returns the ids of the subjects that have their permissions from one of them. */
-  keysChanged(ids: readonly string[]): readonly string[] {
-    const changed = new Set(ids.filter((id) => this.storedKeys.has(id)));
-    if (changed.size === 0) return [];
-    const subjects = [...this.known.values()].flatMap(({ key, from }) => (from !== null && changed.has(from) ? [key.id] : []));
-    this.forget();
-    return [...new Set(subjects)];
+  /** Keys of the store have changed. */
+  keysChanged(ids: readonly string[]): void {
+    // A token that is being verified may have been given what one of them was before, and is not among the accepted ones yet.
+    if (ids.length > 0) this.changes += 1;
+    if (ids.some((id) => this.storedKeys.has(id))) this.forget();
   }
 
   /** Whether calls of a key must end, because its issuer or its subject is not accepted any more. Keys of other kinds are not concerned. */
@@ -126,18 +130,16 @@ export class TokenIssuers {
   find(digest: string, token: string): Opened | Promise<Opened> | undefined {
     if (this.issuers.size === 0 || !token.startsWith(jwtStart)) return undefined;
     const known = this.known.get(digest);
-    if (known !== undefined && known.expiresMs > this.ports.wallMs()) return known.key;
+    if (known !== undefined && known.expiresMs > this.ports.wallMs()) {
+      return known.basis !== undefined && this.ports.isStale() ? "unavailable" : known;
+    }
     if ((this.refusedUntil.get(digest) ?? 0) > this.ports.nowMs()) return null;
-    const issuer = this.issuers.get(claimedIssuer(token) ?? "");
-    if (issuer === undefined) return undefined;
+    const issuer = claimedIssuer(token) ?? "";
+    if (!this.issuers.has(issuer)) return undefined;
     return this.pending.get(digest) ?? this.verified(digest, token, issuer);
   }
 
-  private async verified(
-    digest: string,
-    token: string,
-    issuer: { readonly trusted: TrustedIssuer; readonly keys: KeySet },
-  ): Promise<Opened> {
+  private async verified(digest: string, token: string, issuer: string): Promise<Opened> {
     if (this.pending.size >= pendingMax) return "unavailable";
     const verifying = this.verify(digest, token, issuer);
     this.pending.set(digest, verifying);
@@ -148,14 +150,29 @@ export class TokenIssuers {
     }
   }
 
-  private async verify(
-    digest: string,
-    token: string,
-    { trusted, keys }: { readonly trusted: TrustedIssuer; readonly keys: KeySet },
-  ): Promise<Opened> {
+  /**
+   * If something changes meanwhile, the token is verified again: what it was given may be older than the change, such as a revocation,
+   * which ends the calls that run then and no later ones.
+   */
+  private async verify(digest: string, token: string, issuer: string): Promise<Opened> {
+    for (let round = 0; round < roundsMax; round++) {
+      const { changes } = this;
+      const trust = this.issuers.get(issuer);
+      // It was removed meanwhile.
+      if (trust === undefined) return null;
+      const opened = await this.judge(digest, token, trust);
+      if (opened === null || opened === "unavailable") return opened;
+      if (changes !== this.changes) continue;
+      this.known.set(digest, opened);
+      if (opened.basis !== undefined) this.storedKeys.add(opened.basis);
+      return opened;
+    }
+    return "unavailable";
+  }
+
+  private async judge(digest: string, token: string, { trusted, keys }: Trust): Promise<SubjectKey | null | "unavailable"> {
     // Loaded when it is needed first, because most gateways accept no tokens.
     const { verifyJwt } = await import("./verify-jwt.ts");
-    const { changes } = this;
     const { name, issuer, audience, lifetimeMs } = trusted;
     const verdict = await verifyJwt(token, { issuer, audience, keys, lifetimeMaxMs: lifetimeMs }, this.ports.wallMs());
     if (verdict.kind === "unavailable") return this.refuse(name, `the keys of the issuer are not known: ${verdict.reason}`, "unavailable");
@@ -173,13 +190,8 @@ export class TokenIssuers {
       return this.refuse(name, `the group '${rule.storedGroup}' of its rule does not exist: create it, or change the rule`, null, digest);
     }
     const expiresMs = Math.min(verdict.expiresMs, base.expiresMs ?? Number.POSITIVE_INFINITY);
-    const key: Key = { ...base, group, id, name: id.slice(idPrefix.length), expiresMs };
-    const from = rule.storedKey === null ? null : base.id;
-    // While it was verified, the rules may have changed: it is used this once, and verified again the next time.
-    if (changes !== this.changes) return key;
-    this.known.set(digest, { key, expiresMs, from });
-    if (from !== null) this.storedKeys.add(from);
-    return key;
+    const basis = rule.storedKey === null ? {} : { basis: base.id };
+    return { ...base, ...basis, group, id, name: id.slice(idPrefix.length), expiresMs };
   }
 
   /** Whose permissions a token has; null while the store cannot be asked, and a text says why there is none. */
@@ -195,7 +207,12 @@ export class TokenIssuers {
     return { id, name, models, operations, channels, expiresMs, limits, group, splits };
   }
 
-  private refuse(issuer: string, reason: string, result: null | "unavailable", digest: string | null = null): Opened {
+  private refuse<Result extends null | "unavailable">(
+    issuer: string,
+    reason: string,
+    result: Result,
+    digest: string | null = null,
+  ): Result {
     const nowMs = this.ports.nowMs();
     if (digest !== null) this.refusedUntil.set(digest, nowMs + refusedMs);
     if (nowMs - this.refusalToldMs >= tellMs) {
@@ -221,11 +238,14 @@ export class TokenIssuers {
   }
 }
 
-interface AcceptedToken {
-  readonly key: Key;
+interface Trust {
+  readonly trusted: TrustedIssuer;
+  readonly keys: KeySet;
+}
+
+/** What a token opens: the key of its subject, until the token expires. */
+interface SubjectKey extends Key {
   readonly expiresMs: number;
-  /** The id of the key of the store that it has its permissions from; null if that is in the file. */
-  readonly from: string | null;
 }
 
 /** The id of a subject's key. Subjects that are too long, or hold what ids of limits must not, are named by their hash. */
@@ -267,3 +287,5 @@ const refusedMs = 2_000;
 const refusedMax = 20_000;
 const pendingMax = 1_000;
 const tellMs = 1_000;
+/** Each round needs another change. */
+const roundsMax = 10;

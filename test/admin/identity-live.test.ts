@@ -162,6 +162,10 @@ describe("a token of an issuer, sent in place of a key,", () => {
     const streaming = { model: "large", x_tokens: 4_000, x_pace_ms: 20 };
     const stream = await rig.open(streaming, { key, stream: true, timeoutMs: slowed(60_000) });
     await stream.untilBody(500);
+    // The stream began before this change, and no token of its subject is verified after it.
+    await keys.store.storage.keys.change(id, { models: null }, { kind: "cli", name: "ada" });
+    const other = await token({ sub: "w2", tier: "stored-key" });
+    await eventually("that it may use both models", async () => (await statusOf(other)) === 200, slowed(10_000));
     await keys.revoke(id);
     expect(await stream.reply).toMatchObject({ status: 200, done: false, error: { code: "key_revoked" } });
     expect(await statusOf(key, "large")).toBe(401);

@@ -45,7 +45,7 @@ export class KeyCache {
   find(digest: string, token: string | null = null): Opened | Promise<Opened> {
     const entry = this.known.get(digest);
     if (entry !== undefined) {
-      if (this.ports.nowMs() - this.syncedMs > staleMaxMs) return "unavailable";
+      if (this.isStale()) return "unavailable";
       return this.open(entry);
     }
     const nowMs = this.ports.nowMs();
@@ -53,6 +53,11 @@ export class KeyCache {
     if (until !== undefined && until > nowMs) return null;
     if (token !== null && parseToken(token) === "damaged") return null;
     return this.pending.get(digest) ?? this.lookUp(digest);
+  }
+
+  /** The store was not reached for so long that what is known of its keys must not be relied on. */
+  isStale(): boolean {
+    return this.ports.nowMs() - this.syncedMs > staleMaxMs;
   }
 
   /** The store was reached, and these are all changes. Returns the keys that were revoked. */

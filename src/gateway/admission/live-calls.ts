@@ -55,14 +55,19 @@ export class LiveCalls {
     }
   }
 
-  /** The keys that have running calls. */
+  /** The keys that have running calls, and those that they have their permissions from. */
   keyIds(): ReadonlySet<string> {
-    return new Set(this.calls.flatMap(({ keyId }) => keyId ?? []));
+    return new Set(this.calls.flatMap(({ keyId, basisId }) => [keyId, basisId].filter((id) => id !== null)));
   }
 
   /** Ends every call of a key. */
   cancelKey(keyId: string, failure: Failure): void {
     for (const call of [...this.calls]) if (call.keyId === keyId) call.cancel(failure);
+  }
+
+  /** Ends every call of a key, and of all tokens that have their permissions from it. */
+  cancelKeyAndTokens(keyId: string, failure: Failure): void {
+    for (const call of [...this.calls]) if (call.keyId === keyId || call.basisId === keyId) call.cancel(failure);
   }
 
   /** Ends every call of a group for which there is a failure. */

@@ -37,6 +37,20 @@ test("exactly the calls under way are counted, named and ended, in whatever orde
   );
 });
 
+test("the calls of tokens that have their permissions from a key end with it, and those of others of the same subject do not", () => {
+  const live = new LiveCalls();
+  const begun = (key: { readonly id: string; readonly basis?: string }): Cancellation => {
+    const call = new Cancellation();
+    call.isOf(key);
+    live.begin(call);
+    return call;
+  };
+  const [own, token, same] = [begun({ id: "k-1" }), begun({ id: "jwt:ci:a", basis: "k-1" }), begun({ id: "jwt:ci:a", basis: "k-2" })];
+  expect([...live.keyIds()].toSorted()).toEqual(["jwt:ci:a", "k-1", "k-2"]);
+  live.cancelKeyAndTokens("k-1", gone);
+  expect([own, token, same].map(({ failure: reason }) => reason)).toEqual([gone, gone, null]);
+});
+
 test("whoever waits for the last of them is told when it has ended", async () => {
   const live = new LiveCalls();
   const [one, other] = [new Cancellation(), new Cancellation()];

@@ -26,6 +26,9 @@ let issuers: TokenIssuers;
 /** The groups of the store by name; null while it is down. */
 let stored: Map<string, string> | null;
 let storedKeys: Map<string, StoredKey>;
+/** Runs after the store was read for a key, and before its answer is there. */
+let meanwhile: (() => void) | null;
+let isStale: boolean;
 
 const trusted = (rules: TrustedIssuer["rules"]): TrustedIssuer => ({
   name: "ci",
@@ -52,11 +55,18 @@ beforeEach(() => {
   told = [];
   stored = new Map();
   storedKeys = new Map();
+  meanwhile = null;
+  isStale = false;
   issuers = new TokenIssuers({
     fetchText: issuer.fetchText,
     nowMs: () => clock.nowMs,
     wallMs: () => clock.wallMs,
-    storedKey: (name) => Promise.resolve(stored === null ? "unavailable" : (storedKeys.get(name) ?? null)),
+    storedKey: (name) => {
+      const answer = stored === null ? "unavailable" : (storedKeys.get(name) ?? null);
+      meanwhile?.();
+      return Promise.resolve(answer);
+    },
+    isStale: () => isStale,
     storedGroupId: (name) => Promise.resolve(stored === null ? "unavailable" : (stored.get(name) ?? null)),
     onRefused: (name, reason) => told.push(`${name}: ${reason}`),
   });
@@ -145,13 +155,63 @@ describe("a token of an issuer", () => {
         models: ["large-*"],
         group: "grp_1",
         expiresMs: nowMs + 660_000,
+        basis: "k-1",
       });
-      expect(issuers.storedKeyIds()).toEqual(["k-1"]);
+      expect(issuers.invalidate()).toEqual(["k-1"]);
       storedKeys.set("robots", { ...inStore, models: ["small-*"], expiresMs: nowMs + 1000 });
-      expect(issuers.keysChanged(["another"])).toEqual([]);
+      issuers.keysChanged(["another"]);
       expect(await opened(token)).toMatchObject({ models: ["large-*"] });
-      expect(issuers.keysChanged(["k-1"])).toEqual(["jwt:ci:job-1"]);
+      issuers.keysChanged(["k-1"]);
       expect(await opened(token)).toMatchObject({ models: ["small-*"], expiresMs: nowMs + 1000 });
+    });
+
+    const whileVerified: readonly (readonly [what: string, happens: () => void])[] = [
+      ["is told of", () => issuers.keysChanged(["k-1"])],
+      ["is one of too many to be told of", () => expect(issuers.invalidate()).toEqual([])],
+    ];
+    test.each(whileVerified)("is refused if the key is revoked while it is verified first, and that %s", async (_, happens) => {
+      issuers.configure([trusted([rule(ofStore, {}, { storedKey: "robots" })])], false);
+      storedKeys.set("robots", inStore);
+      meanwhile = () => {
+        meanwhile = null;
+        storedKeys.set("robots", { ...inStore, revokedMs: 5 });
+        happens();
+      };
+      const token = await signed(signing);
+      expect(await opened(token)).toBeNull();
+      expect(await opened(token)).toBeNull();
+    });
+
+    test("is not accepted if keys change again and again while it is verified", async () => {
+      issuers.configure([trusted([rule(ofStore, {}, { storedKey: "robots" })])], false);
+      storedKeys.set("robots", inStore);
+      meanwhile = () => issuers.keysChanged(["another"]);
+      const token = await signed(signing);
+      expect(await opened(token)).toBe("unavailable");
+      meanwhile = null;
+      expect(await opened(token)).toMatchObject({ id: "jwt:ci:job-1" });
+    });
+
+    test("is refused if its subject is blocked, or its issuer removed, while it is verified", async () => {
+      const rules = [rule(ofStore, {}, { storedKey: "robots" })];
+      issuers.configure([trusted(rules)], false);
+      storedKeys.set("robots", inStore);
+      meanwhile = () => void issuers.setBlocked([{ issuer: "ci", subject: "job-1" }]);
+      expect(await opened(await signed(signing))).toBeNull();
+      meanwhile = () => issuers.configure([], false);
+      expect(await opened(await signed(signing, { sub: "job-2" }))).toBeNull();
+    });
+
+    test("is not served while the store was not reached for too long, and others are", async () => {
+      issuers.configure([trusted([rule(ofStore, { tier: "stored" }, { storedKey: "robots" }), rule(template)])], false);
+      storedKeys.set("robots", inStore);
+      const [token, other] = [await signed(signing, { tier: "stored" }), await signed(signing)];
+      for (const one of [token, other]) expect(await opened(one)).toMatchObject({ id: "jwt:ci:job-1" });
+      isStale = true;
+      expect(await opened(token)).toBe("unavailable");
+      expect(await opened(other)).toMatchObject({ id: "jwt:ci:job-1" });
+      isStale = false;
+      expect(await opened(token)).toMatchObject({ basis: "k-1" });
     });
 
     test("belongs to the group of the rule, where that names one", async () => {
