@@ -67,7 +67,7 @@ export interface KeyStorage {
   /** The number of keys, counted up to a thousand. */
   count(): Promise<number>;
   change(id: string, change: KeyChange, by: Actor): Promise<StoredKey>;
-  /** The new token replaces the others, which stay valid for `overlapMs`. */
+  /** The new token replaces the others, which stay valid for `overlapMs`. It may be one that was replaced before. */
   rotate(id: string, token: HashedToken, overlapMs: number, by: Actor): Promise<StoredKey>;
   /** Cannot be undone. Revoking a revoked key changes nothing. */
   revoke(id: string, by: Actor): Promise<StoredKey>;

@@ -44,3 +44,6 @@ export interface HashedToken {
   readonly digest: string;
   readonly last4: string;
 }
+
+/** In place of the last characters, where only the hash of a token is known. */
+export const unknownLast4 = "****";

@@ -76,6 +76,23 @@ describe("the keys that calls have named", () => {
     expect(usedIds).toContain("one");
   });
 
+  test.each([false, true])("open what a token opens now that has passed from one key to another", async (isLater) => {
+    const { cache, put, clock } = cacheWorld();
+    const [one, two] = [storedKey("one"), storedKey("two")];
+    put("d", one, clock.wallMs + 1_000);
+    put("d2", two);
+    await Promise.all([cache.find("d"), cache.find("d2")]);
+    clock.wallMs += 1_000;
+    expect(cache.find("d")).toBeNull();
+    put("d", two);
+    const changes = [changedKey(one), changedKey(two, "d", "d2")];
+    cache.changed(isLater ? changes.toReversed() : changes);
+    expect(await cache.find("d")).toMatchObject({ id: "two" });
+    expect(cache.changed([changedKey(storedKey("two", { revokedMs: 1 }), "d", "d2")])).toEqual(["two"]);
+    put("d", storedKey("two", { revokedMs: 1 }));
+    expect(await cache.find("d")).toBeNull();
+  });
+
   test("are replaced when they change, and those that were revoked are named", async () => {
     const { cache, put } = cacheWorld();
     put("d", storedKey("one"));

@@ -285,6 +285,25 @@ describe("an exported resource file", () => {
     expect((await second.storage.keys.byDigest(digest(env.CI)))?.key.name).toBe("build");
   });
 
+  test("from before a rotation can still be applied, and makes the token current again", async () => {
+    await using world = await manageWorld();
+    await apply(world, "keys: [{ name: build, key: '${CI}' }]");
+    const text = JSON.stringify((await exportedResources(contextOf(world), { ...all, sections: ["keys"] })).document);
+    const { id } = (await world.storage.keys.find("build"))!;
+    for (const waitMs of [0, 2 * 86_400_000]) {
+      world.clock.nowMs += 1;
+      await world.storage.keys.rotate(id, { digest: `new ${waitMs}`, last4: "next" }, 86_400_000, operator);
+      world.clock.nowMs += waitMs;
+      expect(await apply(world, text)).toEqual(["change key build"]);
+      expect(await world.storage.keys.byDigest(digest(env.CI))).toMatchObject({ key: { id }, tokenExpiresMs: null });
+      expect((await world.storage.keys.get(id))?.tokens.slice(0, 2)).toMatchObject([
+        { last4: "tuvw", expiresMs: null },
+        { last4: "next", expiresMs: world.clock.nowMs + 86_400_000 },
+      ]);
+      expect(await apply(world, text)).toEqual([]);
+    }
+  });
+
   test("is one that can be applied, whatever the admin API let into the store", async () => {
     await using world = await manageWorld();
     const { storage } = world;

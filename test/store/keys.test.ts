@@ -278,6 +278,52 @@ for (const engine of engines) {
       expect(await errorKind(storage.keys.rotate("k", { digest: "d99", last4: "9999" }, 0, by))).toBe("conflict");
     });
 
+    test("get a token again that was replaced, whether it is still valid or not, and it is the current one then", async () => {
+      await using world = await storageWorld(engine);
+      const { clock, storage } = world;
+      await storage.keys.create("k", newKey, { digest: "d0", last4: "0000" }, by);
+      clock.nowMs += 1_000;
+      await storage.keys.rotate("k", { digest: "d1", last4: "1111" }, 60_000, by);
+      clock.nowMs += 1_000;
+      // The file of an export may have nothing but the hash.
+      const back = await storage.keys.rotate("k", { digest: "d0", last4: "****" }, 60_000, by);
+      expect(back.tokens).toEqual([
+        { last4: "0000", createdMs: clock.nowMs, expiresMs: null },
+        { last4: "1111", createdMs: 1_001_000, expiresMs: clock.nowMs + 60_000 },
+      ]);
+      clock.nowMs += 60_000;
+      const since = await storage.revision();
+      await storage.keys.rotate("k", { digest: "d1", last4: "1111" }, 0, by);
+      expect((await storage.keys.byDigest("d1"))?.tokenExpiresMs).toBeNull();
+      expect((await storage.keys.byDigest("d0"))?.tokenExpiresMs).toBe(clock.nowMs);
+      expect(await storage.keys.changedSince(since, 10)).toMatchObject({
+        keys: [{ id: "k", tokens: [{ digest: "d1", expiresMs: null }, { digest: "d0" }] }],
+      });
+    });
+
+    test("get no token that opens another, and one of another that has expired", async () => {
+      await using world = await storageWorld(engine);
+      const { clock, storage } = world;
+      const { keys } = storage;
+      await keys.create("a", { ...newKey, name: "a" }, { digest: "d0", last4: "0000" }, by);
+      await keys.rotate("a", { digest: "d1", last4: "1111" }, 60_000, by);
+      await keys.rotate("a", { digest: "d2", last4: "2222" }, 60_000, by);
+      const made = (digest: string) => errorKind(keys.create("b", { ...newKey, name: "b" }, { digest, last4: "9999" }, by));
+      expect([await made("d0"), await made("d2")]).toEqual(["conflict", "conflict"]);
+      clock.nowMs += 60_000;
+      const since = await storage.revision();
+      expect([await made("d2"), await made("d0")]).toEqual(["conflict", "none"]);
+      expect(await errorKind(keys.rotate("b", { digest: "d2", last4: "2222" }, 0, by))).toBe("conflict");
+      await keys.rotate("b", { digest: "d1", last4: "1111" }, 60_000, by);
+      expect((await keys.byDigest("d0"))?.key.id).toBe("b");
+      // Who knows the tokens of the first key must hear that it lost them.
+      const { keys: changed } = await keys.changedSince(since, 10);
+      expect(changed === "all" ? "all" : changed.map(({ id, tokens }) => [id, tokens.map(({ digest }) => digest)])).toEqual([
+        ["a", ["d2"]],
+        ["b", ["d1", "d0"]],
+      ]);
+    });
+
     test("are revoked permanently, once", async () => {
       await using world = await storageWorld(engine);
       const { clock, storage } = world;

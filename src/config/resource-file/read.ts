@@ -1,5 +1,5 @@
 import type { NewGroup } from "../../keys/stored-group.ts";
-import type { HashedToken, NewKey } from "../../keys/stored-key.ts";
+import { unknownLast4, type HashedToken, type NewKey } from "../../keys/stored-key.ts";
 import { ratesOfFields } from "../../usage/price-fields.ts";
 import type { Price } from "../../usage/price.ts";
 import { readDocument, type Document } from "../document.ts";
@@ -123,7 +123,7 @@ function desiredGroup(
 }
 
 function desiredKey(entry: ResourceFile["keys"][number], line: number | null): KeyOfFile {
-  const token = entry.key ?? (entry.hash === undefined ? null : { digest: entry.hash, last4: entry.last4 ?? "****" });
+  const token = entry.key ?? (entry.hash === undefined ? null : { digest: entry.hash, last4: entry.last4 ?? unknownLast4 });
   return {
     line,
     id: entry.id ?? null,

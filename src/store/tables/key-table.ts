@@ -1,6 +1,6 @@
 import { StorageError, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../../gateway/storage.ts";
 import { fileGroupPrefix } from "../../keys/group.ts";
-import type { KeyChange, NewKey, StoredKey, HashedToken } from "../../keys/stored-key.ts";
+import { unknownLast4, type KeyChange, type NewKey, type StoredKey, type HashedToken } from "../../keys/stored-key.ts";
 import { change, readRevision, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { changedColumns, checkKeyChange, emptyColumns, keyDifferences } from "./key-change.ts";
@@ -19,17 +19,17 @@ export class KeyTable implements KeyStorage {
     checkKeyChange(key);
     const columns = changedColumns(emptyColumns, key);
     return change(this.database, this.context, by, async (transaction, revision) => {
-      await rejectTakenNames(transaction, [id, columns.name], null);
-      await rejectKnownToken(transaction, token);
-      await requireGroup(transaction, columns.group_id);
       const nowMs = this.context.wallMs();
+      await rejectTakenNames(transaction, [id, columns.name], null);
+      const last4 = await freeToken(transaction, null, token, { nowMs, revision });
+      await requireGroup(transaction, columns.group_id);
       await transaction.run(sql`
         insert into keys (id, name, owner, note, scopes, limits, splits, expires_ms, group_id, created_ms, revision)
         values (${id}, ${columns.name}, ${columns.owner}, ${columns.note}, ${columns.scopes}, ${columns.limits}, ${columns.splits},
           ${columns.expires_ms}, ${columns.group_id}, ${nowMs}, ${revision})`);
-      await insertToken(transaction, id, token, nowMs);
+      await insertToken(transaction, id, { ...token, last4 }, nowMs);
       const { name, owner, models, operations, channels, expiresMs, splits, limits, group } = key;
-      const detail = { name, owner, group, models, operations, channels, expiresMs, splits, limits, last4: token.last4 };
+      const detail = { name, owner, group, models, operations, channels, expiresMs, splits, limits, last4 };
       return { value: requireReadable(await requireRows(transaction, id)), audit: { action: "key.create", subject: id, detail, group } };
     });
   }
@@ -103,18 +103,18 @@ export class KeyTable implements KeyStorage {
     const key = await change(this.database, this.context, by, async (transaction, revision) => {
       const [row] = await requireRows(transaction, id);
       if (row.revoked_ms !== null) throw new StorageError("conflict", `Key ${id} is revoked for good: create another one.`);
-      await rejectKnownToken(transaction, token);
       const nowMs = this.context.wallMs();
       const endMs = nowMs + overlapMs;
+      const last4 = await freeToken(transaction, id, token, { nowMs, revision });
       await transaction.run(sql`delete from key_tokens where key_id = ${id} and expires_ms <= ${nowMs}`);
       await transaction.run(sql`
         delete from key_tokens where key_id = ${id} and digest not in (
           select digest from key_tokens where key_id = ${id} order by created_ms desc limit ${tokensMax - 1})`);
       await transaction.run(sql`
         update key_tokens set expires_ms = ${endMs} where key_id = ${id} and (expires_ms is null or expires_ms > ${endMs})`);
-      await insertToken(transaction, id, token, nowMs);
+      await insertToken(transaction, id, { ...token, last4 }, nowMs);
       await transaction.run(sql`update keys set revision = ${revision} where id = ${id}`);
-      const detail = { last4: token.last4, before: row.token_last4, overlapMs };
+      const detail = { last4, before: row.token_last4, overlapMs };
       return { value: await requireRows(transaction, id), audit: { action: "key.rotate", subject: id, detail, group: row.group_id } };
     });
     return requireReadable(key);
@@ -230,10 +230,26 @@ async function rejectTakenNames(transaction: Database, names: readonly string[],
   }
 }
 
-async function rejectKnownToken(transaction: Database, { digest }: HashedToken): Promise<void> {
+/**
+ * Makes a token one that nothing has, so that the key can get it. It may be one that the key had before, or one of another key that has
+ * expired; that key then counts as changed, because processes may know its tokens. Returns how the token ends.
+ */
+async function freeToken(
+  transaction: Database,
+  keyId: string | null,
+  { digest, last4 }: HashedToken,
+  { nowMs, revision }: { readonly nowMs: number; readonly revision: number },
+): Promise<string> {
   checkName("The digest of a token", digest);
-  const known = await transaction.all(sql`select key_id from key_tokens where digest = ${digest}`);
-  if (known.length > 0) throw new StorageError("conflict", "This token already opens a key: use another.");
+  const [known] = await transaction.all<{ readonly key_id: string; readonly last4: string; readonly expires_ms: number | null }>(
+    sql`select key_id, last4, expires_ms from key_tokens where digest = ${digest}`,
+  );
+  if (known === undefined) return last4;
+  const isFree = known.expires_ms !== null && (known.key_id === keyId || known.expires_ms <= nowMs);
+  if (!isFree) throw new StorageError("conflict", "This token already opens a key: use another.");
+  await transaction.run(sql`delete from key_tokens where digest = ${digest}`);
+  if (known.key_id !== keyId) await transaction.run(sql`update keys set revision = ${revision} where id = ${known.key_id}`);
+  return last4 === unknownLast4 ? known.last4 : last4;
 }
 
 /** Groups of the configuration are not in the store: their ids are checked by whoever knows the configuration. */
