@@ -13,8 +13,8 @@ import { blockReasonOf, candidatesOf, finishOf, indexOf, partOf, partsOf } from 
 import { geminiUsage } from "./usage.ts";
 
 /**
- * Reads an answer with status 200. Truncated JSON, an error, no candidate, or a model that failed before it wrote anything is a failure of
- * the channel, which can be retried elsewhere. `tools`: the answer is translated; null: it keeps its bytes.
+ * Reads an answer with status 200. Truncated JSON, an error, no candidate, or a model that failed is a failure of the channel, which can
+ * be retried elsewhere. `tools`: the answer is translated; null: it keeps its bytes, and the reason why a model that wrote something failed.
  */
 export function readGeminiAnswer(body: Uint8Array, tools: readonly Tool[] | null): WholeAnswer | Failure {
   if (body.length === 0) return failure("bad_response", "the answer is empty");
@@ -24,7 +24,7 @@ export function readGeminiAnswer(body: Uint8Array, tools: readonly Tool[] | null
   const error = errorIn(value);
   if (error !== null) return explainInBand(error);
   if (!isJsonObject(value)) return failure("bad_response", "the answer is JSON, but not an object");
-  const finish = finishIn(value);
+  const finish = finishIn(value, tools !== null);
   if (typeof finish !== "string") return finish;
   const counted = withSearches(geminiUsage(value["usageMetadata"]), searchesIn(candidatesOf(value)));
   const usage = servedBy(counted, value["modelVersion"]);
@@ -40,7 +40,7 @@ export function errorIn(value: unknown): unknown {
   return isJsonObject(first) ? (first["error"] ?? null) : null;
 }
 
-function finishIn(response: JsonObject): Finish["reason"] | Failure {
+function finishIn(response: JsonObject, isTranslated: boolean): Finish["reason"] | Failure {
   const first = firstCandidate(response);
   if (first === null) {
     return blockReasonOf(response) === null ? failure("bad_response", "the answer has no candidates") : "content_filter";
@@ -49,7 +49,7 @@ function finishIn(response: JsonObject): Finish["reason"] | Failure {
   const reason = textOf(first["finishReason"]);
   const finish = finishOf(reason, parts.some(hasCall));
   if (finish !== "failed") return finish;
-  return parts.length === 0 ? failure("model_failed", `the answer's finishReason is ${reason}`) : "stop";
+  return parts.length === 0 || isTranslated ? failure("model_failed", `the answer's finishReason is ${reason}`) : "stop";
 }
 
 function firstCandidate(response: JsonObject): JsonObject | null {

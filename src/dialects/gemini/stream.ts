@@ -69,8 +69,9 @@ export class GeminiStream implements EventDecoder {
         continue;
       }
       const finish = finishOf(reason, this.calledTools);
-      if (finish === "failed" && isFailedWithout) {
-        return failure("model_failed", `the stream's finishReason is ${reason} before any output`);
+      // A client that speaks this API reads the reason itself; in another API there is none for it.
+      if (finish === "failed" && (isFailedWithout || this.parts !== null)) {
+        return this.broken(failure("model_failed", `the stream's finishReason is ${reason}`));
       }
       finishes = true;
       this.settle(index, finish === "failed" ? "stop" : finish);

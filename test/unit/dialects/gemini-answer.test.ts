@@ -12,6 +12,9 @@ const tools: readonly Tool[] = [
 const signature = (data: string) => ({ dialect: "gemini", data });
 const usageMetadata = { promptTokenCount: 11, candidatesTokenCount: 3, thoughtsTokenCount: 1, totalTokenCount: 15 };
 const finished = { finishReason: "STOP" };
+const failedReasons = [
+  ...["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"],
+];
 
 describe("a whole answer", () => {
   test("has its parts, with the signature of each", () => {
@@ -61,19 +64,22 @@ describe("a whole answer", () => {
     ["SAFETY", "content_filter"],
     ["RECITATION", "content_filter"],
     ["PROHIBITED_CONTENT", "content_filter"],
-    ["MALFORMED_FUNCTION_CALL", "stop"],
     ["SOMETHING_NEW", "stop"],
     [undefined, "stop"],
   ])("that ended with %p after a text is told as %p", (finishReason, finish) => {
     expect(wholeFor(response([{ text: "a" }], { finishReason }))).toMatchObject({ finish });
   });
 
-  test.each(["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"])(
-    "of a model that failed by %s is a failure",
-    (reason) => {
-      expect(wholeFor({ candidates: [{ finishReason: reason }] })).toMatchObject({ kind: "model_failed", blame: "channel" });
-    },
-  );
+  test.each(failedReasons)("of a model that failed by %s is a failure, whatever it wrote before", (finishReason) => {
+    const failed = { kind: "model_failed", blame: "channel" };
+    const thought = response([{ text: "hm", thought: true }], { finishReason });
+    expect(wholeFor({ candidates: [{ finishReason }] })).toMatchObject(failed);
+    expect(wholeFor(thought)).toMatchObject(failed);
+    expect(wholeFor(response([{ text: "a" }], { finishReason }))).toMatchObject(failed);
+    // A client that speaks this API reads the reason in the body.
+    expect(wholeFor({ candidates: [{ finishReason }] }, null)).toMatchObject(failed);
+    expect(wholeFor(thought, null)).toMatchObject({ kind: "whole", finish: "stop" });
+  });
 
   test("to a prompt that was blocked is one that was filtered, not a failure of the channel", () => {
     const blocked = { promptFeedback: { blockReason: "PROHIBITED_CONTENT" }, usageMetadata: { promptTokenCount: 9, totalTokenCount: 9 } };
@@ -200,10 +206,18 @@ describe("a stream", () => {
     expect(blocked.parts.at(-1)).toEqual({ kind: "finish", finish: { reason: "content_filter", stopSequence: null } });
   });
 
-  test("of a model that failed is a failure before its first output only", () => {
-    const reason = { finishReason: "MALFORMED_FUNCTION_CALL" };
-    expect(play([eventsFor(response([], reason))]).failure).toMatchObject({ kind: "model_failed" });
-    expect(play([eventsFor(response([{ text: "a" }]), response([], reason))]).parts.at(-1)).toMatchObject({ finish: { reason: "stop" } });
+  test.each(failedReasons)("of a model that failed by %s is a failure, and after output an interruption", (finishReason) => {
+    const last = response([], { finishReason });
+    expect(play([eventsFor(last)]).failure).toMatchObject({ kind: "model_failed" });
+    expect(play([eventsFor(response([{ text: "a" }], { finishReason }))]).failure).toMatchObject({ kind: "model_failed" });
+    for (const said of [{ text: "hm", thought: true }, { text: "a" }, { functionCall: { name: "look" } }]) {
+      const { parts, failure } = play([eventsFor(response([said])), eventsFor(last)], tools);
+      expect(failure).toMatchObject({ kind: "interrupted" });
+      expect(parts.some(({ kind }) => kind === "finish")).toBe(false);
+    }
+    // A client that speaks this API reads the reason in the event.
+    expect(play([eventsFor(response([{ text: "a" }]), last)], null).failure).toBeNull();
+    expect(play([eventsFor(last)], null).failure).toMatchObject({ kind: "model_failed" });
   });
 
   test.each([
