@@ -133,6 +133,9 @@ export interface ProviderValue {
 /** What begins a value that this gateway sealed for a client to carry (`AnswerContext.seal`). No provider's own value begins so. */
 export const sealedPrefix = "sluice-v1.";
 
+/** How such a value begins as base64, in either alphabet: a client whose API has bytes in that place carries it so. */
+export const sealedBase64Prefix = "c2x1aWNlLXYx";
+
 /** A value that a client gives back: it is the gateway's own by its prefix, else of the provider whose API the client speaks. */
 export function returnedValue(data: string, dialect: string): ProviderValue {
   return { dialect: data.startsWith(sealedPrefix) ? "sluice" : dialect, data };

@@ -1,5 +1,6 @@
 import {
   returnedValue,
+  sealedBase64Prefix,
   type ConversationTurn,
   type FilePart,
   type ImagePart,
@@ -12,6 +13,7 @@ import {
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { FieldReader } from "../field-reader.ts";
 import type { Uncarried } from "../uncarried.ts";
+import { base64ToText } from "./base64.ts";
 import { camelCase, value } from "./names.ts";
 
 /** The dialect of upstreams that speak this API themselves: its signatures are theirs. */
@@ -124,7 +126,10 @@ export class GenerateContentReader {
 
   private signature(part: JsonObject, place: string): ProviderValue | null {
     const data = this.fields.optionalText(value(part, "thoughtSignature"), `${place}.thoughtSignature`) ?? "";
-    return data === "" || data === standIn ? null : returnedValue(data, ownDialect);
+    if (data === "" || data === standIn) return null;
+    // What is damaged does not open. It is not the provider's for that.
+    if (data.startsWith(sealedBase64Prefix)) return { dialect: "sluice", data: base64ToText(data) ?? "" };
+    return returnedValue(data, ownDialect);
   }
 
   private mediaPart(part: JsonObject, place: string): readonly UserContentPart[] {

@@ -1,6 +1,6 @@
 import type { ChatAnswer, Finish } from "../../operations/conversation/answer-parts.ts";
 import {
-  sealedPrefix,
+  sealedBase64Prefix,
   type Part,
   type ProviderValue,
   type ReasoningPart,
@@ -11,6 +11,7 @@ import { wrapCustomInput } from "../../operations/conversation/custom-input.ts";
 import type { AnswerContext } from "../../operations/conversation/surface.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
+import { textToBase64 } from "./base64.ts";
 import { ownDialect } from "./content.ts";
 
 /** The body of a complete answer. */
@@ -107,7 +108,7 @@ export class CarriedThoughts {
   /** Notes the signature of a thought. Returns the same parts. */
   note({ kind }: Pick<Part, "kind">, parts: readonly JsonObject[]): readonly JsonObject[] {
     for (const { thoughtSignature } of kind === "reasoning" ? parts : []) {
-      if (typeof thoughtSignature === "string" && thoughtSignature.startsWith(sealedPrefix)) this.waiting.push(thoughtSignature);
+      if (typeof thoughtSignature === "string" && thoughtSignature.startsWith(sealedBase64Prefix)) this.waiting.push(thoughtSignature);
     }
     return parts;
   }
@@ -131,14 +132,14 @@ function argumentsOf({ arguments: text, custom }: ToolCallPart): JsonObject {
   return { _raw: json };
 }
 
-/** Signatures of this API go to the client as they are; those of others sealed, or not at all. */
+/** Signatures of this API go to the client as they are; those of others sealed, as base64, or not at all. */
 export function signatureOf(
   signature: ProviderValue | null | undefined,
   part: Part,
   { seal }: AnswerContext,
 ): { readonly thoughtSignature: string } | undefined {
   if (signature == null) return undefined;
-  const text = signature.dialect === ownDialect ? signature.data : (seal?.(part) ?? "");
+  const text = signature.dialect === ownDialect ? signature.data : textToBase64(seal?.(part) ?? "");
   return text === "" ? undefined : { thoughtSignature: text };
 }
 

@@ -481,6 +481,8 @@ describe("a request", () => {
             { functionCall: { name: "a" }, thoughtSignature: "sluice-v1.abc" },
             { text: "x", thoughtSignature: "sluice-v1.def" },
             { functionCall: { name: "b" }, thoughtSignature: "b3du" },
+            { functionCall: { name: "c" }, thoughtSignature: btoa("sluice-v1.ghi") },
+            { text: "y", thought_signature: btoa("sluice-v1.jkl") },
           ],
         },
       ],
@@ -492,10 +494,21 @@ describe("a request", () => {
     const expected = JSON.stringify(body)
       .replace("500", "100")
       .replace("sluice-v1.abc", "skip_thought_signature_validator")
-      .replace("sluice-v1.def", "");
+      .replace("sluice-v1.def", "")
+      .replace(btoa("sluice-v1.ghi"), "skip_thought_signature_validator")
+      .replace(btoa("sluice-v1.jkl"), "");
     expect(new TextDecoder().decode(sent.request.body as Uint8Array)).toBe(expected);
     const untouched = encodedRequest(askFor({}, {}, { contents: [], generationConfig: { maxOutputTokens: 5 } }), newest, 100);
     expect(untouched.clampedTo).toBeNull();
+  });
+
+  test.each(["sluice-v1.abc", btoa("sluice-v1.abc")])("leaves the sealed %s out wherever it stands", (thoughtSignature) => {
+    for (let characters = 4000; characters < 4130; characters++) {
+      const media = { inlineData: { mimeType: "image/png", data: "A".repeat(characters) } };
+      const contents = [{ role: "model", parts: [media, { text: '"'.repeat(characters % 7), thoughtSignature }] }];
+      const { body } = encodedRequest(askFor({}, {}, { contents }), newest).request;
+      expect(new TextDecoder().decode(body as Uint8Array)).toEndWith('"thoughtSignature":""}]}]}');
+    }
   });
 
   test("asks for a tier of service where there are tiers", () => {

@@ -35,6 +35,8 @@ function partsIn(responses: readonly Record<string, unknown>[]): readonly unknow
 
 const foreign = { dialect: "another", data: "x" };
 const own = { dialect: "gemini", data: "c2ln" };
+/** The field is one of bytes: the official clients for Python and Go refuse an answer where it is no base64. */
+const sealedThought = btoa("sluice-v1.reasoning");
 
 describe("a whole answer", () => {
   const parts: readonly Part[] = [
@@ -50,10 +52,10 @@ describe("a whole answer", () => {
         content: {
           role: "model",
           parts: [
-            { text: "hm", thought: true, thoughtSignature: "sluice-v1.reasoning" },
+            { text: "hm", thought: true, thoughtSignature: sealedThought },
             { text: "So:", thoughtSignature: "c2ln" },
-            { functionCall: { id: "call_seed_0", name: "look", args: { at: 1 } }, thoughtSignature: "sluice-v1.tool_call" },
-            { functionCall: { id: "c2", name: "patch", args: { input: "free" } }, thoughtSignature: "sluice-v1.reasoning" },
+            { functionCall: { id: "call_seed_0", name: "look", args: { at: 1 } }, thoughtSignature: btoa("sluice-v1.tool_call") },
+            { functionCall: { id: "c2", name: "patch", args: { input: "free" } }, thoughtSignature: sealedThought },
             { functionCall: { id: "c3", name: "odd", args: { _raw: "[1]" } } },
           ],
         },
@@ -103,11 +105,11 @@ describe("a stream", () => {
     expect(partsIn(responses)).toEqual([
       { text: "h", thought: true },
       { text: "m", thought: true },
-      { text: "", thought: true, thoughtSignature: "sluice-v1.reasoning" },
+      { text: "", thought: true, thoughtSignature: sealedThought },
       { text: "So:" },
       { text: "", thoughtSignature: "c2ln" },
       // Clients that leave thoughts out return the calls as they were.
-      { functionCall: { id: "call_seed_0", name: "look", args: { a: 1 } }, thoughtSignature: "sluice-v1.reasoning" },
+      { functionCall: { id: "call_seed_0", name: "look", args: { a: 1 } }, thoughtSignature: sealedThought },
       { functionCall: { id: "c2", name: "listen", args: { b: 2 } }, thoughtSignature: "c2ln" },
       { text: "" },
     ]);

@@ -167,13 +167,20 @@ describe("a request as a conversation", () => {
     ]);
   });
 
-  test("knows what the gateway sealed from what the provider signed", () => {
-    const contents = [question, { role: "model", parts: [{ text: "", thought: true, thoughtSignature: "sluice-v1.abc" }, { text: "so" }] }];
-    expect(conversationOf({ contents }).turns[1]?.parts[0]).toEqual({
-      kind: "reasoning",
-      text: "",
-      signature: { dialect: "sluice", data: "sluice-v1.abc" },
-    });
+  const sealed = "sluice-v1.~~~???>>>";
+  const standard = btoa(sealed);
+  test.each([
+    [sealed, { dialect: "sluice", data: sealed }],
+    [standard, { dialect: "sluice", data: sealed }],
+    [standard.replaceAll("+", "-").replaceAll("/", "_"), { dialect: "sluice", data: sealed }],
+    [standard.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", ""), { dialect: "sluice", data: sealed }],
+    [standard.replaceAll("=", ""), { dialect: "sluice", data: sealed }],
+    [`${btoa("sluice-v1")}!damaged`, { dialect: "sluice", data: "" }],
+    [btoa("signed"), { dialect: "gemini", data: btoa("signed") }],
+  ])("knows whether the gateway sealed or the provider signed %s", (thoughtSignature, signature) => {
+    expect(standard).toMatch(/[+].*[/].*=/);
+    const contents = [question, { role: "model", parts: [{ text: "", thought: true, thoughtSignature }, { text: "so" }] }];
+    expect(conversationOf({ contents }).turns[1]?.parts[0]).toEqual({ kind: "reasoning", text: "", signature });
   });
 
   test("has its media", () => {
