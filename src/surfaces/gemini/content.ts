@@ -13,7 +13,7 @@ import {
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import type { FieldReader } from "../field-reader.ts";
 import type { Uncarried } from "../uncarried.ts";
-import { base64ToText } from "./base64.ts";
+import { base64ToText, standardBase64 } from "./base64.ts";
 import { camelCase, value } from "./names.ts";
 
 /** The dialect of upstreams that speak this API themselves: its signatures are theirs. */
@@ -151,7 +151,7 @@ export class GenerateContentReader {
 
   private inline(media: JsonObject, place: string): UserContentPart {
     const mediaType = this.fields.name(value(media, "mimeType"), `${place}.mimeType`).toLowerCase();
-    const data = this.fields.name(value(media, "data"), `${place}.data`);
+    const data = standardBase64(this.fields.name(value(media, "data"), `${place}.data`));
     const format = audioFormats.get(mediaType);
     if (format !== undefined) return { kind: "audio", format, data };
     const source = { kind: "data", mediaType, data } as const;

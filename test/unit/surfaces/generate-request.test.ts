@@ -200,6 +200,29 @@ describe("a request as a conversation", () => {
     ]);
   });
 
+  test.each([
+    ["-_-_", "+/+/"],
+    ["_w==", "/w=="],
+    ["_w", "/w=="],
+    ["-_8", "+/8="],
+    // No base64, or both alphabets: the upstream says so.
+    ["-_!?", "-_!?"],
+    ["-_+/", "-_+/"],
+    ["+/8=", "+/8="],
+    ["not base64", "not base64"],
+  ])("has the bytes of media that are written %p in the alphabet of other APIs", (given, data) => {
+    const image = { inlineData: { mimeType: "image/png", data: given } };
+    const contents = [
+      { parts: [image, { inlineData: { mimeType: "audio/wav", data: given } }] },
+      { role: "model", parts: [{ functionCall: { name: "f" } }] },
+      { parts: [{ functionResponse: { name: "f", parts: [image] } }] },
+    ];
+    const read = { kind: "image", source: { kind: "data", mediaType: "image/png", data } } as const;
+    const { turns } = conversationOf({ contents });
+    expect(turns[0]?.parts).toEqual([read, { kind: "audio", format: "wav", data }]);
+    expect(turns[2]?.parts).toMatchObject([{ content: [read] }]);
+  });
+
   test("has its tools, with schemas as everybody else writes them", () => {
     const parameters = {
       type: "OBJECT",
