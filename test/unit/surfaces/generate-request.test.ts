@@ -262,6 +262,37 @@ describe("a request as a conversation", () => {
   });
 
   test.each([
+    [
+      { any_of: [{ type: "STRING", min_length: "2" }, { type: "INTEGER" }], nullable: true, property_ordering: ["a"] },
+      { anyOf: [{ type: "string", minLength: 2 }, { type: "integer" }, { type: "null" }] },
+    ],
+    [
+      { type: "ARRAY", min_items: "1", max_items: 3, prefix_items: [{ type: "NUMBER", nullable: true }] },
+      { type: "array", minItems: 1, maxItems: 3, prefixItems: [{ type: ["number", "null"] }] },
+    ],
+    [
+      { type: "OBJECT", additional_properties: { type: "STRING", max_length: "9" } },
+      { type: "object", additionalProperties: { type: "string", maxLength: 9 } },
+    ],
+    [{ additionalProperties: { anyOf: [{ type: "STRING" }] } }, { additionalProperties: { anyOf: [{ type: "string" }] } }],
+    [{ additional_properties: false }, { additionalProperties: false }],
+    // Names are no keywords, and of both spellings one is enough.
+    [
+      { properties: { min_items: { type: "STRING" }, any_of: { type: "STRING" } }, required: ["min_items"] },
+      { properties: { min_items: { type: "string" }, any_of: { type: "string" } }, required: ["min_items"] },
+    ],
+    [
+      { min_items: 1, minItems: 2, x_own: 3 },
+      { minItems: 2, x_own: 3 },
+    ],
+    [{ minItems: null, min_items: 1 }, { minItems: 1 }],
+  ])("understands the schema %j", (responseSchema, schema) => {
+    const { outputFormat } = conversationOf({ generationConfig: { responseMimeType: "application/json", responseSchema } });
+    expect(outputFormat).toMatchObject({ kind: "schema" });
+    expect(outputFormat?.kind === "schema" && (outputFormat.schema as unknown)).toEqual(schema);
+  });
+
+  test.each([
     [{ mode: "AUTO" }, { kind: "auto" }],
     [{ mode: "NONE" }, { kind: "none" }],
     [{ mode: "ANY" }, { kind: "required" }],
