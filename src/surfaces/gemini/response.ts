@@ -105,6 +105,11 @@ export function callJson(part: ToolCallPart, index: number, context: AnswerConte
 export class CarriedThoughts {
   private readonly waiting: string[] = [];
 
+  /** The calls of another channel do not follow from these thoughts. */
+  clear(): void {
+    this.waiting.length = 0;
+  }
+
   /** Notes the signature of a thought. Returns the same parts. */
   note({ kind }: Pick<Part, "kind">, parts: readonly JsonObject[]): readonly JsonObject[] {
     for (const { thoughtSignature } of kind === "reasoning" ? parts : []) {

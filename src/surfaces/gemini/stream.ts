@@ -94,6 +94,9 @@ export class GenerateWriter implements AnswerWriter {
     switch (part.kind) {
       case "start":
         this.model ??= part.model;
+        // A signature covers what its own channel said and thought.
+        this.said = this.thought = "";
+        this.thoughts.clear();
         return;
       case "text":
       case "refusal":

@@ -20,7 +20,11 @@ function whole(parts: readonly Part[]): unknown {
 
 /** The responses that the frames of a stream hold. */
 function streamed(...batches: readonly (readonly StreamPart[])[]): readonly Record<string, unknown>[] {
-  const writer = generateAnswers.writer(context);
+  return streamedWith(context, ...batches);
+}
+
+function streamedWith(using: AnswerContext, ...batches: readonly (readonly StreamPart[])[]): readonly Record<string, unknown>[] {
+  const writer = generateAnswers.writer(using);
   const bytes = [...batches.map((parts) => writer.write(parts)), writer.end()];
   const text = bytes.map((one) => new TextDecoder().decode(one)).join("");
   return text
@@ -135,6 +139,27 @@ describe("a stream", () => {
       candidates: [{ finishReason }],
       usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 1 },
     });
+  });
+
+  test("that another channel goes on with seals what that one said and thought, and no word of the first", () => {
+    const seal: AnswerContext["seal"] = (part) => `sluice-v1.${part.kind === "text" || part.kind === "reasoning" ? part.text : part.kind}`;
+    const responses = streamedWith(
+      { ...context, seal },
+      [{ kind: "start", id: "x", model: "first", createdSeconds: 1 }],
+      [{ kind: "reasoning", text: "carried" }],
+      [{ kind: "reasoning_signature", signature: foreign, redacted: false }],
+      [{ kind: "reasoning", text: "broken off" }],
+      [{ kind: "text", text: "said before" }],
+      [{ kind: "start", id: null, model: null, createdSeconds: null }],
+      [{ kind: "reasoning", text: "second" }],
+      [{ kind: "reasoning_signature", signature: foreign, redacted: false }],
+      [{ kind: "text", text: "said after" }],
+      [{ kind: "text_signature", signature: foreign }],
+      [{ kind: "tool_call", index: 0, id: "c1", name: "look" }],
+    );
+    const signatures = partsIn(responses).flatMap((part) => (part as { thoughtSignature?: string }).thoughtSignature ?? []);
+    expect(signatures.map((one) => atob(one))).toEqual(["carried", "second", "said after", "second"].map((text) => `sluice-v1.${text}`));
+    expect(responses.at(-1)).toMatchObject({ modelVersion: "first" });
   });
 
   test("says nothing after its end", () => {
