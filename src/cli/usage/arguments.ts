@@ -97,5 +97,5 @@ Examples:
 
 Days and hours are in UTC, and the time range is extended to whole hours. The cost is the sum of the calls with a known
 price; the others are counted as unpriced. If no call has a known price, the cost is unknown (null). Calls with
-estimated figures are counted as estimated.
+estimated figures are counted as estimated. Tokens of issuers count for their group, and are not among its keys.
 `;

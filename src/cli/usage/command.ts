@@ -18,13 +18,18 @@ export async function runUsage(request: UsageRequest, management: Management, co
   }
   const { by, since, until, model, channel, about } = request;
   const { key, group } = await whoseCalls(request, management, terminal);
+  const asked = { by, since, until, key, group, model, channel };
   switch (about.kind) {
     case "use": {
-      const rows = await management.usage({ by, since, until, key, group, model, channel });
+      const calls = await callsOfGroup(asked, management);
+      const rows = await management.usage(asked);
+      sayUnlisted(calls, rows, terminal);
       return print(rows, request, usageHeadings(by), () => usageTable(by, rows), terminal);
     }
     case "outcomes": {
-      const { counted_from: from, rows } = await management.outcomes({ by, since, until, key, group, model, channel });
+      const calls = await callsOfGroup(asked, management);
+      const { counted_from: from, rows } = await management.outcomes(asked);
+      sayUnlisted(calls, rows, terminal);
       const headings = [
         ...by.flatMap((column) => (column === "key" || column === "group" ? [column, `${column}_name`] : [column])),
         ...outcomeViewFigures,
@@ -45,6 +50,31 @@ export async function runUsage(request: UsageRequest, management: Management, co
       return print(rows, request, invoiceHeadings, () => invoiceTable(rows), terminal);
     }
   }
+}
+
+/**
+ * The calls that count for a group, if its keys are asked for; otherwise null. It is read before the rows of the keys, so that a call that
+ * ends in between is not taken for one without a row.
+ */
+async function callsOfGroup(asked: Parameters<Management["usage"]>[0], management: Management): Promise<number | null> {
+  if (asked.group === null || !asked.by.includes("key")) return null;
+  return callsIn(await management.usage({ ...asked, by: asked.by.filter((column) => column !== "key") }));
+}
+
+/** What a group used is summed without its keys, so that only those that it has now can be listed. */
+function sayUnlisted(calls: number | null, rows: readonly CountedRow[], terminal: CommandSurroundings["terminal"]): void {
+  const listed = callsIn(rows);
+  if (calls === null || calls <= listed) return;
+  terminal.say(
+    `note: the group has ${plural(calls, "call")} in all, and these rows have ${listed}: tokens of issuers, and keys that have left the ` +
+      "group, have no rows. For the sum of the group, leave out the key in --by.",
+  );
+}
+
+type CountedRow = Readonly<Record<string, string | number | null>>;
+
+function callsIn(rows: readonly CountedRow[]): number {
+  return rows.reduce((sum, { calls }) => sum + (typeof calls === "number" ? calls : 0), 0);
 }
 
 /** The rows as they were asked for. */

@@ -6,7 +6,7 @@ import { invalid, AdminError } from "../../admin-error.ts";
 import { spanQuery } from "../../fields/moment-field.ts";
 import { line, moment } from "../../fields/scalars.ts";
 import { route, type AdminRoute } from "../../route.ts";
-import { callFilters, groupedQuery, readFilters, rowsMax, tooManyRows } from "./usage-routes.ts";
+import { byDescription, callFilters, groupedQuery, readFilters, rowsMax, tooManyRows } from "./usage-routes.ts";
 
 const money = z.number().nullable();
 const text = z.string().nullable().optional();
@@ -95,11 +95,7 @@ export const outcomesRoutes: readonly AdminRoute[] = [
       "Counts how calls ended and what failover, hedging, rescue and caches saved and cost, grouped by the columns in `by`. " +
       "The time range is extended to whole hours.",
     query: z.strictObject({
-      by: z
-        .string()
-        .max(100)
-        .optional()
-        .describe(`Columns, separated by commas: ${usageColumns.join(", ")}.`),
+      by: z.string().max(100).optional().describe(byDescription),
       ...callFilters,
     }),
     answer: z.strictObject({ counted_from: counted, rows: z.array(row) }),

@@ -38,6 +38,10 @@ export const callFilters = {
   ...spanQuery,
 };
 
+export const byDescription =
+  `Columns, separated by commas: ${usageColumns.join(", ")}. By key, the usage of a group is that of the keys that it has now, without ` +
+  "tokens of issuers, which count for the group alone.";
+
 /** Usage and cost, summed and call by call. */
 export const usageRoutes: readonly AdminRoute[] = [
   route({
@@ -47,13 +51,7 @@ export const usageRoutes: readonly AdminRoute[] = [
     scoped: true,
     summary: "Sums usage and cost, grouped by the columns in `by`. The time range is extended to whole hours.",
     query: z.strictObject({
-      by: z
-        .string()
-        .max(100)
-        .optional()
-        .describe(
-          `Columns, separated by commas: ${usageColumns.join(", ")}. By key, the usage of a group is that of the keys that it has now.`,
-        ),
+      by: z.string().max(100).optional().describe(byDescription),
       ...callFilters,
       format: z.enum(["json", "csv"]).default("json"),
     }),
