@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Opened } from "../gateway/admission/key-cache.ts";
 import { BoundedMap } from "../gateway/upstream-state/bounded-map.ts";
 import { matchesPattern } from "../keys/allow.ts";
-import type { Key } from "../keys/key.ts";
+import { subjectPrefix, type Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
 import { claimAt, claimTexts } from "./claims.ts";
 import { IssuerClient, isObject, type FetchIssuerText } from "./issuer-client.ts";
@@ -120,8 +120,8 @@ export class TokenIssuers {
 
   /** Whether calls of a key must end, because its issuer or its subject is not accepted any more. Keys of other kinds are not concerned. */
   isGone(keyId: string): boolean {
-    if (!keyId.startsWith(idPrefix)) return false;
-    const name = keyId.slice(idPrefix.length, keyId.indexOf(":", idPrefix.length));
+    if (!keyId.startsWith(subjectPrefix)) return false;
+    const name = keyId.slice(subjectPrefix.length, keyId.indexOf(":", subjectPrefix.length));
     const isTrusted = [...this.issuers.values()].some(({ trusted }) => trusted.name === name);
     return !isTrusted || this.isBlocked(name, keyId);
   }
@@ -191,7 +191,7 @@ export class TokenIssuers {
     }
     const expiresMs = Math.min(verdict.expiresMs, base.expiresMs ?? Number.POSITIVE_INFINITY);
     const basis = rule.storedKey === null ? {} : { basis: base.id };
-    return { ...base, ...basis, group, id, name: id.slice(idPrefix.length), expiresMs };
+    return { ...base, ...basis, group, id, name: id.slice(subjectPrefix.length), expiresMs };
   }
 
   /** Whose permissions a token has; null while the store cannot be asked, and a text says why there is none. */
@@ -250,9 +250,9 @@ interface SubjectKey extends Key {
 
 /** The id of a subject's key. Subjects that are too long, or hold what ids of limits must not, are named by their hash. */
 export function tokenKeyId(issuer: string, subject: string): string {
-  const id = `${idPrefix}${issuer}:${subject}`;
+  const id = `${subjectPrefix}${issuer}:${subject}`;
   if (/^[\x21-\x3d\x3f-\x7e]+$/.test(id) && id.length <= idCharactersMax && !subject.startsWith(hashPrefix)) return id;
-  return `${idPrefix}${issuer}:${hashPrefix}${createHash("sha256").update(subject).digest("hex")}`;
+  return `${subjectPrefix}${issuer}:${hashPrefix}${createHash("sha256").update(subject).digest("hex")}`;
 }
 
 function matches(wanted: ReadonlyMap<string, string>, claims: Readonly<Record<string, unknown>>): boolean {
@@ -275,7 +275,6 @@ function claimedIssuer(token: string): string | null {
   }
 }
 
-const idPrefix = "jwt:";
 const hashPrefix = "sha256-";
 /** As long as names in the store may be. */
 const idCharactersMax = 200;

@@ -1,6 +1,6 @@
 import type { Limits } from "../limits/limits.ts";
 import type { Operation } from "../operations/operation.ts";
-import type { GroupChain } from "./group.ts";
+import { isGroupId, type GroupChain } from "./group.ts";
 
 export interface Splits {
   readonly audio: boolean;
@@ -28,4 +28,18 @@ export interface Key {
   readonly basis?: string;
   /** Its group and those above it, looked up when the key is used. The limits then include their defaults. */
   readonly chain?: GroupChain;
+}
+
+/** How the ids of keys in the configuration begin. Names in the store must not begin so. */
+export const fileKeyPrefix = "file:";
+
+/** How the ids of the subjects of token issuers begin. */
+export const subjectPrefix = "jwt:";
+
+/** The owner of the sums of all calls. */
+export const everybody = "*";
+
+/** Whether an owner of limits is something else than a key of the store, so that no such key may have this id. */
+export function isReservedId(id: string): boolean {
+  return id === everybody || id.startsWith(fileKeyPrefix) || id.startsWith(subjectPrefix) || isGroupId(id);
 }

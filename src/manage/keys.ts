@@ -1,6 +1,6 @@
 import type { Actor } from "../gateway/storage.ts";
 import { importProblem } from "../keys/imported-token.ts";
-import type { Key, Splits } from "../keys/key.ts";
+import { fileKeyPrefix, type Key, type Splits } from "../keys/key.ts";
 import { defaultKey, type KeyChange, type StoredKey, type HashedToken } from "../keys/stored-key.ts";
 import { parseToken } from "../keys/token.ts";
 import type { ManageContext, NewToken } from "./context.ts";
@@ -59,9 +59,6 @@ export async function rotateKey(context: ManageContext, id: string, overlapMs: n
 export async function revokeKey(context: ManageContext, id: string, actor: Actor): Promise<StoredKey | ManageError> {
   return fileKeyProblem(context, id) ?? context.storage.keys.revoke(id, actor);
 }
-
-/** The prefix of the ids of keys in the configuration. Names in the store must not begin with it. */
-export const fileKeyPrefix = "file:";
 
 function fileKeyProblem(context: ManageContext, id: string): ManageError | null {
   const key = context.fileKeys().find((one) => one.id === id);

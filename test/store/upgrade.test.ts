@@ -7,7 +7,7 @@ import type { Database } from "../../src/store/database.ts";
 import { segmentFile } from "../../src/store/journal/folder.ts";
 import { migrations } from "../../src/store/migrations/index.ts";
 import { storeFile } from "../../src/store/open.ts";
-import { everybody } from "../../src/store/receipts/outcome-sums.ts";
+import { everybody } from "../../src/keys/key.ts";
 import { joinSql, nameSql, sql, Sql } from "../../src/store/sql.ts";
 import { startChaos } from "../support/chaos.ts";
 import { chat } from "../support/chat.ts";

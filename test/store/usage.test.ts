@@ -6,7 +6,7 @@ import type { Database } from "../../src/store/database.ts";
 import { addReceipts, makeReceiptStorage } from "../../src/store/receipts/receipt-table.ts";
 import { retain } from "../../src/store/retention.ts";
 import { entryOf } from "../../src/store/receipts/receipt-entry.ts";
-import { everybody } from "../../src/store/receipts/outcome-sums.ts";
+import { everybody } from "../../src/keys/key.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import { sql } from "../../src/store/sql.ts";
 import { firstContentBoundsMs, firstContentBucket } from "../../src/usage/first-content.ts";

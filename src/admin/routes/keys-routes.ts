@@ -4,7 +4,8 @@ import { groupByIdOrName, groupTree, idsWithin, keyWithDefaults } from "../../ma
 import { keyById, keyByIdOrName, keyPage } from "../../manage/key-search.ts";
 import { budgetSpending } from "../../manage/key-spending.ts";
 import { keyView, type KeyView } from "../../manage/key-view.ts";
-import { createKey, editKey, fileKeyPrefix, revokeKey, rotateKey, type KeyEdit, type KeyWithToken } from "../../manage/keys.ts";
+import { createKey, editKey, revokeKey, rotateKey, type KeyEdit, type KeyWithToken } from "../../manage/keys.ts";
+import { fileKeyPrefix } from "../../keys/key.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
 import { keyBudgetsAnswer, shownBudgets } from "../views/key-budgets.ts";
 import { keyAnswer, offOrSplit, operation } from "../views/key-view.ts";

@@ -1,4 +1,5 @@
 import { isBearerToken } from "../../keys/bearer.ts";
+import { fileKeyPrefix } from "../../keys/key.ts";
 import { parseToken, tokenPrefix } from "../../keys/token.ts";
 import { problem, warning, type Finding, type Path } from "../findings/problem.ts";
 import { fileGroupId } from "./group.ts";
@@ -50,7 +51,7 @@ export function readKey(entry: KeyEntry, path: Path, nowMs: number, groups: Read
   return {
     key: {
       key: {
-        id: typeof parsed === "string" ? `file:${entry.name}` : parsed.publicId,
+        id: typeof parsed === "string" ? `${fileKeyPrefix}${entry.name}` : parsed.publicId,
         name: entry.name,
         models: entry.models ?? null,
         operations: entry.operations ?? null,

@@ -1,11 +1,12 @@
 import type { Storage } from "../../gateway/storage.ts";
 import { importProblem } from "../../keys/imported-token.ts";
+import { fileKeyPrefix, isReservedId } from "../../keys/key.ts";
 import type { HashedToken, StoredKey } from "../../keys/stored-key.ts";
 import type { ManageContext } from "../context.ts";
 import { ManageError } from "../error.ts";
 import { groupIdOf } from "../groups.ts";
 import { storedKeys } from "../key-search.ts";
-import { createKey, editKey, fileKeyPrefix, keyInFile, revokeKey, type KeyEdit } from "../keys.ts";
+import { createKey, editKey, keyInFile, revokeKey, type KeyEdit } from "../keys.ts";
 import type { DesiredKey, FieldChange, PlannedChange } from "./desired-resources.ts";
 import { fieldChanges, keyFields, type GroupNames } from "./fields.ts";
 
@@ -67,8 +68,8 @@ function exchangedNames(circle: readonly PlannedChange[]): ManageError {
   );
 }
 
-function keyProblem(context: ManageContext, { fields, token, line }: DesiredKey, before: StoredKey | null): ManageError | null {
-  const inFile = context.fileKeys().find(({ name }) => name === fields.name);
+function keyProblem(context: ManageContext, { id, fields, token, line }: DesiredKey, before: StoredKey | null): ManageError | null {
+  const inFile = context.fileKeys().find((key) => key.name === fields.name || key.id === id);
   if (inFile !== undefined) return keyInFile(context, inFile);
   const at = line === null ? "" : ` (line ${line})`;
   if (before !== null && before.revokedMs !== null) {
@@ -80,6 +81,10 @@ function keyProblem(context: ManageContext, { fields, token, line }: DesiredKey,
   }
   if (fields.name.startsWith(fileKeyPrefix)) {
     return new ManageError("invalid_value", `The name of key ${fields.name}${at} must not begin with ${fileKeyPrefix}.`);
+  }
+  if (before === null && id !== null && isReservedId(id)) {
+    const fix = "copy it as sluice config export wrote it, or leave it out";
+    return new ManageError("invalid_value", `The id ${id} of key ${fields.name}${at} is one that no key of the store can have: ${fix}.`);
   }
   if (typeof token === "string" && context.opensFileKey(token)) {
     return new ManageError("conflict", `The token of key ${fields.name}${at} already opens a key of the configuration: use another.`);

@@ -1,11 +1,12 @@
 import { StorageError } from "../../gateway/storage.ts";
 import { isGroupId } from "../../keys/group.ts";
+import { everybody } from "../../keys/key.ts";
 import { outcomeFigures, type OutcomeFigure } from "../../usage/call-outcome.ts";
 import type { AnswerTimes, AnswerTimesQuery, OutcomeRow, UpstreamRow } from "../../usage/outcome-row.ts";
 import type { UsageColumn, UsageQuery } from "../../usage/usage-row.ts";
 import type { Database } from "../database.ts";
 import { joinSql, nameSql, sql, type Sql } from "../sql.ts";
-import { everybody, timeBuckets, upstreamFigures } from "./outcome-sums.ts";
+import { timeBuckets, upstreamFigures } from "./outcome-sums.ts";
 import { name } from "./receipt-row.ts";
 import { ceiling, clamped, compareRows, endMs, floor, grouping, isKeyOf, refuseTooMany, rowsMax, shown } from "./usage-query.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";

@@ -1,4 +1,5 @@
 import { isGroupId } from "../../keys/group.ts";
+import { everybody } from "../../keys/key.ts";
 import { outcomeFigures, type CallOutcome, type OutcomeFigure } from "../../usage/call-outcome.ts";
 import { firstContentBoundsMs, firstContentBucket } from "../../usage/first-content.ts";
 import type { Database } from "../database.ts";
@@ -34,9 +35,6 @@ const alikeTimes = [timeBuckets.slice(13), [...timeBuckets.slice(0, 9), ...timeB
 const timeHours = summingRows("model_time_hours", byTime, timeBuckets, []);
 const timeDays = summingRows("model_time_days", byTime, timeBuckets, [], alikeTimes);
 const upstreamDays = summingRows("upstream_days", { at_ms: "number", channel: "text", model: "text" }, upstreamFigures, []);
-
-/** The owner of the sums of all calls. No key and no group has this id. */
-export const everybody = "*";
 
 /**
  * Sums what the usage of calls does not tell: how those ended that were no plain success, how long the answers of each model took, and what

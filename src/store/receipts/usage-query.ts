@@ -1,9 +1,9 @@
 import { StorageError, type Payment } from "../../gateway/storage.ts";
 import { isGroupId } from "../../keys/group.ts";
+import { everybody } from "../../keys/key.ts";
 import type { UsageColumn, UsageQuery, UsageRow } from "../../usage/usage-row.ts";
 import type { Database } from "../database.ts";
 import { wordsOf } from "./receipt-line.ts";
-import { everybody } from "./outcome-sums.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";

@@ -1,7 +1,8 @@
+import { everybody } from "../../keys/key.ts";
 import type { Database } from "../database.ts";
 import { summingRows, type BulkInsert, type ColumnTypes } from "./bulk-insert.ts";
 import { FirstContents } from "./first-contents.ts";
-import { everybody, joinedTimes, OutcomeSums, type SumPlaces } from "./outcome-sums.ts";
+import { joinedTimes, OutcomeSums, type SumPlaces } from "./outcome-sums.ts";
 import type { ReceiptEntry } from "./receipt-entry.ts";
 import { minuteOfHour, MinuteSet, strayRows } from "./receipt-minutes.ts";
 import { wordsOf } from "./receipt-line.ts";
