@@ -155,18 +155,16 @@ export interface ModelFamily {
   readonly reasoning: "thinking" | "reasoning_effort" | "reasoning" | "reasoning_config" | null;
   /** It takes marks of what to cache. */
   readonly cachePoints: boolean;
-  /** It takes `top_k` among its own fields. */
-  readonly topK: boolean;
   /** The settings that it refuses. */
   readonly refuses: readonly ("temperature" | "top_p" | "stop")[];
   /** It takes ids of calls that have nine letters and digits, and no others. */
   readonly shortIds: boolean;
 }
 
-export const unknownFamily: ModelFamily = { mark: "", reasoning: null, cachePoints: false, topK: false, refuses: [], shortIds: false };
+export const unknownFamily: ModelFamily = { mark: "", reasoning: null, cachePoints: false, refuses: [], shortIds: false };
 
 export const modelFamilies: readonly ModelFamily[] = [
-  { ...unknownFamily, mark: "anthropic.", reasoning: "thinking", cachePoints: true, topK: true },
+  { ...unknownFamily, mark: "anthropic.", reasoning: "thinking", cachePoints: true },
   { ...unknownFamily, mark: "amazon.nova-2", reasoning: "reasoning_config", cachePoints: true },
   { ...unknownFamily, mark: "amazon.nova", cachePoints: true },
   { ...unknownFamily, mark: "mistral.", shortIds: true },

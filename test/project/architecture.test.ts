@@ -242,6 +242,8 @@ const granted: ReadonlySet<string> = new Set([
   // The names of the models of an API, and of the clouds that serve it, which differ in a few facts.
   "src/dialects/anthropic/model-facts.ts: claude",
   ...["vertex", "bedrock"].map((host) => `src/dialects/anthropic/hosts.ts: ${host}`),
+  // The models of a maker take the fields of its own API through that of a cloud, too: the facts are in its folder.
+  "src/dialects/bedrock/converse-settings.ts: anthropic",
 ]);
 
 /** An API that many providers implement has the name of the one that defined it, and so has the surface that speaks it. */

@@ -352,7 +352,7 @@ function outputConfig(format: OutputFormat | null, { schemas }: MessagesModel, {
 }
 
 /** Sampling is refused by the newer models, and by every model that thinks. */
-function encodeSampling(
+export function encodeSampling(
   { sampling }: Conversation,
   facts: MessagesModel,
   { isOn }: ThinkingFields,

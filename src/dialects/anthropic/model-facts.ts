@@ -90,5 +90,5 @@ const known: readonly (readonly [readonly string[], MessagesModel])[] = [
   [["claude-sonnet-4", "claude-haiku-4"], { ...four, outputMax: 64_000 }],
   [["claude-3-7"], { ...three, outputMax: 64_000, thinking: "budget" }],
   [["claude-3-5"], { ...three, outputMax: 8192 }],
-  [["claude-3", "claude-2", "claude-instant"], three],
+  [["claude-3", "claude-2", "claude-v2", "claude-instant"], three],
 ];

@@ -5,7 +5,6 @@ import type {
   OutputFormat,
   Part,
   ProviderValue,
-  ReasoningRequest,
   Tool,
   ToolChoice,
   ToolResultPart,
@@ -13,16 +12,12 @@ import type {
 import { customDescription, customParameters } from "../../operations/conversation/custom-input.ts";
 import { wireName } from "../../operations/conversation/tool-names.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import type { ModelFamily } from "../presets.ts";
+import { modelFamilies, unknownFamily, type ModelFamily } from "../presets.ts";
 import { argumentsObject, shortWireId, wireId } from "../translated/tool-calls.ts";
 import { DocumentNames, isMedia, mediaBlock, textBlock, type ConverseBlock } from "./converse-content.ts";
+import { converseSettings, taken, type ConverseOptions } from "./converse-settings.ts";
 
 export const converseDialect = "bedrock-converse";
-
-export interface ConverseOptions {
-  readonly maxOutputTokens: number | null;
-  readonly family: ModelFamily;
-}
 
 export interface ConverseBody {
   readonly body: Uint8Array;
@@ -35,9 +30,10 @@ export interface ConverseBody {
  */
 export function encodeConverse(conversation: Conversation, options: ConverseOptions): ConverseBody | Failure {
   const { sampling, outputFormat, stop } = conversation;
+  const family = familyOf(options.model);
   if (sampling.topLogprobs !== null) return noLogprobs;
   const dropped = new Set(conversation.uncarried);
-  const encoder = new TurnEncoder(options, dropped);
+  const encoder = new TurnEncoder(family, dropped);
   const opening = conversation.turns.findIndex(({ role }) => role !== "system" && role !== "developer");
   const systemTurns = opening === -1 ? conversation.turns : conversation.turns.slice(0, opening);
   const system = encoder.system(systemTurns);
@@ -45,30 +41,30 @@ export function encodeConverse(conversation: Conversation, options: ConverseOpti
   if (isFailure(messages)) return messages;
   if (outputFormat?.kind === "json") system.push({ text: jsonInstruction });
 
-  const taken = <T>(name: ModelFamily["refuses"][number], value: T | null): T | null => {
-    if (value === null || !options.family.refuses.includes(name)) return value;
-    dropped.add(name);
-    return null;
-  };
-  const inference = present({
-    maxTokens: options.maxOutputTokens === null ? null : Math.max(1, options.maxOutputTokens),
-    temperature: taken("temperature", sampling.temperature === null ? null : Math.min(1, sampling.temperature)),
-    topP: taken("top_p", sampling.topP),
-    stopSequences: taken("stop", nonEmpty(stop.filter((text) => text.trim() !== ""))),
-  });
-  if (sampling.temperature !== null && sampling.temperature > 1) dropped.add("temperature");
-  const additional = { ...topK(sampling.topK, options.family, dropped), ...reasoningFields(conversation, options, dropped) };
+  const { inference, additional, forcedTools } = converseSettings(conversation, options, family, callsUnthought(messages), dropped);
+  const stopSequences = taken("stop", nonEmpty(stop.filter((text) => text.trim() !== "")), family, dropped);
   noteUncarried(conversation, dropped);
   const body = present({
     system: nonEmpty(system),
     messages,
-    toolConfig: toolConfig(conversation, encoder, dropped),
-    inferenceConfig: nonEmptyObject(inference),
+    toolConfig: toolConfig(conversation, encoder, forcedTools, dropped),
+    inferenceConfig: nonEmptyObject(present({ ...inference, stopSequences })),
     additionalModelRequestFields: nonEmptyObject(additional),
     outputConfig: outputConfig(outputFormat),
     serviceTier: serviceTier(conversation.serviceTier, dropped),
   });
   return { body: textEncoder.encode(JSON.stringify(body)), dropped: [...dropped] };
+}
+
+/** By the name of the model; the name of an inference profile contains it, but may hide it as well. */
+function familyOf(model: string): ModelFamily {
+  return modelFamilies.find(({ mark }) => model.includes(mark)) ?? unknownFamily;
+}
+
+/** The conversation is between calls and their results, and the answer with the calls does not begin with a thought. */
+function callsUnthought(messages: readonly ConverseMessage[]): boolean {
+  const content = messages.findLast(({ role }) => role === "assistant")?.content ?? [];
+  return content.some((block) => "toolUse" in block) && !("reasoningContent" in content[0]!);
 }
 
 interface ConverseMessage {
@@ -82,7 +78,7 @@ class TurnEncoder {
   readonly called = new Set<string>();
 
   constructor(
-    private readonly options: ConverseOptions,
+    private readonly family: ModelFamily,
     private readonly dropped: Set<string>,
   ) {}
 
@@ -211,13 +207,13 @@ class TurnEncoder {
   }
 
   private idOf(id: string): string {
-    return this.options.family.shortIds ? shortWireId(id) : wireId(id);
+    return this.family.shortIds ? shortWireId(id) : wireId(id);
   }
 
   /** Marks what is before it as worth caching. Models that know no marks refuse them. */
   cachePoint(cache: CacheMarker | undefined): readonly ConverseBlock[] {
     if (cache === undefined) return [];
-    if (!this.options.family.cachePoints) {
+    if (!this.family.cachePoints) {
       this.dropped.add("cache_control");
       return [];
     }
@@ -231,7 +227,7 @@ class TurnEncoder {
 }
 
 /** Tools are needed wherever earlier turns called some, even if the client declares none any more. */
-function toolConfig(conversation: Conversation, encoder: TurnEncoder, dropped: Set<string>): ConverseBlock | null {
+function toolConfig(conversation: Conversation, encoder: TurnEncoder, forcedTools: boolean, dropped: Set<string>): ConverseBlock | null {
   const { tools, toolChoice, parallelToolCalls } = conversation;
   const isForbidden = toolChoice?.kind === "none";
   if (isForbidden && encoder.called.size === 0) return null;
@@ -241,7 +237,10 @@ function toolConfig(conversation: Conversation, encoder: TurnEncoder, dropped: S
   for (const name of encoder.called) if (!declared.has(name)) specs.push({ toolSpec: { name, inputSchema: { json: anyObject } } });
   if (specs.length === 0) return null;
   if (parallelToolCalls === false && tools.length > 0) dropped.add("parallel_tool_calls");
-  const choice = tools.length === 0 || toolChoice === null ? null : encodeChoice(toolChoice, tools);
+  const isForced = toolChoice?.kind === "required" || toolChoice?.kind === "named";
+  if (isForced && !forcedTools && tools.length > 0) dropped.add("tool_choice");
+  const possible = isForced && !forcedTools ? ({ kind: "auto" } as const) : toolChoice;
+  const choice = tools.length === 0 || possible === null ? null : encodeChoice(possible, tools);
   return { tools: specs, ...(choice === null ? undefined : { toolChoice: choice }) };
 }
 
@@ -271,56 +270,6 @@ function encodeChoice(choice: ToolChoice, tools: readonly Tool[]): ConverseBlock
     case "none":
       return null;
   }
-}
-
-function topK(value: number | null, { topK: isTaken }: ModelFamily, dropped: Set<string>): ConverseBlock {
-  if (value === null) return {};
-  if (isTaken) return { top_k: value };
-  dropped.add("top_k");
-  return {};
-}
-
-/** Reasoning is requested among the fields of the model's own maker. */
-function reasoningFields({ reasoning }: Conversation, { family, maxOutputTokens }: ConverseOptions, dropped: Set<string>): ConverseBlock {
-  if (reasoning === null || (reasoning.effort === null && reasoning.budgetTokens === null)) return {};
-  const { effort } = reasoning;
-  switch (family.reasoning) {
-    case "thinking":
-      return thinking(reasoning, maxOutputTokens);
-    case "reasoning_effort":
-      return { reasoning_effort: levelOf(reasoning) };
-    case "reasoning":
-      return { reasoning: { effort: effort === "none" ? "none" : levelOf(reasoning) } };
-    case "reasoning_config": {
-      if (effort === "none") return { reasoningConfig: { type: "disabled" } };
-      const level = levelOf(reasoning);
-      // The highest level refuses a bound on the output, which costs the client more than the level.
-      const bounded = level === "high" && maxOutputTokens !== null ? "medium" : level;
-      return { reasoningConfig: { type: "enabled", maxReasoningEffort: bounded } };
-    }
-    case null:
-      // Not to reason is what such a model does anyway.
-      if (effort !== "none") dropped.add("reasoning_effort");
-      return {};
-  }
-}
-
-function thinking({ effort, budgetTokens }: ReasoningRequest, maxOutputTokens: number | null): ConverseBlock {
-  if (effort === "none") return { thinking: { type: "disabled" } };
-  if (budgetTokens === null) {
-    return { thinking: { type: "adaptive" }, output_config: { effort: effort === "minimal" ? "low" : effort } };
-  }
-  // A budget counts as output, and has to leave some of it for the answer.
-  const most = maxOutputTokens === null ? budgetTokens : Math.min(budgetTokens, maxOutputTokens - 1);
-  return { thinking: most < thinkingMin ? { type: "disabled" } : { type: "enabled", budget_tokens: most } };
-}
-
-const thinkingMin = 1024;
-
-function levelOf({ effort, budgetTokens }: ReasoningRequest): "low" | "medium" | "high" {
-  if (effort === null) return budgetTokens === null || budgetTokens < 4096 ? "low" : budgetTokens < 16_384 ? "medium" : "high";
-  if (effort === "none" || effort === "minimal" || effort === "low") return "low";
-  return effort === "medium" ? "medium" : "high";
 }
 
 function outputConfig(format: OutputFormat | null): ConverseBlock | null {

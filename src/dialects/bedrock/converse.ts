@@ -4,7 +4,6 @@ import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { countIn, countRequest, fieldsOf } from "../counted-tokens.ts";
 import type { Dialect, EncodedRequest, ExpectedStream, StreamReader, Target, UpstreamHead, UpstreamRequest } from "../dialect.ts";
-import { modelFamilies, unknownFamily, type ModelFamily } from "../presets.ts";
 import { conversationFor } from "../target-conversation.ts";
 import { explainAws } from "./bedrock-errors.ts";
 import { readConverse } from "./converse-answer.ts";
@@ -38,8 +37,9 @@ function encodeChat(ask: ChatRequest, target: Target): EncodedRequest | Failure 
   const { maxOutputTokens, tools } = conversation;
   const clampedTo = target.ceiling !== null && maxOutputTokens !== null && maxOutputTokens > target.ceiling ? target.ceiling : null;
   const encoded = encodeConverse(conversation, {
+    model: target.model,
     maxOutputTokens: clampedTo ?? maxOutputTokens,
-    family: familyOf(target.model),
+    ceiling: target.ceiling,
   });
   if (isFailure(encoded)) return encoded;
   const { baseUrl, chatPath, query } = target.channel.address;
@@ -78,9 +78,4 @@ class StreamedConverse implements ExpectedStream {
     const whole = readConverse(body, this.tools);
     return isFailure(whole) ? whole : failure("bad_response", "a whole answer came where a stream was asked for", { status });
   }
-}
-
-/** By the name of the model; the name of an inference profile contains it, but may hide it as well. */
-export function familyOf(model: string): ModelFamily {
-  return modelFamilies.find(({ mark }) => model.includes(mark)) ?? unknownFamily;
 }

@@ -1,14 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { encodeConverse, type ConverseOptions } from "../../../../src/dialects/bedrock/converse-body.ts";
-import { familyOf } from "../../../../src/dialects/bedrock/converse.ts";
+import { encodeConverse } from "../../../../src/dialects/bedrock/converse-body.ts";
+import type { ConverseOptions } from "../../../../src/dialects/bedrock/converse-settings.ts";
 import type { Conversation, ConversationTurn, Part, Tool } from "../../../../src/operations/conversation/conversation.ts";
 import { isFailure } from "../../../../src/operations/failure.ts";
 import { anyTurns, emptyConversation } from "../../../support/conversations.ts";
 import { numRuns } from "../../../support/properties.ts";
 
-const nova = familyOf("eu.amazon.nova-pro-v1:0");
-const plain: ConverseOptions = { maxOutputTokens: null, family: nova };
+const plain: ConverseOptions = { model: "eu.amazon.nova-pro-v1:0", maxOutputTokens: null, ceiling: null };
+const claude37 = "us.anthropic.claude-3-7-sonnet-20250219-v1:0";
+const claude45 = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
+const claude46 = "anthropic.claude-opus-4-6-v1";
 type Body = Readonly<Record<string, unknown>>;
 
 function encoded(change: Partial<Conversation>, options: Partial<ConverseOptions> = {}): { body: Body; dropped: readonly string[] } {
@@ -125,7 +127,7 @@ describe("a conversation becomes a Converse request", () => {
       assistant({ kind: "tool_call", id, name: "look", arguments: "{}" }),
       { role: "tool", parts: [{ kind: "tool_result", callId: id, isError: false, content: [{ kind: "text", text: "x" }] }] },
     ]);
-    const sent = JSON.stringify(encoded({ turns: [hi, ...turns] }, { family: familyOf("mistral.mistral-large-2407-v1:0") }).body);
+    const sent = JSON.stringify(encoded({ turns: [hi, ...turns] }, { model: "mistral.mistral-large-2407-v1:0" }).body);
     const ids = [...sent.matchAll(/"toolUseId":"([^"]+)"/g)].map(([, id = ""]) => id);
     expect(ids).toEqual(["a1B2c3D4e", "a1B2c3D4e", expect.stringMatching(/^[a-z0-9]{9}$/), ids[2] ?? ""]);
   });
@@ -175,7 +177,7 @@ describe("a conversation becomes a Converse request", () => {
       messages: [{ content: [{ text: "u" }, { cachePoint: { type: "default", ttl: "1h" } }] }],
       toolConfig: { tools: [{ toolSpec: { name: "look" } }, { cachePoint: { type: "default" } }] },
     });
-    const other = encoded(change, { family: familyOf("meta.llama3-70b-instruct-v1:0") });
+    const other = encoded(change, { model: "meta.llama3-70b-instruct-v1:0" });
     expect(JSON.stringify(other.body)).not.toContain("cachePoint");
     expect(other.dropped).toEqual(["cache_control"]);
   });
@@ -223,7 +225,7 @@ describe("a conversation becomes a Converse request", () => {
 
   test("without the settings that the model refuses, which are reported", () => {
     const sampling = { ...emptyConversation.sampling, temperature: 0.5, topP: 0.9 };
-    const { body, dropped } = encoded({ turns: [hi], sampling, stop: ["END"] }, { maxOutputTokens: 10, family: familyOf("openai.m") });
+    const { body, dropped } = encoded({ turns: [hi], sampling, stop: ["END"] }, { maxOutputTokens: 10, model: "openai.m" });
     expect(body["inferenceConfig"]).toEqual({ maxTokens: 10 });
     expect([...dropped].toSorted()).toEqual(["stop", "temperature", "top_p"]);
   });
@@ -250,10 +252,14 @@ describe("a conversation becomes a Converse request", () => {
     summary: null,
   });
   test.each([
-    ["anthropic.m", effort("none"), { thinking: { type: "disabled" } }],
-    ["us.anthropic.m", effort("low"), { thinking: { type: "adaptive" }, output_config: { effort: "low" } }],
-    ["anthropic.m", effort("low", 2000), { thinking: { type: "enabled", budget_tokens: 2000 } }],
-    ["anthropic.m", effort("low", 90_000), { thinking: { type: "enabled", budget_tokens: 7999 } }],
+    [claude46, effort("none"), { thinking: { type: "disabled" } }],
+    [claude46, effort("low"), { thinking: { type: "adaptive", display: "summarized" }, output_config: { effort: "low" } }],
+    [claude37, effort("none"), { thinking: { type: "disabled" } }],
+    // A share of what it can write, and some of the output is left for the answer.
+    [claude37, effort("low"), { thinking: { type: "enabled", budget_tokens: 4000 } }],
+    [claude45, effort("low"), { thinking: { type: "enabled", budget_tokens: 4000 } }],
+    [claude45, effort("low", 2000), { thinking: { type: "enabled", budget_tokens: 2000 } }],
+    [claude45, effort("low", 90_000), { thinking: { type: "enabled", budget_tokens: 4000 } }],
     ["amazon.nova-2-lite", effort("low"), { reasoningConfig: { type: "enabled", maxReasoningEffort: "low" } }],
     // With a bound on the output, the highest level is refused.
     ["amazon.nova-2-lite", effort("max"), { reasoningConfig: { type: "enabled", maxReasoningEffort: "medium" } }],
@@ -263,13 +269,66 @@ describe("a conversation becomes a Converse request", () => {
     ["openai.m", effort("none"), { reasoning: { effort: "none" } }],
     ["meta.m", effort("none"), undefined],
   ] as const)("with reasoning as %s takes it for %j", (model, reasoning, expected) => {
-    const { body, dropped } = encoded({ turns: [hi], reasoning }, { maxOutputTokens: 8000, family: familyOf(model) });
+    const { body, dropped } = encoded({ turns: [hi], reasoning }, { maxOutputTokens: 8000, model });
     expect(body["additionalModelRequestFields"]).toEqual(expected);
     expect(dropped).toEqual([]);
   });
 
+  test("with the output that a budget for thinking is a part of, where the client allows any", () => {
+    const asked = (options: Partial<ConverseOptions>) =>
+      encoded({ turns: [hi], reasoning: effort("max") }, { model: claude45, ...options });
+    expect(asked({}).body).toMatchObject({
+      inferenceConfig: { maxTokens: 64_000 },
+      additionalModelRequestFields: { thinking: { budget_tokens: 59_904 } },
+    });
+    expect(asked({ ceiling: 10_000 }).body).toMatchObject({
+      inferenceConfig: { maxTokens: 10_000 },
+      additionalModelRequestFields: { thinking: { budget_tokens: 5904 } },
+    });
+    expect(asked({ model: claude46 }).body["inferenceConfig"]).toBeUndefined();
+  });
+
+  test.each([claude37, claude45, claude46])("without the sampling that %s refuses while it thinks, which is reported", (model) => {
+    const sampling = { ...emptyConversation.sampling, temperature: 0.5, topP: 0.9, topK: 5 };
+    const thinking = encoded({ turns: [hi], sampling, reasoning: effort("low") }, { model, maxOutputTokens: 8000 });
+    expect(thinking.body["inferenceConfig"]).toEqual({ maxTokens: 8000 });
+    expect(thinking.body["additionalModelRequestFields"]).not.toHaveProperty("top_k");
+    expect([...thinking.dropped].toSorted()).toEqual(["temperature", "top_k", "top_p"]);
+    const silent = encoded({ turns: [hi], sampling: { ...sampling, topP: null } }, { model });
+    expect(silent.body).toMatchObject({ inferenceConfig: { temperature: 0.5 }, additionalModelRequestFields: { top_k: 5 } });
+    expect(silent.dropped).toEqual([]);
+  });
+
+  test.each([
+    [{ kind: "required" }, { any: {} }],
+    [{ kind: "named", name: "look" }, { tool: { name: "look" } }],
+  ] as const)("with the tool that %j forces rather than with thinking", (toolChoice, expected) => {
+    for (const model of [claude37, claude45, claude46]) {
+      const { body, dropped } = encoded(
+        { turns: [hi], tools: [look], toolChoice, reasoning: effort("low") },
+        { model, maxOutputTokens: 8000 },
+      );
+      expect(body["toolConfig"]).toMatchObject({ toolChoice: expected });
+      expect(body["additionalModelRequestFields"]).toBeUndefined();
+      expect(dropped).toEqual(["reasoning_effort"]);
+    }
+    const newest = encoded({ turns: [hi], tools: [look], toolChoice }, { model: "us.anthropic.claude-opus-5-5" });
+    expect(newest.body["toolConfig"]).toMatchObject({ toolChoice: { auto: {} } });
+    expect(newest.dropped).toEqual(["tool_choice"]);
+  });
+
+  test("without thinking between a call that was made without it and the result", () => {
+    const reasoning: Part = { kind: "reasoning", text: "hm", signature: own("sig") };
+    const result: ConversationTurn = { role: "tool", parts: [{ kind: "tool_result", callId: "call|1", content: [], isError: false }] };
+    const asked = (...parts: readonly Part[]) =>
+      encoded({ turns: [hi, assistant(...parts), result], reasoning: effort("low") }, { model: claude45, maxOutputTokens: 8000 });
+    expect(asked(call).dropped).toEqual(["reasoning_effort"]);
+    expect(asked(call).body["additionalModelRequestFields"]).toBeUndefined();
+    expect(asked(reasoning, call).body["additionalModelRequestFields"]).toMatchObject({ thinking: { type: "enabled" } });
+  });
+
   test("and reasoning that a model cannot be asked for is reported", () => {
-    expect(encoded({ turns: [hi], reasoning: effort("max") }, { family: familyOf("meta.m") }).dropped).toEqual(["reasoning_effort"]);
+    expect(encoded({ turns: [hi], reasoning: effort("max") }, { model: "meta.m" }).dropped).toEqual(["reasoning_effort"]);
   });
 
   test("whose blocks are a prefix of those of the longer conversation", () => {
