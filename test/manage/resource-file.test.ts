@@ -310,6 +310,32 @@ describe("an exported resource file", () => {
     }
   });
 
+  test("can still be applied when the configuration file defines its names, unless it changes one of them", async () => {
+    await using world = await manageWorld();
+    await apply(world, file);
+    const filed: ResourceContext = {
+      ...contextOf(world),
+      fileGroups: () => [{ ...defaultGroup, id: "file-group:web", name: "web", frozen: false }],
+      fileKeys: () => [{ ...newKey, id: "file:build", name: "build" }],
+      opensFileKey: (token) => token === env.CI,
+    };
+    world.running.push(channelStatus("spare", "file"));
+    const planned = async (text: string) => {
+      const changes = await plannedChanges(filed, await desired(text), true);
+      return changes instanceof ManageError ? changes.code : changes.map(({ change }) => change.name);
+    };
+    expect(await planned(file)).toEqual([]);
+    expect(await planned(file.replace("tier: 2", "tier: 3"))).toEqual(["main"]);
+    for (const [from, to] of [
+      ['models: "*" }', 'models: "*", tier: 3 }'],
+      ["kind: team", "kind: project"],
+      ["long_audio: split, ", ""],
+    ] as const) {
+      expect(file).toContain(from);
+      expect(await planned(file.replace(from, to))).toBe("in_file");
+    }
+  });
+
   test("is one that can be applied, whatever the admin API let into the store", async () => {
     await using world = await manageWorld();
     const { storage } = world;

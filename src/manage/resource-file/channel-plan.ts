@@ -11,13 +11,13 @@ export async function plannedChannels(
   prune: boolean,
 ): Promise<readonly PlannedChange[] | ManageError> {
   if (desired === null) return [];
-  const inFile = desired.find(({ name }) => context.channels.isInFile(name));
-  if (inFile !== undefined) return channelInFile(context, inFile.name);
   const stored = new Map((await context.storage.channels.list()).map((channel) => [channel.name, channel]));
   const changes = desired.flatMap((channel) => {
     const before = stored.get(channel.name);
     return before === undefined ? [created(channel)] : changed(context, before, channel);
   });
+  const inFile = changes.find(({ change: { name } }) => context.channels.isInFile(name));
+  if (inFile !== undefined) return channelInFile(context, inFile.change.name);
   const wanted = new Set(desired.map(({ name }) => name));
   const extra = prune ? [...stored.values()].filter(({ name }) => !wanted.has(name)) : [];
   return [...changes, ...extra.map(removed)];

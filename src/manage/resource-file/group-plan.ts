@@ -19,14 +19,14 @@ export function plannedGroups(
   prune: boolean,
 ): PlannedGroups | ManageError {
   if (desired === null) return { changes: [], removals: [] };
-  const inFile = context.fileGroups().find(({ name }) => desired.some(({ fields }) => fields.name === name));
-  if (inFile !== undefined) return groupInFile(context, inFile);
   const byName = new Map(stored.map((group) => [group.name, group]));
   const groupName = groupNamesOf(context, stored);
   const changes = parentsFirst(desired, ({ fields }) => fields).flatMap((group) => {
     const before = byName.get(group.fields.name);
     return before === undefined ? [created(group, groupName)] : changed(before, group, groupName);
   });
+  const inFile = context.fileGroups().find(({ name }) => changes.some(({ change }) => change.name === name));
+  if (inFile !== undefined) return groupInFile(context, inFile);
   const wanted = new Set(desired.map(({ fields }) => fields.name));
   const extra = prune ? stored.filter(({ name }) => !wanted.has(name)) : [];
   const named = extra.map((group) => ({ ...group, parent: group.parent === null ? null : groupName(group.parent) }));

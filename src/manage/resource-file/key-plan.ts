@@ -22,10 +22,12 @@ export async function plannedKeys(
   const claimed = new Set(desired.map(({ id }) => id));
   for (const key of desired) {
     const before = await storedKey(context.storage, key, claimed);
-    const problem = keyProblem(context, key, before);
+    const planned = before === null ? [created(key, groupName)] : await changed(context, before, key, groupName);
+    const isFine = planned.length === 0 && before?.revokedMs === null;
+    const problem = isFine ? null : keyProblem(context, key, before);
     if (problem !== null) return problem;
     if (before !== null) wanted.add(before.id);
-    changes.push(...(before === null ? [created(key, groupName)] : await changed(context, before, key, groupName)));
+    changes.push(...planned);
   }
   const ordered = namesFreedFirst(changes);
   if (!prune || ordered instanceof ManageError) return ordered;
