@@ -203,8 +203,8 @@ export class ItemReader {
     }
     // Upstreams refuse a result without its call, which the client may have cut off with the beginning of the conversation.
     if (!this.callIds.has(callId)) {
-      const text = content.map((part) => (part.kind === "text" ? part.text : "")).join("\n");
-      return this.add("user", { kind: "text", text: `The result of an earlier tool call:\n${text}` });
+      this.all.push({ role: "user", parts: [{ kind: "text", text: "The result of an earlier tool call:" }, ...content] });
+      return;
     }
     this.callIds.delete(callId);
     this.add("tool", { kind: "tool_result", callId, content, isError });

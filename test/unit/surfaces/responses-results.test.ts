@@ -36,3 +36,18 @@ test("a result that comes after the next answer is told by the user", () => {
   expect(turns.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "assistant", "user"]);
   expect(JSON.stringify(turns.at(-1))).toContain("one");
 });
+
+test("a result without its call is told by the user with all that it contains", () => {
+  const image = { type: "input_image", image_url: "data:image/png;base64,AAAA" };
+  const file = { type: "input_file", filename: "a.pdf", file_data: "data:application/pdf;base64,BBBB" };
+  const parts = [{ type: "input_text", text: "seen" }, image, file];
+  expect(turnsOf({ role: "user", content: "hi" }, { type: "function_call_output", call_id: "gone", output: parts }).at(-1)).toEqual({
+    role: "user",
+    parts: [
+      { kind: "text", text: "The result of an earlier tool call:" },
+      { kind: "text", text: "seen" },
+      { kind: "image", source: { kind: "data", mediaType: "image/png", data: "AAAA" } },
+      { kind: "file", name: "a.pdf", source: { kind: "data", mediaType: "application/pdf", data: "BBBB" } },
+    ],
+  });
+});
