@@ -8,6 +8,9 @@ import type { MeteredUsage } from "../../operations/usage.ts";
 /** An item of the output. */
 export type Item = Readonly<Record<string, unknown>>;
 
+/** `incomplete`: the item that was being written when the answer was cut off. */
+export type ItemStatus = "in_progress" | "completed" | "incomplete";
+
 /** Whose encrypted reasoning comes back through this API, unless it is the gateway's own. */
 export const ownDialect = "openai-responses";
 
@@ -18,9 +21,11 @@ export const ownReasoningId = /^rs_sluice_/;
 export function responseBody(answer: ChatAnswer, context: AnswerContext): Uint8Array {
   const output: Item[] = [];
   let characters = 0;
+  const cut = incompleteReason(answer.finish) === null ? null : answer.parts.at(-1);
   for (const part of answer.parts) {
     const length = part.kind === "text" ? part.text.length : 0;
-    addItems(part, output, context, annotationsOf(answer.sources ?? [], characters, length));
+    const status = part === cut ? "incomplete" : "completed";
+    addItems(part, output, context, status, annotationsOf(answer.sources ?? [], characters, length));
     characters += length;
   }
   const { model, finish, usage } = answer;
@@ -36,14 +41,14 @@ export function keepOutput({ keep }: AnswerContext, output: readonly Item[]): bo
 
 const encoder = new TextEncoder();
 
-function addItems(part: Part, output: Item[], context: AnswerContext, annotations: readonly Item[]): void {
+function addItems(part: Part, output: Item[], context: AnswerContext, status: ItemStatus, annotations: readonly Item[]): void {
   switch (part.kind) {
     case "text":
-      if (part.text !== "") output.push(messageItem(context, output.length, "completed", [textContent(part.text, annotations)]));
+      if (part.text !== "") output.push(messageItem(context, output.length, status, [textContent(part.text, annotations)]));
       if (part.signature !== undefined) output.push(...carrierItem(context, output.length, part));
       return;
     case "refusal":
-      output.push(messageItem(context, output.length, "completed", [{ type: "refusal", refusal: part.text }]));
+      output.push(messageItem(context, output.length, status, [{ type: "refusal", refusal: part.text }]));
       return;
     case "reasoning":
       if (part.text === "") output.push(...carrierItem(context, output.length, part));
@@ -52,7 +57,7 @@ function addItems(part: Part, output: Item[], context: AnswerContext, annotation
     case "tool_call": {
       const call = { ...part, id: callIdOf(part.id, context, output.length) };
       if (part.signature !== undefined) output.push(...carrierItem(context, output.length, call));
-      output.push(callItem(context, output.length, call, "completed"));
+      output.push(callItem(context, output.length, call, status));
       break;
     }
     // A model that is asked for text makes nothing else.
@@ -71,7 +76,7 @@ export function callIdOf(id: string, context: AnswerContext, index: number): str
   return id === "" ? itemId("call", context, index) : id;
 }
 
-export function messageItem(context: AnswerContext, index: number, status: string, content: readonly unknown[]): Item {
+export function messageItem(context: AnswerContext, index: number, status: ItemStatus, content: readonly unknown[]): Item {
   return { id: itemId("msg", context, index), type: "message", status, role: "assistant", content };
 }
 
@@ -105,7 +110,7 @@ export interface ItemCall {
   readonly arguments: string;
 }
 
-export function callItem(context: AnswerContext, index: number, call: ItemCall, status: string): Item {
+export function callItem(context: AnswerContext, index: number, call: ItemCall, status: ItemStatus): Item {
   const { id: callId, name, namespace, custom, search, arguments: text } = call;
   if (search === true) {
     const item = { id: itemId("tsc", context, index), type: "tool_search_call", status, execution: "client" };
@@ -171,12 +176,17 @@ export function responseId({ idSeed }: AnswerContext): string {
   return `resp_${idSeed}`;
 }
 
+/** Why an answer is not complete; null: it is. */
+export function incompleteReason(finish: Finish | null): "max_output_tokens" | "content_filter" | null {
+  if (finish?.reason === "length") return "max_output_tokens";
+  return finish?.reason === "content_filter" ? "content_filter" : null;
+}
+
 /** The API requires every one of these keys, whatever was asked for. */
 export function responseObject(context: AnswerContext, facts: ResponseFacts): Item {
   const { request, nowSeconds } = context;
   const asked = (key: string): unknown => request.echo[key] ?? null;
-  const reason = facts.finish?.reason ?? null;
-  const incomplete = reason === "length" ? "max_output_tokens" : reason === "content_filter" ? "content_filter" : null;
+  const incomplete = incompleteReason(facts.finish);
   const status = facts.status ?? (incomplete === null ? "completed" : "incomplete");
   return {
     id: responseId(context),

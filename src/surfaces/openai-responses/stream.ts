@@ -7,6 +7,7 @@ import {
   callIdOf,
   callItem,
   carrierItem,
+  incompleteReason,
   itemId,
   keepOutput,
   messageItem,
@@ -17,6 +18,7 @@ import {
   textContent,
   type Item,
   type ItemCall,
+  type ItemStatus,
 } from "./response.ts";
 
 /** An item that is being written. Texts and thoughts follow one another; several calls may be open at a time. */
@@ -82,8 +84,9 @@ export class ResponsesWriter implements AnswerWriter {
   end(): Uint8Array {
     if (this.ended) return nothing;
     this.begin();
-    this.closeOpen();
-    this.closeCalls();
+    const status = incompleteReason(this.finish) === null ? "completed" : "incomplete";
+    this.closeOpen(status);
+    this.closeCalls(status);
     this.ended = true;
     const { model, finish, usage } = this;
     const stored = keepOutput(this.context, this.output);
@@ -222,7 +225,7 @@ export class ResponsesWriter implements AnswerWriter {
     return item;
   }
 
-  private closeOpen(): void {
+  private closeOpen(status: ItemStatus = "completed"): void {
     const item = this.open;
     this.open = null;
     if (item === null || item.kind === "call") return;
@@ -235,7 +238,7 @@ export class ResponsesWriter implements AnswerWriter {
       ...text,
     });
     this.event("response.content_part.done", { ...placeOf(item), content_index: 0, part });
-    this.done(item.index, { ...messageItem(this.context, item.index, "completed", [part]), id: item.id });
+    this.done(item.index, { ...messageItem(this.context, item.index, status, [part]), id: item.id });
   }
 
   private closeThought(item: OpenItem): void {
@@ -287,12 +290,13 @@ export class ResponsesWriter implements AnswerWriter {
     if (item.call?.search !== true) this.event(`${eventsOf(item)}.delta`, { ...placeOf(item), delta: text });
   }
 
-  private closeCalls(): void {
-    for (const item of this.calls.values()) this.closeCall(item);
+  /** `last`: the status of the last item; the others are complete. */
+  private closeCalls(last: ItemStatus = "completed"): void {
+    for (const item of this.calls.values()) this.closeCall(item, item.index === this.items - 1 ? last : "completed");
     this.calls.clear();
   }
 
-  private closeCall(item: OpenItem): void {
+  private closeCall(item: OpenItem, status: ItemStatus = "completed"): void {
     const custom = item.call!.custom === true;
     const text = item.text === "" && !custom ? "{}" : item.text;
     if (item.call!.search !== true) {
@@ -301,7 +305,7 @@ export class ResponsesWriter implements AnswerWriter {
         ...(custom ? { input: text } : { name: item.call!.name, arguments: text }),
       });
     }
-    this.done(item.index, callItem(this.context, item.index, { ...item.call!, arguments: text }, "completed"));
+    this.done(item.index, callItem(this.context, item.index, { ...item.call!, arguments: text }, status));
   }
 
   private done(index: number, item: Item): void {
