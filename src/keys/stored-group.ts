@@ -1,5 +1,5 @@
 import { unlimited } from "../limits/limits.ts";
-import type { Group } from "./group.ts";
+import type { Group, GroupDefaults } from "./group.ts";
 
 /** A group in the store, with its history. */
 export interface StoredGroup extends Group {
@@ -20,5 +20,7 @@ export const defaultGroup: Omit<NewGroup, "name"> = {
   defaults: { keys: unlimited, groups: unlimited },
 };
 
-/** What can be changed of an existing group. */
-export type GroupChange = Partial<NewGroup>;
+/** What can be changed of an existing group. Each kind of defaults can be changed alone. */
+export interface GroupChange extends Partial<Omit<NewGroup, "defaults">> {
+  readonly defaults?: Partial<GroupDefaults>;
+}

@@ -1,5 +1,5 @@
 import { unlimited } from "../limits/limits.ts";
-import type { Key } from "./key.ts";
+import type { Key, Splits } from "./key.ts";
 
 /** A key in the store, with its history and its tokens. Only the last characters of a token can be shown. */
 export interface StoredKey extends Key {
@@ -36,8 +36,10 @@ export const defaultKey: Omit<NewKey, "name"> = {
   splits: { audio: false, input: false },
 };
 
-/** What can be changed of an existing key. */
-export type KeyChange = Partial<NewKey>;
+/** What can be changed of an existing key. Each of the split settings can be changed alone. */
+export interface KeyChange extends Partial<Omit<NewKey, "splits">> {
+  readonly splits?: Partial<Splits>;
+}
 
 /** What is stored of a token: its keyed hash, and its last characters to tell it from others. */
 export interface HashedToken {

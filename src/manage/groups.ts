@@ -1,25 +1,23 @@
 import type { Actor } from "../gateway/storage.ts";
 import { fileGroupPrefix, groupIdPrefix, type Group } from "../keys/group.ts";
 import { defaultGroup, type GroupChange, type StoredGroup } from "../keys/stored-group.ts";
-import type { Limits } from "../limits/limits.ts";
 import type { ManageContext } from "./context.ts";
 import { ManageError } from "./error.ts";
 import { groupByIdOrName } from "./group-search.ts";
 
 /** What to change of a group: null clears a field, and an absent one stays as it is. The parent is given by its id or its name. */
-export interface GroupEdit extends Omit<GroupChange, "defaults"> {
-  readonly defaults?: { readonly keys?: Limits; readonly groups?: Limits };
-}
+export type GroupEdit = GroupChange;
 
 export async function createGroup(
   context: ManageContext,
   edit: GroupEdit & { readonly name: string },
   actor: Actor,
 ): Promise<StoredGroup | ManageError> {
-  const change = await changeOf(context, edit, defaultGroup.defaults);
+  const change = await changeOf(context, edit);
   if (change instanceof ManageError) return change;
   const id = `${groupIdPrefix}${context.makeKeyToken().publicId}`;
-  return context.storage.groups.create(id, { ...defaultGroup, ...change, name: edit.name }, context.fileGroups(), actor);
+  const defaults = { ...defaultGroup.defaults, ...change.defaults };
+  return context.storage.groups.create(id, { ...defaultGroup, ...change, name: edit.name, defaults }, context.fileGroups(), actor);
 }
 
 /** Freezing and moving are edits as well. */
@@ -31,7 +29,7 @@ export async function editGroup(
 ): Promise<StoredGroup | ManageError> {
   const before = await storedGroup(context, idOrName);
   if (before instanceof ManageError) return before;
-  const change = await changeOf(context, edit, before.defaults);
+  const change = await changeOf(context, edit);
   if (change instanceof ManageError) return change;
   return context.storage.groups.change(before.id, change, context.fileGroups(), actor);
 }
@@ -65,17 +63,13 @@ export async function groupIdOf(context: ManageContext, idOrName: string | null)
   return known === null ? new ManageError("invalid_value", "There is no such group.", "group") : known.group.id;
 }
 
-async function changeOf(context: ManageContext, edit: GroupEdit, before: Group["defaults"]): Promise<GroupChange | ManageError> {
-  const { defaults, parent, ...rest } = edit;
+async function changeOf(context: ManageContext, edit: GroupEdit): Promise<GroupChange | ManageError> {
+  const { parent, ...rest } = edit;
   const problem = rest.name === undefined ? null : nameProblem(context, rest.name);
   if (problem !== null) return problem;
   const given = parent == null ? null : await groupByIdOrName(context, parent);
   if (parent != null && given === null) return new ManageError("invalid_value", "There is no such group.", "parent");
-  return {
-    ...rest,
-    ...(parent === undefined ? {} : { parent: given?.group.id ?? null }),
-    ...(defaults === undefined ? {} : { defaults: { ...before, ...defaults } }),
-  };
+  return { ...rest, ...(parent === undefined ? {} : { parent: given?.group.id ?? null }) };
 }
 
 function nameProblem({ fileGroups, definedAt }: ManageContext, name: string): ManageError | null {

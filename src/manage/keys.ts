@@ -1,6 +1,6 @@
 import type { Actor } from "../gateway/storage.ts";
 import { importProblem } from "../keys/imported-token.ts";
-import { fileKeyPrefix, type Key, type Splits } from "../keys/key.ts";
+import { fileKeyPrefix, type Key } from "../keys/key.ts";
 import { defaultKey, type KeyChange, type StoredKey, type HashedToken } from "../keys/stored-key.ts";
 import { parseToken } from "../keys/token.ts";
 import type { ManageContext, NewToken } from "./context.ts";
@@ -8,9 +8,7 @@ import { ManageError } from "./error.ts";
 import { groupIdOf } from "./groups.ts";
 
 /** What to change of a key: null clears a field, and an absent one stays as it is. The group is given by its id or its name. */
-export interface KeyEdit extends Omit<KeyChange, "splits"> {
-  readonly splits?: Partial<Splits>;
-}
+export type KeyEdit = KeyChange;
 
 /** A key and its token, which cannot be shown again later. */
 export interface KeyWithToken {
@@ -31,7 +29,7 @@ export async function createKey(
   if (token instanceof ManageError) return token;
   const group = await groupIdOf(context, fields.group ?? null);
   if (group instanceof ManageError) return group;
-  const key = { ...defaultKey, ...changeOf(fields, defaultKey.splits), name: fields.name, group };
+  const key = { ...defaultKey, ...fields, splits: { ...defaultKey.splits, ...fields.splits }, group };
   return { key: await context.storage.keys.create(token.publicId, key, markOf(context, token.token), actor), token: token.token };
 }
 
@@ -39,13 +37,9 @@ export async function editKey(context: ManageContext, id: string, edit: KeyEdit,
   const problem =
     fileKeyProblem(context, id) ?? expiryProblem(context, edit) ?? (edit.name === undefined ? null : nameProblem(context, edit.name));
   if (problem !== null) return problem;
-  // The store keeps both settings in one column, so changing one of them needs the other.
-  const half = edit.splits !== undefined && (edit.splits.audio === undefined) !== (edit.splits.input === undefined);
-  const before = half ? await context.storage.keys.get(id) : null;
   const group = edit.group === undefined ? undefined : await groupIdOf(context, edit.group);
   if (group instanceof ManageError) return group;
-  const change = changeOf(edit, before?.splits ?? defaultKey.splits);
-  return context.storage.keys.change(id, group === undefined ? change : { ...change, group }, actor);
+  return context.storage.keys.change(id, group === undefined ? edit : { ...edit, group }, actor);
 }
 
 /** The old token keeps working for `overlapMs`, so that clients can be moved to the new one. */
@@ -102,10 +96,6 @@ function importedToken(context: ManageContext, token: string): NewToken | Manage
   }
   const parsed = parseToken(token);
   return { token, publicId: typeof parsed === "string" ? context.makeKeyToken().publicId : parsed.publicId };
-}
-
-function changeOf({ splits, ...rest }: KeyEdit, before: Splits): KeyChange {
-  return splits === undefined ? rest : { ...rest, splits: { ...before, ...splits } };
 }
 
 function markOf({ digest }: ManageContext, token: string): HashedToken {

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { parseToken } from "../../src/keys/token.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import { ManageError } from "../../src/manage/error.ts";
+import { createGroup, editGroup } from "../../src/manage/groups.ts";
 import { keyById, keyByIdOrName, keyNames, keyPage, keyState, type KeyPageQuery } from "../../src/manage/key-search.ts";
 import { createKey, editKey, revokeKey, rotateKey, type KeyWithToken } from "../../src/manage/keys.ts";
 import { keyView } from "../../src/manage/key-view.ts";
@@ -76,6 +77,27 @@ describe("createKey", () => {
 });
 
 describe("editKey", () => {
+  test("leaves the other split setting to whoever changes it at the same time, and the same goes for the defaults of a group", async () => {
+    await using world = await manageWorld();
+    const { context, storage } = world;
+    const { key } = await created(world, "laptop");
+    await Promise.all([
+      editKey(context, key.id, { splits: { audio: true } }, operator),
+      editKey(context, key.id, { splits: { input: true } }, operator),
+    ]);
+    expect((await storage.keys.get(key.id))?.splits).toEqual({ audio: true, input: true });
+    await createGroup(context, { name: "team" }, operator);
+    const [keys, groups] = [
+      { ...unlimited, requests: 1 },
+      { ...unlimited, requests: 2 },
+    ];
+    await Promise.all([
+      editGroup(context, "team", { defaults: { keys } }, operator),
+      editGroup(context, "team", { defaults: { groups } }, operator),
+    ]);
+    expect((await storage.groups.find("team"))?.defaults).toEqual({ keys, groups });
+  });
+
   test("changes the given fields, and null clears one", async () => {
     await using world = await manageWorld();
     const { key } = await created(world, "laptop");

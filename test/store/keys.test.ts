@@ -212,6 +212,9 @@ for (const engine of engines) {
       expect(await storage.keys.changedSince(before, 100)).toEqual({ revision: before + 1, keys: [unreadable] });
       expect((await storage.keys.change("c", { limits: unlimited }, by)).limits).toEqual(unlimited);
       expect((await storage.keys.change("d", { channels: ["x"] }, by)).channels).toEqual(["x"]);
+      await database.run(sql`update keys set splits = '{"audio":"maybe"}' where id = 'e'`);
+      expect(await errorKind(storage.keys.get("e"))).toBe("damaged");
+      expect((await storage.keys.change("e", { splits: { input: true } }, by)).splits).toEqual({ audio: false, input: true });
       expect(
         (await storage.audit.list({ action: "key.revoke", subject: "a", actor: null, sinceMs: null, before: null, limit: 5 })).length,
       ).toBe(1);

@@ -1,9 +1,10 @@
 import { StorageError } from "../../gateway/storage.ts";
-import type { KeyChange } from "../../keys/stored-key.ts";
+import type { Splits } from "../../keys/key.ts";
+import { defaultKey, type KeyChange } from "../../keys/stored-key.ts";
 import { differences } from "./change.ts";
 import type { KeyRow } from "./key-row.ts";
 import type { JsonObject } from "../../operations/json.ts";
-import { mergedJson, parsedObject } from "../stored-json.ts";
+import { mergedJson, parsedJson, parsedObject } from "../stored-json.ts";
 import { limitsFrom } from "./stored-limits.ts";
 import { scopesFrom, splitsFrom } from "./stored-scopes.ts";
 import { checkName, checkText, nameCharactersMax, noteCharactersMax } from "../stored-text.ts";
@@ -33,8 +34,14 @@ export function changedColumns(row: KeyColumns, change: KeyChange): KeyColumns {
     group_id: change.group === undefined ? row.group_id : change.group,
     scopes: mergedJson(row.scopes, scopesIn(change)),
     limits: limits === undefined ? row.limits : mergedJson(row.limits, { ...limits }),
-    splits: splits === undefined ? row.splits : mergedJson(row.splits, { ...splits }),
+    splits: splits === undefined ? row.splits : changedSplits(row.splits, splits),
   };
+}
+
+/** Merged with what is in the row at this moment, because another change may have set the other one just now. */
+function changedSplits(before: string, splits: Partial<Splits>): string {
+  const isReadable = splitsFrom(parsedJson(before)) !== null;
+  return mergedJson(before, isReadable ? { ...splits } : { ...defaultKey.splits, ...splits });
 }
 
 /** For the audit log. A note may contain anything, so that only the fact of its change is recorded. */
@@ -70,7 +77,7 @@ export function checkKeyChange(change: KeyChange): void {
   if (scopesFrom({ models: null, operations: null, channels: null, ...scopesIn(change) }) === null)
     reject("The models, operations or channels of a key are invalid.");
   if (limits !== undefined && limitsFrom(limits) === null) reject("The limits of a key are invalid.");
-  if (splits !== undefined && splitsFrom(splits) === null) reject("The split settings of a key are invalid.");
+  if (splits !== undefined && splitsFrom({ ...defaultKey.splits, ...splits }) === null) reject("The split settings of a key are invalid.");
   if (JSON.stringify([limits, scopesIn(change)]).length > jsonCharactersMax) reject("The limits and the models of a key are too long.");
 }
 
