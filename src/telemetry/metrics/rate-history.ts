@@ -1,4 +1,4 @@
-import type { MetricFamily } from "./family.ts";
+import type { MetricFamily, MetricSeries } from "./family.ts";
 
 /** What happened in one minute, from the counters of all workers. */
 export interface TrafficMinute {
@@ -21,37 +21,30 @@ export interface TrafficMinute {
  */
 export class RateHistory {
   private readonly minutes: MutableMinute[] = [];
-  private before: CounterTotals | null = null;
+  /** What each worker had counted when it reported last, by the label `worker`; those who reported longest ago come first. */
+  private readonly before = new Map<string, CounterTotals>();
+  private beganMs: number | null = null;
   /** The upper bounds of the buckets, in seconds. */
   bounds: readonly number[] = [];
   /** Requests that are being served now. */
   inFlight = 0;
 
-  /** Adds what was counted since the last time. */
+  /** Adds what each worker counted since its last report. One that is left out of a round is late, and makes up for it with its next report. */
   add(families: readonly MetricFamily[], wallMs: number): void {
-    const now = totalsOf(families);
-    this.bounds = now.bounds;
-    this.inFlight = now.inFlight;
-    const { before } = this;
-    this.before = now;
-    if (before === null) return;
-    const minute = this.minuteOf(wallMs);
-    minute.calls += grown(now.calls, before.calls);
-    minute.failed += grown(now.failed, before.failed);
-    minute.refused += grown(now.refused, before.refused);
-    minute.inputTokens += grown(now.inputTokens, before.inputTokens);
-    minute.outputTokens += grown(now.outputTokens, before.outputTokens);
-    minute.costUsd += grown(now.costUsd, before.costUsd);
-    minute.firstContents = now.firstContents.map(
-      (value, at) => (minute.firstContents[at] ?? 0) + grown(value, before.firstContents[at] ?? 0),
-    );
-    for (const [operation, { calls, failed }] of now.byOperation) {
-      const had = before.byOperation.get(operation) ?? nothing;
-      const sum = minute.byOperation.get(operation) ?? nothing;
-      minute.byOperation.set(operation, {
-        calls: sum.calls + grown(calls, had.calls),
-        failed: sum.failed + grown(failed, had.failed),
-      });
+    const now = totalsByWorker(families);
+    this.bounds = familyNamed(families, firstContentName)?.bounds ?? [];
+    this.inFlight = sumOf(familyNamed(families, "sluice_in_flight_requests")?.series ?? []);
+    const { beganMs } = this;
+    this.beganMs ??= wallMs;
+    const minute = beganMs === null ? null : this.minuteOf(wallMs);
+    for (const [worker, totals] of now) {
+      if (minute !== null) addGrowth(minute, totals, baseOf(this.before.get(worker), totals, beganMs ?? wallMs));
+      this.before.delete(worker);
+      this.before.set(worker, totals);
+    }
+    for (const worker of this.before.keys()) {
+      if (this.before.size <= workersMax) break;
+      this.before.delete(worker);
     }
   }
 
@@ -92,56 +85,115 @@ interface MutableMinute extends TrafficMinute {
   readonly byOperation: Map<string, { readonly calls: number; readonly failed: number }>;
 }
 
-interface CounterTotals extends Omit<TrafficMinute, "atMs"> {
-  readonly bounds: readonly number[];
-  readonly inFlight: number;
+/** What one worker has counted since its start. */
+interface CounterTotals {
+  /** Null if it is not known. */
+  startedMs: number | null;
+  calls: number;
+  failed: number;
+  refused: number;
+  inputTokens: number;
+  outputTokens: number;
+  costUsd: number;
+  readonly firstContents: number[];
+  readonly byOperation: Map<string, { readonly calls: number; readonly failed: number }>;
 }
 
 const nothing = { calls: 0, failed: 0 };
 const minuteMs = 60_000;
 const minutesMax = 24 * 60;
+/** Workers that are gone for good are forgotten when there are more. */
+const workersMax = 1_024;
+const firstContentName = "sluice_time_to_first_content_seconds";
 
-/** A worker that was replaced counts from zero again, so that a sum may shrink. */
-function grown(now: number, before: number): number {
+/** What was counted already, before that which is new; null if all of it is new. */
+function baseOf(before: CounterTotals | undefined, now: CounterTotals, beganMs: number): CounterTotals | null {
+  if (before === undefined) {
+    // A worker that has run for long, but was left out of the first round, counted in a time of which this history knows nothing.
+    return now.startedMs !== null && now.startedMs < beganMs - minuteMs ? now : null;
+  }
+  const isRestarted = now.startedMs !== before.startedMs || now.calls < before.calls || now.refused < before.refused;
+  return isRestarted ? null : before;
+}
+
+function addGrowth(minute: MutableMinute, now: CounterTotals, base: CounterTotals | null): void {
+  minute.calls += grown(now.calls, base?.calls);
+  minute.failed += grown(now.failed, base?.failed);
+  minute.refused += grown(now.refused, base?.refused);
+  minute.inputTokens += grown(now.inputTokens, base?.inputTokens);
+  minute.outputTokens += grown(now.outputTokens, base?.outputTokens);
+  minute.costUsd += grown(now.costUsd, base?.costUsd);
+  const { firstContents } = minute;
+  minute.firstContents = now.firstContents.map((value, at) => (firstContents[at] ?? 0) + grown(value, base?.firstContents[at]));
+  for (const [operation, { calls, failed }] of now.byOperation) {
+    const had = base?.byOperation.get(operation) ?? nothing;
+    const sum = minute.byOperation.get(operation) ?? nothing;
+    minute.byOperation.set(operation, {
+      calls: sum.calls + grown(calls, had.calls),
+      failed: sum.failed + grown(failed, had.failed),
+    });
+  }
+}
+
+function grown(now: number, before = 0): number {
   return Math.max(0, now - before);
 }
 
-function totalsOf(families: readonly MetricFamily[]): CounterTotals {
-  const byName = new Map(families.map((family) => [family.name, family]));
-  const requests = byName.get("sluice_requests_total");
-  const firsts = byName.get("sluice_time_to_first_content_seconds");
-  const byOperation = new Map<string, { calls: number; failed: number }>();
-  let [calls, failed, refused] = [0, 0, 0];
-  for (const { labels, value } of requests?.series ?? []) {
-    const outcome = labelOf(requests, labels, "outcome");
-    if (outcome === "refused") {
-      refused += value;
-      continue;
+/** By the value of the label `worker`, which is empty where there is one process. */
+function totalsByWorker(families: readonly MetricFamily[]): ReadonlyMap<string, CounterTotals> {
+  const bounds = familyNamed(families, firstContentName)?.bounds ?? [];
+  const byWorker = new Map<string, CounterTotals>();
+  const each = (name: string, take: (totals: CounterTotals, series: MetricSeries, label: (name: string) => string) => void): void => {
+    const family = familyNamed(families, name);
+    for (const series of family?.series ?? []) {
+      const label = (wanted: string): string => labelOf(family, series.labels, wanted);
+      const worker = label("worker");
+      const totals = byWorker.get(worker) ?? noTotals(bounds.length + 1);
+      byWorker.set(worker, totals);
+      take(totals, series, label);
     }
-    const isFailed = outcome === "failed" || outcome === "interrupted";
-    calls += value;
-    if (isFailed) failed += value;
-    const operation = labelOf(requests, labels, "operation");
-    const sum = byOperation.get(operation) ?? { calls: 0, failed: 0 };
-    byOperation.set(operation, { calls: sum.calls + value, failed: sum.failed + (isFailed ? value : 0) });
-  }
-  const tokens = (kind: string): number => {
-    const family = byName.get("sluice_tokens_total");
-    return sumOf(family?.series.filter(({ labels }) => labelOf(family, labels, "kind") === kind) ?? []);
   };
-  const bounds = firsts?.bounds ?? [];
+  each("process_start_time_seconds", (totals, { value }) => {
+    totals.startedMs = value * 1000;
+  });
+  each("sluice_requests_total", (totals, { value }, label) => {
+    const outcome = label("outcome");
+    if (outcome === "refused") {
+      totals.refused += value;
+      return;
+    }
+    const failed = outcome === "failed" || outcome === "interrupted" ? value : 0;
+    totals.calls += value;
+    totals.failed += failed;
+    const operation = label("operation");
+    const sum = totals.byOperation.get(operation) ?? nothing;
+    totals.byOperation.set(operation, { calls: sum.calls + value, failed: sum.failed + failed });
+  });
+  each("sluice_tokens_total", (totals, { value }, label) => {
+    const kind = label("kind");
+    if (kind === "input") totals.inputTokens += value;
+    else if (kind === "output") totals.outputTokens += value;
+  });
+  each("sluice_cost_usd_total", (totals, { value }) => {
+    totals.costUsd += value;
+  });
+  each(firstContentName, ({ firstContents }, { buckets }) => {
+    for (const at of firstContents.keys()) firstContents[at] = (firstContents[at] ?? 0) + (buckets?.[at] ?? 0);
+  });
+  return byWorker;
+}
+
+function noTotals(buckets: number): CounterTotals {
   return {
-    calls,
-    failed,
-    refused,
-    byOperation,
-    inputTokens: tokens("input"),
-    outputTokens: tokens("output"),
-    costUsd: sumOf(byName.get("sluice_cost_usd_total")?.series ?? []),
-    inFlight: sumOf(byName.get("sluice_in_flight_requests")?.series ?? []),
-    bounds,
-    firstContents: [...bounds, Infinity].map((_, at) => (firsts?.series ?? []).reduce((sum, { buckets }) => sum + (buckets?.[at] ?? 0), 0)),
+    startedMs: null,
+    ...{ calls: 0, failed: 0, refused: 0, inputTokens: 0, outputTokens: 0, costUsd: 0 },
+    firstContents: Array<number>(buckets).fill(0),
+    byOperation: new Map(),
   };
+}
+
+function familyNamed(families: readonly MetricFamily[], name: string): MetricFamily | undefined {
+  return families.find((family) => family.name === name);
 }
 
 function labelOf(family: MetricFamily | undefined, labels: readonly string[], name: string): string {
