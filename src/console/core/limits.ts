@@ -13,8 +13,13 @@ export function limitsText(limits: ShownLimits): string {
     limits.characters === undefined ? null : `${short(limits.characters)} characters/min`,
     limits.concurrency === undefined ? null : `${limits.concurrency} at a time`,
     limits.per_model === undefined || limits.per_model.length === 0 ? null : `${limits.per_model.length} for single models`,
+    limits.budgets === undefined || limits.budgets.length === 0 ? null : someBudgets(limits.budgets.length),
   ].filter((part) => part !== null);
   return parts.length === 0 ? "none" : parts.join(", ");
+}
+
+function someBudgets(count: number): string {
+  return `${count} ${count === 1 ? "budget" : "budgets"} for some calls`;
 }
 
 export const periods: Readonly<Record<NonNullable<ShownLimits["budget_period"]>, string>> = {

@@ -108,6 +108,9 @@ test("limits are told in a few words", () => {
   expect(limitsText({ budget_usd: 5, budget_period: "day", rpm: 60, concurrency: 2, per_model: [{ model: "a" }] })).toBe(
     "$5.00 a day, 60 requests/min, 2 at a time, 1 for single models",
   );
+  const budget = { name: "chats", operations: ["chat" as const], budget_usd: 5 };
+  expect(limitsText({ budgets: [budget] })).toBe("1 budget for some calls");
+  expect(limitsText({ rpm: 60, budgets: [budget, { ...budget, name: "others" }] })).toBe("60 requests/min, 2 budgets for some calls");
 });
 
 test("a budget needs attention from four fifths on", () => {
