@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { StorageError } from "../../gateway/storage.ts";
 import { groupNames } from "../../manage/group-search.ts";
 import { budgetProblems, problemsOf, type BudgetFact, type GatewayProblem } from "../../manage/problems.ts";
 import { keyNames } from "../../manage/key-search.ts";
@@ -103,13 +104,21 @@ async function namedBudgets(services: Services): Promise<readonly BudgetFact[]> 
   const budgets = services.budgets();
   const idsOf = (wanted: BudgetFact["of"]): readonly string[] => budgets.filter(({ of }) => of === wanted).map(({ id }) => id);
   const names = {
-    key: await keyNames(services, idsOf("key"), budgets.length),
-    group: await groupNames(services, idsOf("group")),
+    key: await keyNames(services, idsOf("key"), budgets.length).catch(orNamesOf(services, services.fileKeys())),
+    group: await groupNames(services, idsOf("group")).catch(orNamesOf(services, services.fileGroups())),
   };
   return budgets.flatMap(({ of, id, models, limitNanos, spentNanos }) => {
     const name = names[of].get(id) ?? (isScoped(services) ? null : id);
     return name === null ? [] : [{ of, id, name, models, limitNanos, spentNanos }];
   });
+}
+
+/** That the store is lost is the problem to show, so it must not hide it. But without it nobody knows what belongs to a group. */
+function orNamesOf(services: Services, inFile: readonly { readonly id: string; readonly name: string }[]) {
+  return (error: unknown): ReadonlyMap<string, string> => {
+    if (isScoped(services) || !(error instanceof StorageError)) throw error;
+    return new Map(inFile.map(({ id, name }) => [id, name]));
+  };
 }
 
 /** Whether they are those of an administrator of a group. */

@@ -9,7 +9,7 @@ import {
   savedCalls,
   typedAmount,
 } from "../../../src/console/pages/outcomes/outcome-rows.ts";
-import { problemPath, seriesOf } from "../../../src/console/pages/overview/overview-answer.ts";
+import { problemPath, seriesOf, shownProblems } from "../../../src/console/pages/overview/overview-answer.ts";
 import { wholeOf } from "../../../src/console/pages/requests/waterfall.tsx";
 import { groupName, spanBefore, spanDays, summed, type UsageAnswerRow } from "../../../src/console/pages/usage/usage-rows.ts";
 import { sparkPath } from "../../../src/console/parts/spark.tsx";
@@ -74,6 +74,12 @@ describe("the overview", () => {
     expect(problemPath({ ...problem, kind: "budget_near", subject: "k1" })).toBe("/console/keys/k1");
     expect(problemPath({ ...problem, kind: "budget_near", subject: "grp_1" })).toBe("/console/groups/grp_1");
     expect(problemPath({ ...problem, kind: "many_failures", subject: null })).toBe("/console/requests?state=failed&since=1h");
+  });
+
+  test("does not say that everything works once asking for problems failed", () => {
+    const problem = { severity: "warning", kind: "budget_near", subject: "k1", message: "", next: "", until_at: null } as const;
+    expect([shownProblems(null, false), shownProblems([], false), shownProblems([], true)]).toEqual([null, [], null]);
+    expect(shownProblems([problem], true)).toEqual([problem]);
   });
 });
 

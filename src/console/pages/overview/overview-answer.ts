@@ -43,6 +43,11 @@ export interface ProblemAnswer {
   readonly until_at: string | null;
 }
 
+/** What was last known to be wrong; null if it is not known. That nothing was wrong says nothing any more once asking failed. */
+export function shownProblems(known: readonly ProblemAnswer[] | null, hasFailed: boolean): readonly ProblemAnswer[] | null {
+  return hasFailed && known?.length === 0 ? null : known;
+}
+
 export interface OverviewSeries {
   readonly at: readonly number[];
   readonly calls: readonly number[];

@@ -1,13 +1,13 @@
 import { useMemo } from "preact/hooks";
 import { ago, change, count, duration, money, percent, short } from "../../core/format.ts";
 import { pathTo, place, setQuery } from "../../core/location.ts";
-import { useLoaded } from "../../core/query.ts";
+import { troubleOf, useLoaded } from "../../core/query.ts";
 import { Chart } from "../../parts/chart.tsx";
 import { Figure } from "../../parts/fact.tsx";
 import { Choice } from "../../parts/field.tsx";
 import { Badge, EmptyState, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
-import { problemPath, seriesOf, type OverviewAnswer, type ProblemAnswer } from "./overview-answer.ts";
+import { problemPath, seriesOf, shownProblems, type OverviewAnswer, type ProblemAnswer } from "./overview-answer.ts";
 
 const spans = [
   ["1h", "1 hour"],
@@ -22,11 +22,12 @@ export function OverviewPage() {
   const asked = place.value.query.get("span");
   const span = spans.find(([name]) => name === asked)?.[0] ?? "24h";
   const loaded = useLoaded<OverviewAnswer>("/overview", { span }, { everyMs: 10_000 });
+  const problems = useLoaded<{ readonly problems: readonly ProblemAnswer[] }>("/problems", {}, { everyMs: 5000 });
   const overview = loaded.data.value;
   return (
     <Page title="Overview" actions={<Choice label="Span" options={spans} value={span} onChoose={(value) => setQuery({ span: value })} />}>
-      <Problems />
-      <ErrorNote error={loaded.error.value} onRetry={() => loaded.reload()} />
+      <Problems problems={shownProblems(problems.data.value?.problems ?? null, problems.error.value !== null)} />
+      <ErrorNote {...troubleOf(problems, loaded)} />
       {overview !== null && <Figures overview={overview} />}
       {overview !== null && overview.series.length > 0 && <Charts overview={overview} />}
       {overview !== null && overview.totals.calls === 0 && <NoCalls overview={overview} />}
@@ -34,10 +35,8 @@ export function OverviewPage() {
   );
 }
 
-function Problems() {
-  const loaded = useLoaded<{ readonly problems: readonly ProblemAnswer[] }>("/problems", {}, { everyMs: 5000 });
-  const problems = loaded.data.value?.problems;
-  if (problems === undefined) return null;
+function Problems({ problems }: { readonly problems: readonly ProblemAnswer[] | null }) {
+  if (problems === null) return null;
   if (problems.length === 0) {
     return (
       <p>
