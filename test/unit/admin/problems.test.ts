@@ -23,7 +23,11 @@ const services = {
 /** Of the services, only what the route uses. */
 async function problems(change: object = {}): Promise<readonly { readonly kind: string; readonly message: string }[]> {
   const route = overviewRoutes.find(({ path }) => path === "/admin/api/problems")!;
-  const answer = await route.handle({ services: { ...services, ...change } } as unknown as Context<unknown, unknown, Record<string, string>>);
+  const answer = await route.handle({ services: { ...services, ...change } } as unknown as Context<
+    unknown,
+    unknown,
+    Record<string, string>
+  >);
   return (answer as { readonly problems: readonly { readonly kind: string; readonly message: string }[] }).problems;
 }
 

@@ -1,3 +1,4 @@
+import { useEffect, useRef } from "preact/hooks";
 import type { ChannelAnswer } from "../../core/answers.ts";
 import { ask } from "../../core/api.ts";
 import { useSubmission } from "../../core/submit.ts";
@@ -91,15 +92,30 @@ function ChannelCard({ channel, tiers, busy, move }: ChannelCardProps) {
       {button(1, "later")}
       <label class="row small">
         weight
-        <input
-          class="narrow"
-          type="number"
-          min={0}
-          step="any"
-          value={String(weight ?? 1)}
-          onChange={(event) => move({ weight: Number(event.currentTarget.value) })}
-        />
+        <WeightInput weight={weight ?? 1} onChange={(changed) => move({ weight: changed })} />
       </label>
     </li>
+  );
+}
+
+/** It follows a weight that changes, and else keeps what is being typed while the list is asked for again. */
+function WeightInput({ weight, onChange }: { readonly weight: number; readonly onChange: (weight: number) => void }) {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (input.current !== null) input.current.value = String(weight);
+  }, [weight]);
+  return (
+    <input
+      ref={input}
+      class="narrow"
+      type="number"
+      required
+      min={0}
+      step="any"
+      defaultValue={String(weight)}
+      onChange={({ currentTarget }) => {
+        if (currentTarget.reportValidity()) onChange(Number(currentTarget.value));
+      }}
+    />
   );
 }
