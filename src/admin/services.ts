@@ -30,7 +30,7 @@ export interface Services extends ChannelContext {
   readonly traffic: TrafficHistory;
   /** What was spent of budgets, as of a minute ago or so. */
   readonly budgets: () => readonly SpentBudget[];
-  /** Calls back with the calls of this process as they happen. Null if too many watch already; else a function that stops it. */
+  /** Calls back with the calls of all workers as they happen. Null if too many watch already; else a function that stops it. */
   readonly live: (watcher: (frame: LiveCallsFrame) => unknown) => (() => void) | null;
   /** Makes a request to the port for clients of this gateway. Null if it cannot be reached. It does not reject. */
   readonly dataPlane: (
