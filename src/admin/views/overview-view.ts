@@ -55,10 +55,12 @@ export async function overviewOf(span: keyof typeof spans, services: Services) {
   }
   const { receipts } = services.reports;
   const everyone = { keyId: null, model: null, channel: null };
+  // Sums are of whole hours. The end of a span would be rounded up, so that its hour would be in both.
+  const beganMs = Math.floor(sinceMs / hourMs) * hourMs;
   const [rows, operations, before, firstContent, firstContentBefore] = await Promise.all([
     receipts.usage({ by: [by], sinceMs, untilMs: null, ...everyone }),
     receipts.usage({ by: ["operation"], sinceMs, untilMs: null, ...everyone }),
-    receipts.usage({ by: [], sinceMs: sinceMs - lengthMs, untilMs: sinceMs, ...everyone }),
+    receipts.usage({ by: [], sinceMs: beganMs - lengthMs, untilMs: beganMs, ...everyone }),
     storedFirstContent(services, sinceMs, null),
     storedFirstContent(services, sinceMs - lengthMs, sinceMs),
   ]);
@@ -150,11 +152,14 @@ function minuteFigures({ calls, failed, inputTokens, outputTokens, costUsd }: Tr
 
 function presentOf({ traffic }: Services, nowMs: number) {
   const { inFlight, sinceMs } = traffic.state();
-  const rateMs = Math.min(rateSpanMs, Math.max(minuteMs, nowMs - (sinceMs ?? nowMs)));
-  const calls = traffic.since(nowMs - rateMs).reduce((sum, minute) => sum + minute.calls, 0);
+  const startMs = sinceMs ?? nowMs;
+  // From the beginning of a minute on, because what was counted in it is not known more exactly.
+  const fromMs = Math.floor((nowMs - rateSpanMs) / minuteMs) * minuteMs;
+  const coveredMs = Math.max(minuteMs, nowMs - Math.max(fromMs, startMs));
+  const calls = traffic.since(fromMs).reduce((sum, minute) => sum + minute.calls, 0);
   return {
     running: inFlight,
-    calls_per_minute: Math.round((calls * minuteMs * 10) / rateMs) / 10,
+    calls_per_minute: Math.round((calls * minuteMs * 10) / coveredMs) / 10,
     since_at: isoOrNull(sinceMs),
   };
 }

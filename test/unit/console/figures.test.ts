@@ -13,6 +13,8 @@ import { problemPath, seriesOf, shownProblems } from "../../../src/console/pages
 import { wholeOf } from "../../../src/console/pages/requests/waterfall.tsx";
 import { groupName, spanBefore, spanDays, summed, type UsageAnswerRow } from "../../../src/console/pages/usage/usage-rows.ts";
 import { sparkPath } from "../../../src/console/parts/spark.tsx";
+import { ceiling, floor } from "../../../src/store/receipts/usage-query.ts";
+import { parsePastMoment } from "../../../src/usage/time-text.ts";
 
 const none: UsageAnswerRow = {
   calls: 0,
@@ -40,8 +42,17 @@ describe("usage", () => {
 
   test("is compared with the span of the same length before", () => {
     expect(spanDays("24h")).toBe(1);
-    expect(spanBefore("7d")).toEqual({ since: "336h", until: "168h" });
-    expect(spanBefore("nonsense")).toEqual({ since: "48h", until: "24h" });
+    expect(spanBefore("7d")).toEqual({ since: "336h", until: "169h" });
+    expect(spanBefore("nonsense")).toEqual({ since: "48h", until: "25h" });
+  });
+
+  test.each(["1h", "24h", "30d"])("is compared with whole hours that end where those of the span begin: %s", (since) => {
+    const hourMs = 3_600_000;
+    const nowMs = Date.parse("2026-03-31T13:20:00Z");
+    const ms = (text: string): number => parsePastMoment(text, nowMs) ?? Number.NaN;
+    const before = spanBefore(since);
+    expect(ceiling(ms(before.until), hourMs)).toBe(floor(ms(since), hourMs));
+    expect(ceiling(ms(before.until), hourMs) - floor(ms(before.since), hourMs)).toBe(nowMs - ms(since));
   });
 
   test("names its groups, also where a key is gone and where nobody answered", () => {

@@ -65,8 +65,11 @@ export function spanDays(since: string): number {
   return unit === "h" ? Number(number) / 24 : Number(number);
 }
 
-/** The span of the same length before one that ends now. */
+/**
+ * The span of the same length before one that ends now. The gateway sums up whole hours: it begins each span with the hour of `since`, and
+ * ends one with the hour of `until`, which is thus the one before the first hour of the other.
+ */
 export function spanBefore(since: string): { readonly since: string; readonly until: string } {
   const hours = Math.round(spanDays(since) * 24);
-  return { since: `${2 * hours}h`, until: `${hours}h` };
+  return { since: `${2 * hours}h`, until: `${hours + 1}h` };
 }
