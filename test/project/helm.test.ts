@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
@@ -8,6 +8,7 @@ import { parseArguments } from "../../src/cli/arguments.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { localModels } from "../../src/engines/catalog.ts";
 import { servedRoutes } from "../../src/http/routes.ts";
+import { root } from "../../scripts/source-tree.ts";
 import { checked, toolNamed } from "../support/deploy-tools.ts";
 import { lastOf, stageNamed } from "../support/dockerfile.ts";
 import {
@@ -300,6 +301,28 @@ describe("the rendered chart", () => {
     expect(kind("everything", "Secret")?.["stringData"]).toEqual((everything["secret"] as { readonly data: Record<string, string> }).data);
     expect(JSON.stringify(kind("everything", "ConfigMap"))).not.toContain("0123456789abcdef");
     expect(replicasOf("default").spec.template.spec.containers[0].envFrom).toBeUndefined();
+  });
+
+  const annotationsOf = (result: ReturnType<typeof render>): Values => {
+    const ingress = "error" in result ? undefined : result.objects.find((object) => object.kind === "Ingress");
+    return (ingress?.metadata as { readonly annotations?: Values } | undefined)?.annotations ?? {};
+  };
+
+  test("has an ingress that waits for longer than the gateway does", () => {
+    const waits = annotationsOf(render(everything))["nginx.ingress.kubernetes.io/proxy-read-timeout"];
+    const [, seconds] = /proxy_read_timeout (\d+)s;/.exec(readFileSync(join(root, "deploy/nginx/sluice.conf"), "utf8")) ?? [];
+    expect(waits).toBe(seconds);
+  });
+
+  test("has an ingress that speaks TLS to gateways that do, unless you say how it should speak to them", () => {
+    const protocol = "nginx.ingress.kubernetes.io/backend-protocol";
+    const spoken = (own: Values): unknown => annotationsOf(render({ ...everything, ...own }))[protocol];
+    const ingress = everything["ingress"] as Values;
+    const tls = { existingSecret: "certificate" };
+    expect(spoken({})).toBeUndefined();
+    expect(spoken({ tls })).toBe("HTTPS");
+    expect(spoken({ tls, ingress: { ...ingress, annotations: null } })).toBe("HTTPS");
+    expect(spoken({ tls, ingress: { ...ingress, annotations: { [protocol]: "GRPCS" } } })).toBe("GRPCS");
   });
 
   test("scales the replicas by hand or by load, not by both", () => {
