@@ -53,10 +53,16 @@ const everything: Values = {
   tolerations: [{ key: "dedicated", operator: "Exists" }],
   affinity: { nodeAffinity: {} },
 };
+const secretVariable = (name: string, key: string): Values => ({ name, valueFrom: { secretKeyRef: { name: "mine", key } } });
 const cases: Readonly<Record<string, Values>> = {
   default: {},
   everything,
   "a secret of your own": { ...everything, secret: { existingSecret: "mine", data: null }, autoscaling: { enabled: false } },
+  "variables from keys of secrets": {
+    replicas: 2,
+    config: { store: "${STORE_URL}" },
+    env: [secretVariable("SLUICE_MASTER_KEY", "master"), secretVariable("STORE_URL", "store")],
+  },
   "with TLS": { ...everything, tls: { existingSecret: "certificate" } },
   "nothing kept": { persistence: { enabled: false }, serviceAccount: { create: false }, topologySpread: null },
 };
@@ -68,6 +74,10 @@ const refused: readonly (readonly [why: string, Values])[] = [
   [
     "the same SLUICE_MASTER_KEY for all: add it to secret.data",
     { replicas: 2, config: { store: "${STORE_URL}" }, secret: { data: { STORE_URL: "postgres://h/d" } } },
+  ],
+  [
+    "needs the same SLUICE_MASTER_KEY",
+    { replicas: 2, config: { store: "${STORE_URL}" }, env: [secretVariable("STORE_URL", "SLUICE_MASTER_KEY")] },
   ],
   ["The ServiceMonitor needs METRICS_TOKEN", { serviceMonitor: { enabled: true } }],
   [
@@ -192,12 +202,16 @@ describe("the rendered chart", () => {
   });
 
   test("tells to keep a copy of the master key wherever the gateway makes it", () => {
-    const isTold = (secret: Values): boolean => {
-      const result = render({ secret });
+    const isTold = (secret: Values, env: readonly Values[] = []): boolean => {
+      const result = render({ secret, env });
       return !("error" in result) && result.notes.includes("Keep a copy of the master key");
     };
-    expect([{}, { data: { OPENAI_API_KEY: "sk-0123456789abcdef" } }].map(isTold)).toEqual([true, true]);
-    expect([{ existingSecret: "mine" }, { data: { SLUICE_MASTER_KEY: "0".repeat(64) } }].map(isTold)).toEqual([false, false]);
+    expect([{}, { data: { OPENAI_API_KEY: "sk-0123456789abcdef" } }].map((secret) => isTold(secret))).toEqual([true, true]);
+    expect([{ existingSecret: "mine" }, { data: { SLUICE_MASTER_KEY: "0".repeat(64) } }].map((secret) => isTold(secret))).toEqual([
+      false,
+      false,
+    ]);
+    expect(isTold({}, [secretVariable("SLUICE_MASTER_KEY", "master")])).toBe(false);
   });
 
   test("advises commands of the gateway only: the slim image has no others", () => {

@@ -41,6 +41,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* Whether you give the master key: in a Secret of yours, in secret.data or in env, itself or as a file. Empty if the gateway makes it. */}}
+{{- define "sluice.masterKeyGiven" -}}
+{{- $data := default (dict) .Values.secret.data }}
+{{- if or .Values.secret.existingSecret (hasKey $data "SLUICE_MASTER_KEY") (contains "name: SLUICE_MASTER_KEY" (toYaml .Values.env)) }}true{{ end }}
+{{- end }}
+
 {{/* The configuration file: yours, and what the chart knows better. */}}
 {{- define "sluice.config" -}}
 {{- $server := dict "linger" (printf "%ds" (int .Values.lingerSeconds)) "drain" (printf "%ds" (int .Values.drainSeconds)) }}
