@@ -218,6 +218,36 @@ describe.skipIf(chromiumPath === null)("in a browser, the console", () => {
     await page.getByText("It works: nothing cools down.").waitFor();
   });
 
+  test("changes a channel as it was when somebody began to, whatever others have changed since", async () => {
+    const address = "**/admin/api/channels/sound";
+    let others = { etag: "first", tier: 2, weight: 1 };
+    const sent: unknown[] = [];
+    await page.route(address, async (route) => {
+      const request = route.request();
+      if (request.method() === "PATCH") sent.push([request.headers()["if-match"], request.postDataJSON()]);
+      const answer = await (await page.request.get(request.url())).json();
+      const { tier, weight } = others;
+      await route.fulfill({ json: { ...answer, ...others, source: "store", entry: { tier, weight } } });
+    });
+    const seen = (tier: number) => page.locator("dl.facts div", { hasText: "Tier" }).getByText(`${tier}`, { exact: true }).waitFor();
+    await visit("/console/channels/sound");
+    await seen(2);
+    await page.getByLabel("Weight").fill("4");
+    await page.getByRole("button", { name: "Change all settings" }).click();
+    await page.getByLabel("Settings", { exact: true }).fill(JSON.stringify({ tier: 2, weight: 5 }));
+    others = { etag: "second", tier: 7, weight: 1 };
+    await seen(7);
+    await page.getByRole("button", { name: "Change it" }).click();
+    await eventually("the settings are sent", () => sent.length === 1, 10_000);
+    await page.getByRole("button", { name: "Change", exact: true }).click();
+    await eventually("the weight is sent", () => sent.length === 2, 10_000);
+    expect(sent).toEqual([
+      ['"first"', { entry: { weight: 5 } }],
+      ['"first"', { entry: { weight: 4 } }],
+    ]);
+    await page.unroute(address);
+  });
+
   test("breaks a channel in the lab, and shows the failover and what the clients saw", async () => {
     await visit("/console/lab");
     await page.getByLabel("Scenario").selectOption("server-error");

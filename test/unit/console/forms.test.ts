@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { signal } from "@preact/signals";
-import { channelEntry, entryChange, modelsOf } from "../../../src/console/pages/channels/channel-entry.ts";
+import { balanceChange, balanceDraft, channelEntry, entryChange, ifUnchanged, modelsOf } from "../../../src/console/pages/channels/channel-entry.ts";
 import { neighbourTier, tiersOf } from "../../../src/console/pages/channels/tiers.ts";
 import { ApiError } from "../../../src/console/core/api.ts";
 import { troubleOf } from "../../../src/console/core/query.ts";
@@ -30,6 +30,18 @@ test("a channel is changed by what differs, and what is removed has its default 
   expect(entryChange(before, JSON.stringify({ ...before, tier: 3, models: undefined }))).toEqual({ tier: 3, models: null });
   expect(entryChange(before, JSON.stringify(before))).toEqual({});
   expect([entryChange(before, "{"), entryChange(before, "[]"), entryChange(before, "null")]).toEqual([null, null, null]);
+});
+
+test("of a tier and a weight, only what differs from what was shown is changed", () => {
+  const draft = balanceDraft({ tier: 2, weight: 0.5, etag: "a" });
+  expect(balanceChange(draft)).toEqual({});
+  expect(balanceChange({ ...draft, tier: "3" })).toEqual({ tier: 3 });
+  expect(balanceChange({ ...draft, tier: "2.0", weight: "0" })).toEqual({ weight: 0 });
+  expect(balanceChange(balanceDraft({ tier: null, weight: null, etag: null }))).toEqual({});
+});
+
+test("a change is made only if the channel is as it was shown, where that can be told", () => {
+  expect([ifUnchanged("a"), ifUnchanged(null)]).toEqual([{ headers: { "if-match": '"a"' } }, {}]);
 });
 
 test("a channel moves between the tiers that there are, and beyond the last into a new one", () => {

@@ -3,6 +3,7 @@ import type { ChannelAnswer } from "../../core/answers.ts";
 import { ask } from "../../core/api.ts";
 import { useSubmission } from "../../core/submit.ts";
 import { ErrorNote } from "../../parts/notice.tsx";
+import { ifUnchanged } from "./channel-entry.ts";
 import { neighbourTier, tiersOf } from "./tiers.ts";
 
 interface ChannelMove {
@@ -16,7 +17,7 @@ export function Arrange({ channels, onChanged }: { readonly channels: readonly C
     await ask(`/channels/${encodeURIComponent(channel.name)}`, {
       method: "PATCH",
       body: { entry },
-      ...(channel.etag === null ? {} : { headers: { "if-match": `"${channel.etag}"` } }),
+      ...ifUnchanged(channel.etag),
     });
     onChanged();
   });

@@ -47,3 +47,33 @@ export function entryChange(before: Readonly<Record<string, unknown>>, text: str
   const changed = Object.entries(given).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]));
   return { ...Object.fromEntries(changed), ...Object.fromEntries(removed.map((name) => [name, null])) };
 }
+
+/** Makes a change only if nobody else has changed the channel since it was shown. */
+export function ifUnchanged(etag: string | null): { readonly headers?: Readonly<Record<string, string>> } {
+  return etag === null ? {} : { headers: { "if-match": `"${etag}"` } };
+}
+
+/** What is being typed of a tier and a weight, and what was shown when that began. */
+export interface BalanceDraft {
+  readonly shown: BalancedChannel;
+  readonly tier: string;
+  readonly weight: string;
+}
+
+export interface BalancedChannel {
+  readonly tier: number | null;
+  readonly weight: number | null;
+  readonly etag: string | null;
+}
+
+export function balanceDraft(shown: BalancedChannel): BalanceDraft {
+  return { shown, tier: String(shown.tier ?? 1), weight: String(shown.weight ?? 1) };
+}
+
+/** Only what differs from what was shown. */
+export function balanceChange({ shown, tier, weight }: BalanceDraft): { readonly tier?: number; readonly weight?: number } {
+  return {
+    ...(Number(tier) === (shown.tier ?? 1) ? {} : { tier: Number(tier) }),
+    ...(Number(weight) === (shown.weight ?? 1) ? {} : { weight: Number(weight) }),
+  };
+}

@@ -1,10 +1,10 @@
 import { useSignal } from "@preact/signals";
 import type { ChannelAnswer } from "../../core/answers.ts";
-import { ask, mayChange } from "../../core/api.ts";
+import { ApiError, ask, mayChange } from "../../core/api.ts";
 import { ago } from "../../core/format.ts";
 import { go, pathTo, place } from "../../core/location.ts";
 import { useLoaded } from "../../core/query.ts";
-import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
+import { useSubmission } from "../../core/submit.ts";
 import { stateTone } from "../../core/tones.ts";
 import { causeText } from "../../../usage/call-story.ts";
 import { Confirm } from "../../parts/dialog.tsx";
@@ -12,6 +12,7 @@ import { Fact } from "../../parts/fact.tsx";
 import { TextField } from "../../parts/field.tsx";
 import { Badge, ErrorNote } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { balanceChange, balanceDraft, ifUnchanged, type BalanceDraft } from "./channel-entry.ts";
 import { EditChannel } from "./edit-channel.tsx";
 import { DryRun } from "./dry-run.tsx";
 import { TestCalls } from "./test-calls.tsx";
@@ -130,14 +131,6 @@ const healthText: Readonly<Record<ChannelAnswer["state"], string>> = {
 function ChannelSettings({ channel, path, onChanged }: PanelProps) {
   const removes = useSignal(false);
   const edits = useSignal(false);
-  const balance = useSubmission(async ({ tier, weight }: FormFields) => {
-    await ask(path, {
-      method: "PATCH",
-      body: { entry: { tier: Number(tier), weight: Number(weight) } },
-      ...(channel.etag === null ? {} : { headers: { "if-match": `"${channel.etag}"` } }),
-    });
-    onChanged();
-  });
   const remove = useSubmission(async () => {
     await ask(path, { method: "DELETE" });
     go(pathTo("channels"));
@@ -171,24 +164,7 @@ function ChannelSettings({ channel, path, onChanged }: PanelProps) {
         <Fact name="Keys">{channel.secrets.length === 0 ? "–" : channel.secrets.map(({ last4 }) => `…${last4}`).join(", ")}</Fact>
         <Fact name="Kept in">{isStored ? "the store" : "the configuration file, where it is changed"}</Fact>
       </dl>
-      {isStored && mayChange() && (
-        <form class="filters" onSubmit={(event) => balance.run(fieldsOf(event))}>
-          <TextField label="Tier" name="tier" type="number" min={0} initial={String(channel.tier ?? 1)} error={balance.error.value} />
-          <TextField
-            label="Weight"
-            name="weight"
-            type="number"
-            min={0}
-            step="any"
-            initial={String(channel.weight ?? 1)}
-            error={balance.error.value}
-          />
-          <button class="button" disabled={balance.busy.value}>
-            Change
-          </button>
-        </form>
-      )}
-      <ErrorNote error={balance.error.value} />
+      {isStored && mayChange() && <BalanceForm key={channel.name} channel={channel} path={path} onChanged={onChanged} />}
       <details>
         <summary>Models ({channel.models === null ? "any" : channel.models.length})</summary>
         <p class="mono">{channel.models === null ? "It takes any model that no other channel lists." : channel.models.join(", ")}</p>
@@ -206,5 +182,60 @@ function ChannelSettings({ channel, path, onChanged }: PanelProps) {
         </Confirm>
       )}
     </section>
+  );
+}
+
+/** Its tier and its weight: those of the channel until somebody types, and from then on what is typed. */
+function BalanceForm({ channel, path, onChanged }: PanelProps) {
+  const typed = useSignal<BalanceDraft | null>(null);
+  const draft = typed.value ?? balanceDraft(channel);
+  const { error, busy, run } = useSubmission(async (sent: BalanceDraft) => {
+    try {
+      const entry = balanceChange(sent);
+      if (Object.keys(entry).length > 0) await ask(path, { method: "PATCH", body: { entry }, ...ifUnchanged(sent.shown.etag) });
+    } catch (reason) {
+      // What others made of it is shown instead, and can be changed.
+      if (!(reason instanceof ApiError) || reason.status !== 412) throw reason;
+      typed.value = null;
+      onChanged();
+      throw reason;
+    }
+    typed.value = null;
+    onChanged();
+  });
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    run(draft);
+  };
+  return (
+    <>
+      <form class="filters" onSubmit={submit}>
+        <TextField
+          label="Tier"
+          name="tier"
+          type="number"
+          required
+          min={0}
+          value={draft.tier}
+          onText={(tier) => (typed.value = { ...draft, tier })}
+          error={error.value}
+        />
+        <TextField
+          label="Weight"
+          name="weight"
+          type="number"
+          required
+          min={0}
+          step="any"
+          value={draft.weight}
+          onText={(weight) => (typed.value = { ...draft, weight })}
+          error={error.value}
+        />
+        <button class="button" disabled={busy.value}>
+          Change
+        </button>
+      </form>
+      <ErrorNote error={error.value} />
+    </>
   );
 }

@@ -1,27 +1,30 @@
+import { useRef } from "preact/hooks";
 import type { ChannelAnswer } from "../../core/answers.ts";
 import { ApiError, ask } from "../../core/api.ts";
 import { fieldsOf, useSubmission, type FormFields } from "../../core/submit.ts";
 import { Dialog, FormActions } from "../../parts/dialog.tsx";
 import { TextArea, TextField } from "../../parts/field.tsx";
 import { ErrorNote } from "../../parts/notice.tsx";
-import { entryChange } from "./channel-entry.ts";
+import { entryChange, ifUnchanged } from "./channel-entry.ts";
 
 /** All settings of a channel, as in the configuration file, and its keys. */
 export function EditChannel({ channel, path, onClose, onChanged }: EditChannelProps) {
-  const before = channel.entry ?? {};
+  // As it was when the dialog was opened: the page goes on asking, and others may change it meanwhile.
+  const { name, entry: shown, etag } = useRef(channel).current;
+  const before = shown ?? {};
   const { error, busy, run } = useSubmission(async ({ entry = "", secret = "" }: FormFields) => {
     const change = entryChange(before, entry);
     if (change === null) throw new ApiError(0, "not_json", "The settings must be a JSON object.", "entry", null);
     await ask(path, {
       method: "PATCH",
       body: { entry: change, ...(secret.trim() === "" ? {} : { secrets: [secret.trim()] }) },
-      ...(channel.etag === null ? {} : { headers: { "if-match": `"${channel.etag}"` } }),
+      ...ifUnchanged(etag),
     });
     onChanged();
     onClose();
   });
   return (
-    <Dialog title={`Change ${channel.name}`} onClose={onClose}>
+    <Dialog title={`Change ${name}`} onClose={onClose}>
       <form class="stack" onSubmit={(event) => run(fieldsOf(event))}>
         <TextArea
           label="Settings"
