@@ -1,6 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { signal } from "@preact/signals";
-import { balanceChange, balanceDraft, channelEntry, entryChange, ifUnchanged, modelsOf } from "../../../src/console/pages/channels/channel-entry.ts";
+import {
+  balanceChange,
+  balanceDraft,
+  channelEntry,
+  entryChange,
+  ifUnchanged,
+  modelsOf,
+} from "../../../src/console/pages/channels/channel-entry.ts";
 import { neighbourTier, tiersOf } from "../../../src/console/pages/channels/tiers.ts";
 import { ApiError } from "../../../src/console/core/api.ts";
 import { troubleOf } from "../../../src/console/core/query.ts";

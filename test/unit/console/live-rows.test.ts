@@ -1,5 +1,15 @@
 import { describe, expect, test } from "bun:test";
-import { matching, noRows, rowsMax, tokensPerSecond, withFrame, type LiveRow } from "../../../src/console/pages/live/live-rows.ts";
+import {
+  matching,
+  noRows,
+  rowsMax,
+  tokensPerSecond,
+  unseenMs,
+  withFrame as withFrameAt,
+  type LiveFrameAnswer,
+  type LiveRow,
+  type LiveState,
+} from "../../../src/console/pages/live/live-rows.ts";
 
 function row(id: string, change: Partial<LiveRow> = {}): LiveRow {
   return {
@@ -23,6 +33,7 @@ function row(id: string, change: Partial<LiveRow> = {}): LiveRow {
   };
 }
 
+const withFrame = (state: LiveState, next: LiveFrameAnswer) => withFrameAt(state, next, 0);
 const frame = (calls: readonly LiveRow[], omitted = 0) => ({ calls, running: calls.length, omitted });
 
 describe("the rows of the live view", () => {
@@ -42,6 +53,25 @@ describe("the rows of the live view", () => {
   test("do not come back to life when frames cross", () => {
     const ended = withFrame(noRows, frame([row("a", { state: "failed" })]));
     expect(withFrame(ended, frame([row("a")])).rows[0]?.state).toBe("failed");
+  });
+
+  test("are gone when they still run but are not sent any more, because their end was missed", () => {
+    const states = ({ rows }: LiveState) => rows.map(({ id, state }) => [id, state]);
+    let state = withFrameAt(noRows, frame([row("missed"), row("slow"), row("done", { state: "complete" })]), 0);
+    state = withFrameAt(state, frame([row("slow")]), unseenMs - 100);
+    expect(state.rows).toHaveLength(3);
+    state = withFrameAt(state, frame([]), unseenMs + 100);
+    expect(states(state)).toEqual([
+      ["slow", "running"],
+      ["done", "complete"],
+    ]);
+    expect([...state.seenMs.keys()]).toEqual(["slow"]);
+    // After a pause, those that still run come with the next frames.
+    state = withFrameAt(state, frame([row("new")]), 100_000);
+    expect(states(state)).toEqual([
+      ["new", "running"],
+      ["done", "complete"],
+    ]);
   });
 
   test("are bounded: the oldest that have ended go first, and running ones stay", () => {

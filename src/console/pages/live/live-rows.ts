@@ -40,15 +40,24 @@ export interface LiveState {
   readonly running: number;
   /** How many calls were left out since the page was opened. */
   readonly omitted: number;
+  /** When each running call was last in a frame. */
+  readonly seenMs: ReadonlyMap<string, number>;
 }
 
-export const noRows: LiveState = { rows: [], running: 0, omitted: 0 };
+export const noRows: LiveState = { rows: [], running: 0, omitted: 0, seenMs: new Map() };
 
 /** More rows than this nobody reads. The oldest that have ended go first. */
 export const rowsMax = 200;
 
+/**
+ * A running call is sent at least once a second. One that is not has ended in a frame that did not come: while the page was paused or not
+ * connected, or because too much happened.
+ */
+export const unseenMs = 3000;
+
 /** The rows after a frame. Rows that did not change are the same objects, so that they are not drawn again. */
-export function withFrame(state: LiveState, frame: LiveFrameAnswer): LiveState {
+export function withFrame(state: LiveState, frame: LiveFrameAnswer, nowMs: number): LiveState {
+  const seenNow = new Set(frame.calls.map(({ id }) => id));
   const changed = new Map(frame.calls.map((call) => [call.id, call]));
   const kept = state.rows.map((row) => {
     const next = changed.get(row.id);
@@ -58,7 +67,10 @@ export function withFrame(state: LiveState, frame: LiveFrameAnswer): LiveState {
     return row.state !== "running" && next.state === "running" ? row : next;
   });
   const added = [...changed.values()].toSorted((one, other) => other.started_ms - one.started_ms);
-  return { rows: bounded([...added, ...kept]), running: frame.running, omitted: state.omitted + frame.omitted };
+  const seenOf = ({ id }: LiveRow): number => (seenNow.has(id) ? nowMs : (state.seenMs.get(id) ?? nowMs));
+  const rows = bounded([...added, ...kept].filter((row) => row.state !== "running" || nowMs - seenOf(row) <= unseenMs));
+  const seenMs = new Map(rows.filter((row) => row.state === "running").map((row) => [row.id, seenOf(row)]));
+  return { rows, running: frame.running, omitted: state.omitted + frame.omitted, seenMs };
 }
 
 function bounded(rows: readonly LiveRow[]): readonly LiveRow[] {

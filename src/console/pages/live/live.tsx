@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { Component } from "preact";
 import { useEffect } from "preact/hooks";
-import { apiUrl } from "../../core/api.ts";
+import { apiUrl, ask } from "../../core/api.ts";
 import { count, duration, money, short } from "../../core/format.ts";
 import { pathTo } from "../../core/location.ts";
 import { stateTone } from "../../core/tones.ts";
@@ -10,22 +10,31 @@ import { Badge, EmptyState } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { matching, noRows, tokensPerSecond, withFrame, type LiveFrameAnswer, type LiveRow } from "./live-rows.ts";
+import { followLive, type LiveConnection } from "./live-source.ts";
 
 /** Requests as they happen. Frames come four times a second at most, however many requests there are. */
 export function LivePage() {
   const state = useSignal(noRows);
-  const connection = useSignal<"opening" | "open" | "lost">("opening");
+  const connection = useSignal<LiveConnection>("opening");
   const isPaused = useSignal(false);
   const filter = useSignal("");
-  useEffect(() => {
-    const source = new EventSource(apiUrl("/live"));
-    source.addEventListener("open", () => (connection.value = "open"));
-    source.addEventListener("error", () => (connection.value = "lost"));
-    source.addEventListener("message", ({ data }: MessageEvent<string>) => {
-      if (!isPaused.peek()) state.value = withFrame(state.peek(), JSON.parse(data) as LiveFrameAnswer);
-    });
-    return () => source.close();
-  }, []);
+  useEffect(
+    () =>
+      followLive({
+        open: () => new EventSource(apiUrl("/live")),
+        // Whoever is no longer signed in is led to the sign-in. Everything else is shown as a lost connection already.
+        checkSession: () => void ask("/me").catch(() => undefined),
+        after: (ms, then) => {
+          const timer = setTimeout(then, ms);
+          return () => clearTimeout(timer);
+        },
+        onConnection: (now) => (connection.value = now),
+        onData: (data) => {
+          if (!isPaused.peek()) state.value = withFrame(state.peek(), JSON.parse(data) as LiveFrameAnswer, performance.now());
+        },
+      }),
+    [],
+  );
   const rows = matching(state.value.rows, filter.value);
   return (
     <Page
