@@ -315,7 +315,12 @@ function earlyResponse(answering: Promise<CallResult>, call: Call, context: Requ
       source.unsentBytes = later.unsentBytes;
       return source.next();
     },
-    cancel: (reason) => cancellation.cancel(reason),
+    cancel: (reason) => {
+      cancellation.cancel(reason);
+      // A call that the gateway has cancelled already does not hear of that, and its stream would never be settled.
+      const cancelStream = (answer: CallResult): void => void (answer.kind === "stream" && answer.source.cancel(reason));
+      recorded.then(cancelStream, () => {});
+    },
     unsentBytes: null,
     get place() {
       return source?.place ?? null;

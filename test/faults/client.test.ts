@@ -1,10 +1,10 @@
 // Needs: quiet. It mostly waits for clients that do not read; the memory that it measures is that of its own gateway.
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readChat, RawConnection, RawResponse, rawRequest, type ChatCall, type ChatReply } from "../support/client.ts";
+import { openChat, readChat, RawConnection, RawResponse, rawRequest, type ChatCall, type ChatReply } from "../support/client.ts";
 import { collected, collects } from "../support/collected.ts";
 import type { Attempt } from "../support/chaos/ledger.ts";
 import { eventually } from "../support/eventually.ts";
-import type { LogLine } from "../support/gateway.ts";
+import { startGateway, type LogLine } from "../support/gateway.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -103,7 +103,7 @@ async function attemptOf(call: ChatCall): Promise<Attempt> {
 }
 
 /** The upstream's own count stands still: whoever is in between has stopped reading. */
-async function untilPaused(attempts: readonly Attempt[]): Promise<number> {
+async function untilPaused(attempts: readonly Pick<Attempt, "bytesSent">[]): Promise<number> {
   const sum = () => attempts.reduce((bytes, attempt) => bytes + attempt.bytesSent, 0);
   let before = -1;
   let sinceMs = performance.now();
@@ -344,6 +344,41 @@ describe("a client that does not read", () => {
       expect(reply.response.endedCleanly && reply.error === null).toBe(false);
     }
     await rig.check({ oneAttemptSpeaks: false });
+  });
+
+  test("and whose key goes, is told of when it leaves, also if its answer began with an early head", async () => {
+    const delta = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "word ".repeat(10_000) } }] })}\n\n`;
+    const attempt = { bytesSent: 0 };
+    // Its first content comes after the early head, and then there is no end of it.
+    const body = (): ReadableStream<Uint8Array> =>
+      new ReadableStream({
+        async pull(controller) {
+          if (attempt.bytesSent === 0) await Bun.sleep(400);
+          attempt.bytesSent += delta.length;
+          controller.enqueue(Buffer.from(delta));
+        },
+      });
+    const answer = (): Response => new Response(body(), { headers: { "content-type": "text/event-stream" } });
+    await using upstream = Bun.serve({ port: 0, hostname: "127.0.0.1", idleTimeout: 0, fetch: answer });
+    const [stays, goes] = [
+      { name: "stays", key: clientKey },
+      { name: "goes", key: "sk-goes-canary-0123456789abcdef" },
+    ];
+    const channels = [{ name: "a", base_url: `http://127.0.0.1:${upstream.port}/v1`, models: ["endless"] }];
+    const config = { keys: [stays, goes], channels, server: { early_headers: "50ms" } };
+    await using gateway = await startGateway({ config });
+    const call = await openChat(
+      gateway,
+      { model: "endless" },
+      { key: goes.key, stream: true, timeoutMs: 30_000, stopReadingAfterBytes: 1 },
+    );
+    await untilPaused([attempt]);
+    await gateway.rewriteConfig({ ...config, keys: [stays] });
+    gateway.signal("SIGHUP");
+    await gateway.waitForLog(({ event }) => event === "reloaded");
+    call.abort();
+    const line = await gateway.waitForLog(({ event, key }) => event === "call" && key === "file:goes");
+    expect(line).toMatchObject({ status: 200, state: "abandoned", first_content_ms: expect.any(Number) });
   });
 
   test("F37: is not cut off as long as it reads, however slowly", async () => {
