@@ -494,12 +494,13 @@ export class App {
     this.options.log.info("stopping", { calls: this.gateway.calls.size });
     if (lingers) await sleep(lingerMs);
     const listenerEnded = this.listener?.stopListening();
+    const endMs = this.gateway.ports.nowMs() + drainMs;
     const noticeMs = Math.min(lastWordMs, drainMs);
     await Promise.race([this.gateway.calls.whenIdle(), sleep(drainMs - noticeMs)]);
     this.gateway.calls.cancelAll(failure("shutting_down", "the gateway is shutting down"));
     await Promise.race([this.gateway.calls.whenIdle(), sleep(noticeMs)]);
-    // A call ends when its last bytes are handed to the connection, which still has to send them.
-    await Promise.race([listenerEnded, sleep(lastBytesMs)]);
+    // A call ends when its last bytes are handed to the connection, which still has to send them: a large answer takes its time.
+    await Promise.race([listenerEnded, sleep(Math.max(lastBytesMs, endMs - this.gateway.ports.nowMs()))]);
     await this.close();
   }
 

@@ -1,8 +1,8 @@
 // Needs: quiet. It mostly waits for streams to end before the process does.
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { chat, rawRequest, type ChatReply } from "../support/client.ts";
+import { chat, openChat, rawRequest, type ChatReply } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Gateway } from "../support/gateway.ts";
+import { startGateway, type Gateway } from "../support/gateway.ts";
 import { waitedMs } from "../support/cpu.ts";
 import { clientKey, setUp } from "../support/rig.ts";
 import { slowed } from "../support/slowed.ts";
@@ -123,4 +123,24 @@ test("F63: SIGTERM under 200 streams and 100 calls a second refuses nobody for 5
   // Beside these, one call was made when the gateway was set up.
   const answered = knocks.filter(({ reply }) => reply !== null && isWhole(reply)).length;
   expect(states.get("complete")?.length).toBe(ending.length + answered + 1);
+});
+
+test("SIGTERM cuts no answer off that its client still reads, however large it is and although its call is over", async () => {
+  // More than the buffers of the system hold.
+  const content = "x".repeat(15 * 1024 * 1024);
+  const completion = { object: "chat.completion", choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }] };
+  await using upstream = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json(completion) });
+  const channels = [{ name: "a", base_url: `http://127.0.0.1:${upstream.port}/v1`, models: ["large"] }];
+  const config = { keys: [{ name: "tester", key: clientKey }], channels, server: { linger: "0ms", drain: "20s" } };
+  await using gateway = await startGateway({ config });
+  const call = await openChat(gateway, { model: "large" }, { key: clientKey, timeoutMs: 60_000, stopReadingAfterBytes: 1 });
+  await gateway.waitForLog(({ event, model }) => event === "call" && model === "large");
+  gateway.signal("SIGTERM");
+  await gateway.waitForLog(({ event }) => event === "stopping");
+  // It used to give connections half a second after the last call had ended.
+  await Bun.sleep(1_500);
+  call.resumeReading();
+  const { status, response } = await call.reply;
+  expect([status, response.endedCleanly, response.bodyLength > content.length]).toEqual([200, true, true]);
+  expect(await gateway.exited).toBe(0);
 });
