@@ -3,7 +3,7 @@ import { failure, type Failure } from "../../operations/failure.ts";
 import type { Abandonable } from "../cancellation.ts";
 import type { Timer, Ports } from "../ports.ts";
 
-type TimeoutKind = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "lingering";
+type TimeoutKind = "slow" | "first" | "deadline" | "idle" | "progress" | "total" | "unread" | "lingering";
 
 /**
  * All timeouts of one attempt on a single timer. The timer is set for the next timeout that could be due and checks again when it
@@ -130,9 +130,10 @@ export class AttemptTimeouts implements Timer {
         const silentMs = this.phase === "finished" ? Math.min(lingerMs, timeouts.idleMs) : timeouts.idleMs;
         // While nothing is read, only the total timeout can be due. Checking again before any other could be is soon enough.
         if (this.pausedMs !== null)
-          return this.expect("total", Math.min(total, this.ports.nowMs() + Math.min(silentMs, timeouts.progressMs)));
+          return this.expect("unread", Math.min(total, this.ports.nowMs() + Math.min(silentMs, timeouts.progressMs)));
         const idle = this.byteMs + silentMs;
-        if (this.phase === "finished") return this.expect("lingering", idle);
+        // Comments are bytes, but no event: they do not keep a finished stream open.
+        if (this.phase === "finished") return this.expect("lingering", Math.min(idle, this.eventMs + silentMs, total));
         const progress = this.eventMs + timeouts.progressMs;
         if (total <= idle && total <= progress) return this.expect("total", total);
         return idle <= progress ? this.expect("idle", idle) : this.expect("progress", progress);
@@ -160,6 +161,9 @@ export class AttemptTimeouts implements Timer {
         return failure("timed_out", `no event for ${timeouts.progressMs} ms`);
       case "total":
         return failure("timed_out", `not complete within ${timeouts.totalMs} ms`);
+      case "unread":
+        // It is the client that takes so long: no channel is blamed, and none goes on with the answer.
+        return failure("deadline", `not read completely within ${timeouts.totalMs} ms`);
       case "lingering":
         return failure("timed_out", "silent after the last choice was finished");
     }
