@@ -94,9 +94,11 @@ export interface TraceHeaders {
   readonly tracestate: string | null;
 }
 
-/** A request that was sent. */
+/** A request to an upstream. */
 export interface Exchange {
   readonly reply: Promise<Reply | Failure>;
+  /** Whether nothing of it was sent: it waits for a connection, a token or an engine, or was aborted while it did. Absent: it may have been. */
+  readonly isUnsent?: boolean;
   /** Closes the connection at once, in any phase. */
   abort(): void;
 }

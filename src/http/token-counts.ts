@@ -9,6 +9,7 @@ import { boundTo, eligible } from "../routing/eligible.ts";
 import { countTokensBody, readCountTokensRequest, readTokenCount, tokenCountBody } from "../surfaces/index.ts";
 import { encodingMistake } from "./decoded-body.ts";
 import { errorResponse } from "./errors.ts";
+import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
 import { readJsonBody, readSentBody, rejectNotJson } from "./json-endpoints.ts";
 import type { RequestContext } from "./request-context.ts";
 
@@ -35,14 +36,33 @@ interface CountFormat {
  */
 async function counted(context: RequestContext, key: Key, { body: readBody, read, write }: CountFormat): Promise<HttpResponse> {
   const { head, errors, request } = context;
+  const { gateway, pressure } = context.services;
+  const shedReason = shed(pressure(gateway.ports.nowMs()), "call", gateway.ports.dice);
+  if (shedReason !== null) {
+    if (shedReason === "memory_out") head.closesConnection = true;
+    return errorResponse(shedFailure(shedReason), head, shedRetryMs(gateway.ports.dice), errors);
+  }
   const rejected = rejectNotJson(request) ?? encodingMistake(request, head);
-  const body = rejected ?? (await readBody(context));
+  const body = rejected ?? (await whileInFlight(context, key, () => readBody(context)));
   const ask = isFailure(body) ? body : read(body);
   if (isFailure(ask)) return errorResponse(ask, head, null, errors);
   const tokens = await upstreamCount(context, key, ask);
   head.add("x-sluice-token-count", tokens === null ? "estimated" : "upstream");
   head.type = "application/json";
   return { status: 200, head, body: write(tokens ?? ask.promptTokensEstimate) };
+}
+
+/** The request counts as a running call: a shutdown waits for it, and it makes the gateway no less full. */
+async function whileInFlight<T>({ services }: RequestContext, key: Key, work: () => T | Promise<T>): Promise<T> {
+  const { calls } = services.gateway;
+  const cancellation = new Cancellation();
+  cancellation.isOf(key);
+  calls.begin(cancellation);
+  try {
+    return await work();
+  } finally {
+    calls.end(cancellation);
+  }
 }
 
 /** The count of an upstream; null where the key may ask none, or none may be asked now: no limit is exceeded only to count. */

@@ -86,6 +86,7 @@ describe("a request that waits for its token", () => {
     exchange.abort();
     const reply = await exchange.reply;
     expect(isFailure(reply) && reply.kind).toBe("client_gone");
+    expect(exchange.isUnsent).toBe(true);
     resolve({ value: "late", lifetimeMs: 1000 });
     await promise;
     await Promise.resolve();

@@ -105,6 +105,21 @@ function streamed(gate: Promise<void> = Promise.resolve()): StreamedBody & { beg
   return body;
 }
 
+test("a request is unsent until its connection is made, and one that is aborted before stays so", async () => {
+  await using upstream = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: (socket) => void socket.write(answer) } });
+  const origin = { key: "a", hostname: "127.0.0.1", port: upstream.port, secure: false, reach: "any", socketPath: null } as const;
+  const target = { origin, pool: new Pool(() => 0), connectMs: 30_000 };
+  const aborted = startExchange(target, head, small);
+  expect(aborted.isUnsent).toBe(true);
+  aborted.abort();
+  await aborted.reply;
+  expect(aborted.isUnsent).toBe(true);
+  const whole = startExchange(target, head, small);
+  expect(isFailure(await whole.reply)).toBe(false);
+  expect(whole.isUnsent).toBe(false);
+  whole.abort();
+});
+
 describe("a request on a connection from the pool that is closed without an answer", () => {
   /** Lets so much time pass between the write and the close. */
   async function closedAfter(

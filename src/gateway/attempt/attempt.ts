@@ -81,7 +81,7 @@ export class Attempt implements StreamOwner {
   /** How the reply is read, until it is. */
   private expects: ExpectedWhole | ExpectedStream | null = null;
   /** The request on the network, or the series of them; null until it is sent. */
-  private exchange: Pick<Exchange, "abort"> | null = null;
+  private exchange: Pick<Exchange, "abort" | "isUnsent"> | null = null;
   private reader: StreamReader | null = null;
   private answered: LiveStream | WholeAnswer | null = null;
   private ended: AttemptRecord | null = null;
@@ -353,7 +353,7 @@ export class Attempt implements StreamOwner {
       failure: cause,
       tookMs: nowMs - this.startedMs,
       hedge: this.hedge,
-      sent: this.exchange !== null,
+      sent: this.exchange !== null && this.exchange.isUnsent !== true,
       expected: this.expected,
       usage: answered?.usage ?? null,
       outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,

@@ -15,7 +15,7 @@ export interface StepTools {
 }
 
 /** Requests that are sent one after the other. */
-export interface SteppedExchange {
+export interface SteppedExchange extends Pick<Exchange, "isUnsent"> {
   readonly outcome: Promise<WholeAnswer | Failure>;
   /** Ends the series at once: the request on the network, or the wait before the next one. */
   abort(): void;
@@ -25,6 +25,7 @@ export interface SteppedExchange {
 export function takeSteps(request: UpstreamRequest, answer: ExpectedSteps, tools: StepTools): SteppedExchange {
   let isAborted = false;
   let exchange: Exchange | null = null;
+  let isFirst = true;
   let wake: (() => void) | null = null;
 
   const run = async (): Promise<WholeAnswer | Failure> => {
@@ -38,6 +39,7 @@ export function takeSteps(request: UpstreamRequest, answer: ExpectedSteps, tools
       const next = isFailure(came) ? (step.answer.retry?.(came) ?? came) : came;
       if (isFailure(next) || next.kind === "whole") return next;
       exchange = null;
+      isFirst = false;
       if (next.afterMs > 0) await pause(next.afterMs);
       if (isAborted) return aborted;
       step = next;
@@ -58,7 +60,13 @@ export function takeSteps(request: UpstreamRequest, answer: ExpectedSteps, tools
     exchange?.abort();
     wake?.();
   };
-  return { outcome: run(), abort };
+  return {
+    outcome: run(),
+    abort,
+    get isUnsent() {
+      return isFirst && exchange?.isUnsent === true;
+    },
+  };
 }
 
 async function readStep(exchange: Exchange, answer: ExpectedSteps, tools: StepTools): Promise<WholeAnswer | NextStep | Failure> {

@@ -43,6 +43,7 @@ export function startExchange(target: UpstreamTarget, head: Uint8Array, content:
  * counted and may cost.
  */
 class HttpExchange implements ResponseHandler {
+  isUnsent = true;
   private connection: Connection | null = null;
   private pending: PendingConnection | null = null;
   private sender: BodySender | null = null;
@@ -199,6 +200,7 @@ class HttpExchange implements ResponseHandler {
 
   private sendRequest(connection: Connection): void {
     const { requestHead, requestLines, content, target } = this;
+    this.isUnsent = false;
     this.connection = connection;
     this.parser = connection.attach(this);
     if (connection.requests > 1) this.writtenMs = (target.clock ?? realClock).nowMs();

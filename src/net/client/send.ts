@@ -73,6 +73,8 @@ export function makeSend(
     const start = (lost: string | null, wasAlone: boolean): Exchange => {
       const origin = async (): Promise<Origin | Failure> => {
         const socket = await engineSocket(path, lost, wasAlone);
+        // Nobody would count it as gone from there.
+        if (isAborted) return failure("client_gone", "the exchange was aborted");
         if (waitingAt !== null) engineWaiters.leave(waitingAt, false);
         waitingAt = typeof socket === "string" ? socket : null;
         if (waitingAt !== null) engineWaiters.enter(waitingAt);
@@ -100,7 +102,13 @@ export function makeSend(
       isAborted = true;
       exchange.abort();
     };
-    return { reply: run(), abort };
+    return {
+      reply: run(),
+      abort,
+      get isUnsent() {
+        return exchange.isUnsent === true;
+      },
+    };
   }
 }
 

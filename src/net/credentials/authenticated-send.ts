@@ -64,7 +64,13 @@ export function withCredentials(send: Send, { secret, wallMs, tokens, obtain }: 
         if (!isFailure(answer) && answer.status === refused) tokens.forget(identity, token);
         return answer;
       });
-      return { reply, abort: () => exchange.abort() };
+      return {
+        reply,
+        abort: () => exchange.abort(),
+        get isUnsent() {
+          return exchange.isUnsent === true;
+        },
+      };
     };
     const token = tokens.token(identity, () => obtain(auth, known, channel));
     return typeof token === "string" ? sendWith(token) : later(token, sendWith);
@@ -89,7 +95,13 @@ function later(token: Promise<string | Failure>, start: (token: string) => Excha
     exchange?.abort();
     resolve(failure("client_gone", "the exchange was aborted"));
   };
-  return { reply: promise, abort };
+  return {
+    reply: promise,
+    abort,
+    get isUnsent() {
+      return exchange === null || exchange.isUnsent === true;
+    },
+  };
 }
 
 function failed(cause: Failure): Exchange {

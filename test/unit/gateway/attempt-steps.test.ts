@@ -62,7 +62,7 @@ function world(answers: Readonly<Record<string, Reply | Failure | "hangs">>, ans
         made.aborted += 1;
         resolve(failure("disconnected", "aborted"));
       };
-      return { reply: promise, abort };
+      return { reply: promise, abort, isUnsent: found === "hangs" };
     },
     after: (ms, then) => {
       waits.push(ms);
@@ -84,6 +84,13 @@ async function until(holds: () => boolean): Promise<void> {
 }
 
 describe("an answer that takes several requests", () => {
+  test("is unsent while its first request is, and not while a later one is", async () => {
+    expect(world({ first: "hangs" }).steps.isUnsent).toBe(true);
+    const at = world({ first: replyOf(200, "go second 0"), second: "hangs" });
+    await until(() => at.sent.length === 2);
+    expect(at.steps.isUnsent).toBe(false);
+  });
+
   test("is that of the last one, each sent when the one before was answered and its wait is over", async () => {
     const at = world({ first: replyOf(200, "go second 0"), second: replyOf(201, "go third 700"), third: replyOf(200, "done yes") });
     await until(() => at.waits.length === 1);
