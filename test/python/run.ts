@@ -101,7 +101,7 @@ async function withSensibleModel<T>(use: (variables: Readonly<Record<string, str
     await using gateway = await startGateway({
       config: {
         keys: [{ name: "framework", key }],
-        channels: [{ name: "sensible", base_url: upstream.url.origin, api_key: "sk-of-the-upstream", models: ["sensible"] }],
+        channels: [{ name: "sensible", base_url: upstream.url.origin, api_key: "sk-of-the-upstream", models: ["sensible", "thinking"] }],
       },
     });
     // LangChain's tests leave it to the settings that tests which are coroutines are run as such.

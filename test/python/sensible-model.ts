@@ -6,7 +6,7 @@ export const sensibleText = "It is sunny.";
 
 /**
  * An upstream of chat completions that does what is asked of it: it calls a tool where it has one, with arguments after its schema, answers
- * after the results, and writes JSON where a schema is given.
+ * after the results, and writes JSON where a schema is given. As `thinking` it says first what it thinks.
  */
 export function startSensibleModel(): Bun.Server<undefined> {
   return Bun.serve({
@@ -23,18 +23,19 @@ export function startSensibleModel(): Bun.Server<undefined> {
 }
 
 function turnFor(body: Json): ScriptedTurn {
+  const thought = body["model"] === "thinking" ? "Somebody asks for the weather." : "";
   const messages = list(body["messages"]);
   const question = JSON.stringify(messages.findLast(({ role }) => role === "user") ?? "");
   const tools = list(body["tools"]).map(({ function: tool }) => object(tool));
   const tool = toolFor(tools, body["tool_choice"], messages.at(-1)?.["role"] === "tool");
   if (tool !== undefined) {
     const args = object(example(object(tool["parameters"]), object(tool["parameters"]), question));
-    return { thought: "", text: "", call: { id: `call_${messages.length}`, name: String(tool["name"]), arguments: args } };
+    return { thought, text: "", call: { id: `call_${messages.length}`, name: String(tool["name"]), arguments: args } };
   }
   const format = object(body["response_format"]);
   const schema = object(object(format["json_schema"])["schema"]);
   const isJson = format["type"] === "json_schema" || format["type"] === "json_object";
-  return { thought: "", text: isJson ? JSON.stringify(example(schema, schema, question)) : sensibleText, call: null };
+  return { thought, text: isJson ? JSON.stringify(example(schema, schema, question)) : sensibleText, call: null };
 }
 
 /** After a result, only a client that insists gets another call: of the last tool, where frameworks have the one that takes the answer. */

@@ -97,3 +97,24 @@ def test_a_conversation_goes_on(model):
     second = agent.run_sync("And now?", message_history=first.all_messages())
     assert second.output == TEXT
     assert cities == ["Bern", "Bern"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_model_that_thinks_calls_its_tool_and_goes_on(model, streamed):
+    cities = []
+    agent = with_weather(Agent(model.replace(":sensible", ":thinking")), cities)
+
+    async def run(question, history=None):
+        if not streamed:
+            result = await agent.run(question, message_history=history)
+            return result.output, result.all_messages()
+        async with agent.run_stream(question, message_history=history) as result:
+            return await result.get_output(), result.all_messages()
+
+    async def conversation():
+        first, messages = await run("How is the weather?")
+        second, _ = await run("And now?", messages)
+        return first, second
+
+    assert asyncio.run(conversation()) == (TEXT, TEXT)
+    assert cities == ["Bern", "Bern"]
