@@ -43,7 +43,7 @@ async function counted(context: RequestContext, key: Key, { body: readBody, read
     return errorResponse(shedFailure(shedReason), head, shedRetryMs(gateway.ports.dice), errors);
   }
   const rejected = rejectNotJson(request) ?? encodingMistake(request, head);
-  const body = rejected ?? (await whileInFlight(context, key, () => readBody(context)));
+  const body = rejected ?? (await whileInFlight(context, cancellationOf(key), () => readBody(context)));
   const ask = isFailure(body) ? body : read(body);
   if (isFailure(ask)) return errorResponse(ask, head, null, errors);
   const tokens = await upstreamCount(context, key, ask);
@@ -53,10 +53,8 @@ async function counted(context: RequestContext, key: Key, { body: readBody, read
 }
 
 /** The request counts as a running call: a shutdown waits for it, and it makes the gateway no less full. */
-async function whileInFlight<T>({ services }: RequestContext, key: Key, work: () => T | Promise<T>): Promise<T> {
+async function whileInFlight<T>({ services }: RequestContext, cancellation: Cancellation, work: () => T | Promise<T>): Promise<T> {
   const { calls } = services.gateway;
-  const cancellation = new Cancellation();
-  cancellation.isOf(key);
   calls.begin(cancellation);
   try {
     return await work();
@@ -65,8 +63,15 @@ async function whileInFlight<T>({ services }: RequestContext, key: Key, work: ()
   }
 }
 
+function cancellationOf(key: Key): Cancellation {
+  const cancellation = new Cancellation();
+  cancellation.isOf(key);
+  return cancellation;
+}
+
 /** The count of an upstream; null where the key may ask none, or none may be asked now: no limit is exceeded only to count. */
-async function upstreamCount({ request, snapshot, services }: RequestContext, key: Key, ask: ChatRequest): Promise<number | null> {
+async function upstreamCount(context: RequestContext, key: Key, ask: ChatRequest): Promise<number | null> {
+  const { request, snapshot, services } = context;
   const { gateway } = services;
   if (!allowsModel(key, ask.model) || !allowsOperation(key, ask.operation)) return null;
   const known = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
@@ -74,16 +79,12 @@ async function upstreamCount({ request, snapshot, services }: RequestContext, ke
   const able = bound === null ? null : eligible(bound, ask, key.splits, snapshot.service);
   if (able === null || isFailure(able)) return null;
   if (gateway.ledger.precheck(key) !== null || gateway.calls.size >= snapshot.service.inFlightMax) return null;
-  const cancellation = new Cancellation();
-  cancellation.isOf(key);
+  const cancellation = cancellationOf(key);
   request.observer = { clientGone: () => cancellation.cancel(clientGone) };
   if (request.isGone) return null;
-  gateway.calls.begin(cancellation);
-  try {
-    return await countTokens({ ask, route: able.route, keyId: key.id, headers: request, cancellation }, gateway);
-  } finally {
-    gateway.calls.end(cancellation);
-  }
+  return whileInFlight(context, cancellation, () =>
+    countTokens({ ask, route: able.route, keyId: key.id, headers: request, cancellation }, gateway),
+  );
 }
 
 const clientGone = failure("client_gone", "the client left");

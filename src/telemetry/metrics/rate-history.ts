@@ -86,17 +86,10 @@ interface MutableMinute extends TrafficMinute {
 }
 
 /** What one worker has counted since its start. */
-interface CounterTotals {
+interface CounterTotals extends Omit<MutableMinute, "atMs"> {
   /** Null if it is not known. */
   startedMs: number | null;
-  calls: number;
-  failed: number;
-  refused: number;
-  inputTokens: number;
-  outputTokens: number;
-  costUsd: number;
   readonly firstContents: number[];
-  readonly byOperation: Map<string, { readonly calls: number; readonly failed: number }>;
 }
 
 const nothing = { calls: 0, failed: 0 };

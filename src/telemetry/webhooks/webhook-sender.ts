@@ -27,6 +27,7 @@ export class WebhookSender {
     private readonly ports: WebhookPorts,
   ) {
     this.queues = webhooks.map(({ url, secret, types }) => {
+      const { host, origin } = new URL(url);
       const sent: SentNotice[] = [];
       const send = async (notice: QueuedNotice): Promise<PostOutcome> => {
         const outcome = await this.send(notice, url, secret);
@@ -36,7 +37,7 @@ export class WebhookSender {
       };
       const queue = new DeliveryQueue<QueuedNotice>({
         deliver: async ([notice]) => (notice === undefined ? nothing : deliveryOf(await send(notice))),
-        onLoss: (_, reason, notices) => ports.onLoss(new URL(url).host, reason, [...new Set(notices.map(({ type }) => type))]),
+        onLoss: (_, reason, notices) => ports.onLoss(host, reason, [...new Set(notices.map(({ type }) => type))]),
         after: ports.after,
         dice: ports.dice,
         waitingMax,
@@ -44,7 +45,7 @@ export class WebhookSender {
         batchMs: 0,
         triesMax,
       });
-      return { host: new URL(url).host, origin: new URL(url).origin, types, queue, sent, send };
+      return { host, origin, types, queue, sent, send };
     });
   }
 
