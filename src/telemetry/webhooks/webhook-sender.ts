@@ -16,10 +16,10 @@ export interface WebhookPorts extends Pick<OtlpPorts, "post" | "after" | "dice" 
 
 /**
  * Sends notices to webhooks, signed as https://github.com/standard-webhooks/standard-webhooks describes, and tries again for a while
- * where that fails. A notice is sent once, however often it is told here.
+ * where that fails. A notice is sent to each of them once, however often it is told here; one that was lost because the receiver was away
+ * is sent when it is told again.
  */
 export class WebhookSender {
-  private readonly told = new Set<string>();
   private readonly queues: readonly WebhookQueue[];
 
   constructor(
@@ -29,15 +29,26 @@ export class WebhookSender {
     this.queues = webhooks.map(({ url, secret, types }) => {
       const { host, origin } = new URL(url);
       const sent: SentNotice[] = [];
+      const told = new Set<string>();
+      let isRefused = false;
       const send = async (notice: QueuedNotice): Promise<PostOutcome> => {
         const outcome = await this.send(notice, url, secret);
         sent.unshift({ atMs: ports.wallMs(), type: notice.type, status: outcome.status, ok: deliveryOf(outcome).kind === "delivered" });
         sent.length = Math.min(sent.length, sentMax);
         return outcome;
       };
+      const deliver = async (notice: QueuedNotice): Promise<DeliveryResult> => {
+        const result = deliveryOf(await send(notice));
+        isRefused = result.kind === "refused";
+        return result;
+      };
       const queue = new DeliveryQueue<QueuedNotice>({
-        deliver: async ([notice]) => (notice === undefined ? nothing : deliveryOf(await send(notice))),
-        onLoss: (_, reason, notices) => ports.onLoss(host, reason, [...new Set(notices.map(({ type }) => type))]),
+        deliver: async ([notice]) => (notice === undefined ? nothing : deliver(notice)),
+        onLoss: (_, reason, notices) => {
+          // What the receiver does not want is not sent to it again.
+          if (!isRefused) for (const { id } of notices) told.delete(id);
+          ports.onLoss(host, reason, [...new Set(notices.map(({ type }) => type))]);
+        },
         after: ports.after,
         dice: ports.dice,
         waitingMax,
@@ -45,7 +56,7 @@ export class WebhookSender {
         batchMs: 0,
         triesMax,
       });
-      return { host, origin, types, queue, sent, send };
+      return { host, origin, types, queue, sent, told, send };
     });
   }
 
@@ -77,14 +88,12 @@ export class WebhookSender {
   tell(notices: readonly Notice[]): void {
     const dropped = new Map<WebhookQueue, Set<string>>();
     for (const notice of notices) {
-      if (this.told.has(notice.id)) continue;
-      const [oldest] = this.told;
-      if (this.told.size >= toldMax && oldest !== undefined) this.told.delete(oldest);
-      this.told.add(notice.id);
       const queued = { ...notice, atMs: this.ports.wallMs() };
       for (const webhook of this.queues) {
-        if (!webhook.types.includes(notice.type) || webhook.queue.offer(queued)) continue;
-        dropped.set(webhook, (dropped.get(webhook) ?? new Set()).add(notice.type));
+        const { types, told, queue } = webhook;
+        if (!types.includes(notice.type) || told.has(notice.id)) continue;
+        if (queue.offer(queued)) remember(told, notice.id);
+        else dropped.set(webhook, (dropped.get(webhook) ?? new Set()).add(notice.type));
       }
     }
     // One line for all of them: a receiver that is gone has hundreds waiting already.
@@ -124,7 +133,15 @@ interface WebhookQueue {
   readonly queue: DeliveryQueue<QueuedNotice>;
   /** The last requests, newest first. */
   readonly sent: readonly SentNotice[];
+  /** The ids of the notices that wait for it, that it has, or that it refused. */
+  readonly told: Set<string>;
   readonly send: (notice: QueuedNotice) => Promise<PostOutcome>;
+}
+
+function remember(told: Set<string>, id: string): void {
+  const [oldest] = told;
+  if (told.size >= toldMax && oldest !== undefined) told.delete(oldest);
+  told.add(id);
 }
 
 /** An id of a fixed form: names of keys and channels may contain what the header and the signature must not. */

@@ -4,6 +4,7 @@ import type { PostOutcome } from "../../../../src/telemetry/otlp/otlp-exporter.t
 import { budgetNotices, ChannelWatch, costNotices, expiryNotices, noticeTypes } from "../../../../src/telemetry/webhooks/notices.ts";
 import { signatureHeaders, WebhookSender } from "../../../../src/telemetry/webhooks/webhook-sender.ts";
 import { noticeTypes as configured } from "../../../../src/config/schema.ts";
+import { eventually } from "../../../support/eventually.ts";
 import { otlpPorts, taken } from "../../../support/telemetry.ts";
 
 const dollar = 1_000_000_000;
@@ -150,6 +151,49 @@ describe("a webhook", () => {
       expect(refusing.ports.requests.length).toBe(1);
       expect(refusing.lost).toEqual([`receiver.test key.expiring: the receiver answered with ${status}`]);
     }
+  });
+
+  test("that was away is told what it missed when it is noticed again, with the same id; what it refused is not", async () => {
+    const id = (at: number) => answered.ports.requests[at]?.headers["webhook-id"];
+    let status: number | null = null;
+    const answered = sender(() => ({ ...taken, status }));
+    answered.sender.tell([notice]);
+    for (let round = 0; round < 20; round += 1) await answered.ports.fire();
+    expect([answered.ports.requests.length, answered.lost.length]).toEqual([16, 1]);
+    status = 400;
+    answered.sender.tell([notice]);
+    await answered.ports.fire();
+    expect(answered.ports.requests.length).toBe(17);
+    expect(new Set([id(0), id(16)]).size).toBe(1);
+    answered.sender.tell([notice]);
+    await answered.ports.fire();
+    expect(answered.ports.requests.length).toBe(17);
+  });
+
+  test("that had no room for a notice gets it when it is noticed again and there is room, and the others get it once", async () => {
+    const ports = otlpPorts();
+    const urls = ["https://slow.test", "https://quick.test"];
+    const pending = Promise.withResolvers<PostOutcome>();
+    const post: typeof ports.post = (url, headers, body) => {
+      const reply = ports.post(url, headers, body);
+      return url === urls[0] ? pending.promise : reply;
+    };
+    const webhooks = urls.map((url) => ({ url, secret: "0123456789abcdef", types: noticeTypes }));
+    const both = new WebhookSender(webhooks, { ...ports, post, onLoss: () => {} });
+    const delivered = () => both.status().map((status) => status.delivered);
+    // One is on its way to the slow one, and the others wait.
+    both.tell(Array.from({ length: 501 }, (_, at) => ({ ...notice, id: `expiring-${at}` })));
+    both.tell([notice]);
+    await eventually("all are at the quick one", () => delivered()[1] === 501);
+    both.tell([notice]);
+    expect(both.status()[0]).toMatchObject({ waiting: 500, lost: 2 });
+    pending.resolve(taken);
+    await eventually("there is room", () => both.status()[0]!.waiting === 0);
+    both.tell([notice]);
+    await eventually("both have it", () => delivered().every((count) => count === 502));
+    both.tell([notice]);
+    await both.stop();
+    expect(delivered()).toEqual([502, 502]);
   });
 
   test("is told all that waits before the gateway ends", async () => {
