@@ -5,7 +5,8 @@ import type { MetricFamily, MetricSeries } from "./family.ts";
  * own instead of a package because the packages look the labels up at every addition, which would cost more than the rest of a settlement.
  *
  * A family has a limit of series: names of models may come from clients, and a time series costs memory here and at the server that scrapes.
- * What is beyond the limit is added up under the label value `other`.
+ * What is beyond the limit is added up under the label value `other`. Labels of few values keep them: failures stay failures, and tokens
+ * of prompts do not become those of answers.
  */
 export class MetricRegistry {
   private readonly families: (CounterFamily | HistogramFamily)[] = [];
@@ -45,7 +46,12 @@ class LabelledSeries<Series> {
     const key = values.join("\0");
     const found = this.byKey.get(key);
     if (found !== undefined) return found.series;
-    if (this.byKey.size >= seriesMax && values.some((value) => value !== otherLabel)) return this.with(this.labels.map(() => otherLabel));
+    if (this.byKey.size >= seriesMax) {
+      const summed = values.map((value, at) => (fewValued.has(this.labels[at]!) ? value : otherLabel));
+      if (summed.some((value, at) => value !== values[at])) return this.with(summed);
+      const isFull = this.byKey.size >= seriesMax + summedMax;
+      if (isFull && values.some((value) => value !== otherLabel)) return this.with(values.map(() => otherLabel));
+    }
     const series = this.make();
     this.byKey.set(key, { labels: values, series });
     return series;
@@ -137,4 +143,11 @@ export class BoundedNames {
 
 export const otherLabel = "other";
 const seriesMax = 2_000;
+/** Labels whose values do not come from clients or from the configuration. */
+const fewValued: ReadonlySet<string> = new Set([
+  ...["operation", "status", "outcome", "blame", "kind", "error"],
+  ...["gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.system", "gen_ai.token.type", "gen_ai.token.modality", "error.type"],
+]);
+/** So many sums are told apart by these. */
+const summedMax = 500;
 const nameCharactersMax = 200;

@@ -57,6 +57,22 @@ test("series beyond the limit are added up under `other`, and lose nothing", () 
   expect(parsed?.samples.find(({ labels }) => labels["one"] === "other")).toMatchObject({ labels: { two: "other" }, value: 3_000 });
 });
 
+test("beyond the limit, labels of few values keep them, and there are not many sums either", () => {
+  const registry = new MetricRegistry();
+  const family = registry.counters("many_total", "Many.", ["model", "kind"]);
+  for (let at = 0; at < 5_000; at += 1) family.with(`model-${at}`, at % 2 === 0 ? "input" : "output").value += 1;
+  const sums = () => parseExposition(exposition(registry.collect()))[0]!.samples.filter(({ labels }) => labels["model"] === "other");
+  expect(sums().map(({ labels, value }) => [labels["kind"], value])).toEqual([
+    ["input", 1_500],
+    ["output", 1_500],
+  ]);
+  for (let at = 0; at < 5_000; at += 1) family.with("model", `kind-${at}`).value += 1;
+  family.with("another", "input").value += 1;
+  expect(sums()).toHaveLength(501);
+  expect(sums()[0]).toMatchObject({ labels: { kind: "input" }, value: 1_501 });
+  expect(sums().reduce((sum, { value }) => sum + value, 0)).toBe(8_001);
+});
+
 test("names beyond the limit, and names that are too long, count as `other`", () => {
   const names = new BoundedNames(2);
   expect(["a", "b", "c", "a", "x".repeat(201)].map((name) => names.of(name))).toEqual(["a", "b", "other", "a", "other"]);
