@@ -42,10 +42,13 @@ function labelAttributes(names: readonly string[], values: readonly string[]): r
   return attributes(Object.fromEntries(names.map((name, at) => [name, values[at] === "" ? null : values[at]])));
 }
 
-/** Units of UCUM, which the names of our metrics tell. */
+/**
+ * Units of UCUM, which the names of our metrics tell. What is only counted has none: of `1`, collectors that write for Prometheus make the
+ * suffix `_ratio` of a gauge, and no rule or dashboard would find it.
+ */
 export function unitOf(name: string): string {
   if (/_seconds(?:_total)?$|\.duration$|chunk$/.test(name)) return "s";
   if (/_bytes(?:_total)?$/.test(name)) return "By";
   if (/_usd(?:_total)?$/.test(name)) return "{USD}";
-  return /tokens(?:_total)?$|\.token\.usage$/.test(name) ? "{token}" : "1";
+  return /tokens(?:_total)?$|\.token\.usage$/.test(name) ? "{token}" : "";
 }
