@@ -126,4 +126,5 @@ export type DeliveryResult =
 
 const backoffFirstMs = 1_000;
 const backoffMaxMs = 60_000;
-const askedWaitMaxMs = 300_000;
+/** The longest wait that another system can ask for. */
+export const askedWaitMaxMs = 300_000;

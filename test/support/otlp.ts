@@ -46,7 +46,13 @@ export interface ReadMetric {
   readonly name: string;
   readonly unit: string;
   readonly kind: "sum" | "gauge" | "histogram";
-  readonly points: readonly { readonly attributes: Attributes; readonly value: number; readonly count: number }[];
+  readonly points: readonly {
+    readonly attributes: Attributes;
+    readonly value: number;
+    readonly count: number;
+    /** Of a histogram. */
+    readonly bounds?: readonly number[];
+  }[];
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -160,8 +166,9 @@ function readPoint(given: Fields, kind: ReadMetric["kind"]): ReadMetric["points"
   }
   const point = message(given, { attributes: list, ...times, count: uint64, sum: double, bucketCounts: list, explicitBounds: list });
   const counts = point["bucketCounts"] as readonly string[];
-  if (counts.length !== (point["explicitBounds"] as readonly number[]).length + 1) throw new Error("there is one bucket more than bounds");
+  const bounds = point["explicitBounds"] as readonly number[];
+  if (counts.length !== bounds.length + 1) throw new Error("there is one bucket more than bounds");
   if (!counts.every(uint64) || counts.reduce((sum, one) => sum + Number(one), 0) !== Number(point["count"]))
     throw new Error("the buckets are the count");
-  return { attributes: readAttributes(point), value: Number(point["sum"]), count: Number(point["count"]) };
+  return { attributes: readAttributes(point), value: Number(point["sum"]), count: Number(point["count"]), bounds };
 }

@@ -11,6 +11,7 @@ import {
   MetricRegistry,
 } from "../metrics/registry.ts";
 import { isInference, metricNames, operationName, providerName, spanNames, type GenAiVersion, type MetricNames } from "./conventions.ts";
+import { errorOf, firstChunkMsOf } from "./spans.ts";
 
 /** The metrics of the GenAI conventions: one observation for each attempt that was sent, because each is an operation of a client. */
 export class GenAiMetrics {
@@ -32,11 +33,13 @@ export class GenAiMetrics {
     const { registry, labels } = this;
     const { timeToFirstChunk, timePerChunk } = this.names;
     this.firstChunks =
-      timeToFirstChunk === null ? null : registry.histograms(timeToFirstChunk, "Time to the first chunk of a stream.", labels, chunkBounds);
+      timeToFirstChunk === null
+        ? null
+        : registry.histograms(timeToFirstChunk, "Time to the first chunk of a stream.", labels, durationBounds);
     this.perChunks =
       timePerChunk === null
         ? null
-        : registry.histograms(timePerChunk, "The mean time between two chunks of a stream.", labels, chunkBounds);
+        : registry.histograms(timePerChunk, "The mean time between two chunks of a stream.", labels, durationBounds);
     this.usage = usageFamilies(registry, labels, this.names.tokens);
   }
 
@@ -47,16 +50,17 @@ export class GenAiMetrics {
       if (attempt === undefined || !attempt.sent) continue;
       const series = this.seriesOf(operation, attempt);
       series.duration.observe(attempt.tookMs / 1000);
-      if (attempt.outcome === "answered") streamed(record, attempt, series);
+      streamed(record, attempt, series);
       const used = receipt?.attempts[at];
       if (used !== undefined) series.used?.(used);
     }
   };
 
   /** What attempts of the same kind add to, looked up together. */
-  private seriesOf(operation: Operation, { provider, model, outcome, failure }: AttemptRecord): AttemptSeries {
-    const name = this.models.of(model);
-    const error = outcome === "failed" ? (failure?.kind ?? "_OTHER") : "";
+  private seriesOf(operation: Operation, attempt: AttemptRecord): AttemptSeries {
+    const { provider } = attempt;
+    const name = this.models.of(attempt.model);
+    const error = errorOf(attempt) ?? "";
     let ofModel = this.series.get(name);
     if (ofModel === undefined) this.series.set(name, (ofModel = []));
     for (const one of ofModel) if (one.operation === operation && one.provider === provider && one.error === error) return one;
@@ -112,9 +116,10 @@ interface AttemptSeries {
 }
 
 function streamed(record: CallRecord, attempt: AttemptRecord, series: AttemptSeries): void {
-  if (!record.stream || record.firstContentMs === null) return;
+  const firstMs = firstChunkMsOf(record, attempt);
+  if (firstMs === null) return;
   const { first, between } = (series.chunks ??= { first: series.firstChunk(), between: series.perChunk() });
-  first?.observe(Math.max(0, record.startedMs + record.firstContentMs - attempt.startedMs) / 1000);
+  first?.observe(firstMs / 1000);
   const gapMs = chunkGapMs(record);
   if (gapMs !== null) between?.observe(gapMs / 1000);
 }
@@ -171,7 +176,6 @@ function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind
 
 const modelsMax = 300;
 const seriesMax = 2_000;
-/** The bounds that the conventions advise. */
+/** The bounds that the conventions advise: these for whole operations as well as for their chunks. */
 const durationBounds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-const chunkBounds = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 const tokenBounds = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];

@@ -1,7 +1,7 @@
 import type { CallRecord } from "../../gateway/settlement/record.ts";
 import { SpanIds } from "../../gateway/trace.ts";
 import type { Receipt } from "../../usage/receipt.ts";
-import { DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
+import { askedWaitMaxMs, DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
 import type { MetricFamily } from "../metrics/family.ts";
 import { attributes, type AttributeInput, type OtlpAttribute } from "./attributes.ts";
 import type { GenAiVersion } from "./conventions.ts";
@@ -133,25 +133,25 @@ export class OtlpExporter {
     return { resourceSpans: [{ resource: this.resource, scopeSpans: [{ scope, spans }] }] };
   }
 
-  private armMetrics(): void {
-    this.disarm = this.ports.after(
-      this.settings.intervalMs,
-      () => void this.exportMetrics().then(() => !this.stopped && this.armMetrics()),
-    );
+  private armMetrics(askedMs = 0): void {
+    // No later than after the longest wait of the queue: a collector must not silence a gateway.
+    const afterMs = Math.max(this.settings.intervalMs, Math.min(askedMs, askedWaitMaxMs));
+    this.disarm = this.ports.after(afterMs, () => void this.exportMetrics().then((wait) => !this.stopped && this.armMetrics(wait)));
   }
 
-  /** Not repeated: the next report has everything that this one has. */
-  private async exportMetrics(): Promise<void> {
+  /** Not repeated: the next report has everything that this one has. Returns how long the collector asked to wait for it. */
+  private async exportMetrics(): Promise<number> {
     const { ports, genAi, startMs } = this;
     const families = [...ports.families(), ...genAi.registry.collect()];
     const metrics = metricData(families, { startMs, nowMs: ports.wallMs() });
     const result = await this.deliver("metrics", { resourceMetrics: [{ resource: this.resource, scopeMetrics: [{ scope, metrics }] }] });
     if (result.kind === "delivered" && result.rejected === 0) {
       this.sentMetrics += 1;
-      return;
+      return 0;
     }
     this.failedMetrics += 1;
     ports.onLoss("metrics", 1, result.reason);
+    return result.kind === "retry" ? (result.afterMs ?? 0) : 0;
   }
 
   private async deliver(signal: "traces" | "metrics", body: object): Promise<DeliveryResult> {

@@ -1,4 +1,4 @@
-import type { AttemptRecord, CallRecord } from "../../gateway/settlement/record.ts";
+import { lostRace, type AttemptRecord, type CallRecord } from "../../gateway/settlement/record.ts";
 import type { TraceContext } from "../../gateway/trace.ts";
 import { operationSpecs } from "../../operations/operation.ts";
 import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
@@ -31,14 +31,16 @@ export interface OtlpSpan {
   readonly status: { readonly code: number; readonly message?: string };
 }
 
-/** Whether a call is exported: those that chance or the client chose, all that failed or were saved, and slow ones. */
+/**
+ * Whether a call is exported: those that chance or the client chose, all that failed or were saved, and slow ones. What is the client's own
+ * fault would let anybody fill the queue: for whoever has no valid key, neither chance nor the headers count.
+ */
 export function isTraced(
-  { state, failure, attempts, firstContentMs, startedMs, endedMs }: CallRecord,
+  { keyId, state, failure, attempts, firstContentMs, startedMs, endedMs }: CallRecord,
   sampled: boolean,
   slowMs: number,
 ): boolean {
-  if (sampled) return true;
-  // What is the client's own fault, such as a wrong key, would let anybody fill the queue.
+  if (sampled && keyId !== null) return true;
   if (failure !== null && failure.blame !== "client") return true;
   if (state === "interrupted") return true;
   for (const { outcome } of attempts) if (outcome === "failed") return true;
@@ -79,7 +81,8 @@ function callSpan({ record, receipt, trace, spanId, wallOffsetMs }: TracedCall):
     parentSpanId: trace.parentId ?? undefined,
     traceState: trace.state ?? undefined,
     flags: flagSampled,
-    name: record.model === null ? name : `${name} ${shortName(record.model)}`,
+    // Backends group by the name, and the model of a request that was refused is whatever the client wrote.
+    name: record.model === null || receipt === null ? name : `${name} ${shortName(record.model)}`,
     kind: spanKinds.server,
     startTimeUnixNano: nanosText(record.startedMs + wallOffsetMs),
     endTimeUnixNano: nanosText(record.endedMs + wallOffsetMs),
@@ -91,7 +94,8 @@ function callSpan({ record, receipt, trace, spanId, wallOffsetMs }: TracedCall):
 
 function attemptSpan(call: TracedCall, attempt: AttemptRecord, spanId: string, used: AttemptReceipt | null, names: SpanNames): OtlpSpan {
   const { record, trace, wallOffsetMs } = call;
-  const { failure, outcome, startedMs } = attempt;
+  const { startedMs } = attempt;
+  const error = errorOf(attempt);
   return {
     traceId: trace.traceId,
     spanId,
@@ -103,7 +107,7 @@ function attemptSpan(call: TracedCall, attempt: AttemptRecord, spanId: string, u
     startTimeUnixNano: nanosText(startedMs + wallOffsetMs),
     endTimeUnixNano: nanosText(startedMs + attempt.tookMs + wallOffsetMs),
     attributes: attemptAttributes(record, attempt, used, names),
-    status: outcome === "failed" ? { code: statusError, message: failure?.kind ?? "" } : unset,
+    status: error === null ? unset : { code: statusError, message: error },
   };
 }
 
@@ -113,7 +117,7 @@ function attemptAttributes(
   used: AttemptReceipt | null,
   names: SpanNames,
 ): readonly OtlpAttribute[] {
-  const { failure, outcome } = attempt;
+  const { outcome } = attempt;
   const answered = outcome === "answered";
   const list: OtlpAttribute[] = [];
   addAttribute(list, "gen_ai.operation.name", operationName(record.operation));
@@ -121,9 +125,9 @@ function attemptAttributes(
   addAttribute(list, "gen_ai.request.model", attempt.model);
   if (names.stream !== null && record.stream) addAttribute(list, names.stream, true);
   if (answered && record.finish !== null) addAttribute(list, "gen_ai.response.finish_reasons", [record.finish]);
-  if (names.timeToFirstChunk !== null && answered && record.stream && record.firstContentMs !== null) {
-    const firstChunkMs = record.startedMs + record.firstContentMs - attempt.startedMs;
-    addAttribute(list, names.timeToFirstChunk, { double: Math.max(0, firstChunkMs) / 1000 });
+  if (names.timeToFirstChunk !== null) {
+    const firstChunkMs = firstChunkMsOf(record, attempt);
+    if (firstChunkMs !== null) addAttribute(list, names.timeToFirstChunk, { double: firstChunkMs / 1000 });
   }
   if (operationSpecs[record.operation].unit === "tokens") {
     addAttribute(list, "gen_ai.usage.input_tokens", used?.promptTokens);
@@ -131,7 +135,7 @@ function attemptAttributes(
   }
   if (names.cacheRead !== null) addAttribute(list, names.cacheRead, used?.cachedTokens);
   if (names.reasoning !== null) addAttribute(list, names.reasoning, used?.reasoningTokens);
-  if (outcome === "failed") addAttribute(list, "error.type", failure?.kind ?? "_OTHER");
+  addAttribute(list, "error.type", errorOf(attempt));
   addAttribute(list, "http.response.status_code", used?.status);
   addAttribute(list, "sluice.channel", attempt.channel);
   addAttribute(list, "sluice.outcome", outcome);
@@ -139,6 +143,19 @@ function attemptAttributes(
   addAttribute(list, "sluice.cost_usd", usd(used?.nanos));
   if (used?.estimated === true) addAttribute(list, "sluice.estimated", true);
   return list;
+}
+
+/** The error that an attempt ended with. The gateway's own deadline is one; a lost race is none, and neither is a client that left. */
+export function errorOf({ outcome, failure }: AttemptRecord): string | null {
+  if (outcome === "failed") return failure?.kind ?? "_OTHER";
+  return failure !== null && failure !== lostRace && failure.blame === "gateway" ? failure.kind : null;
+}
+
+/** How long after its beginning an attempt that answered had its first content; null if another one had it, in an answer of several parts. */
+export function firstChunkMsOf({ stream, startedMs, firstContentMs }: CallRecord, attempt: AttemptRecord): number | null {
+  if (!stream || firstContentMs === null || attempt.outcome !== "answered") return null;
+  const firstMs = startedMs + firstContentMs - attempt.startedMs;
+  return firstMs < 0 ? null : firstMs;
 }
 
 function usd(nanos: number | null | undefined): DoubleAttribute | null {

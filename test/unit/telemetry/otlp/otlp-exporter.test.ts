@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { CallRecord } from "../../../../src/gateway/settlement/record.ts";
+import { lostRace, type AttemptRecord, type CallRecord } from "../../../../src/gateway/settlement/record.ts";
 import type { TraceContext } from "../../../../src/gateway/trace.ts";
 import { failure } from "../../../../src/operations/failure.ts";
 import { stateFamilies } from "../../../../src/telemetry/metrics/state-metrics.ts";
@@ -102,6 +102,44 @@ describe("a trace", () => {
   });
 });
 
+describe("a span", () => {
+  async function spansFor(record: CallRecord, receipt = receiptFor(record) as ReturnType<typeof receiptFor> | null) {
+    const ports = otlpPorts();
+    new OtlpExporter(otlpSettings({ metrics: false }), ports).observe(record, receipt);
+    await ports.fire();
+    return readTraces(ports.requests[0]!.body);
+  }
+
+  test("of a request that was refused is not named by what the client wrote", async () => {
+    const refused = traced([], { model: "whatever", status: 404, failure: failure("invalid_request", "no such model") });
+    const [span] = await spansFor(refused, null);
+    expect([span?.name, span?.attributes["gen_ai.request.model"]]).toEqual(["chat", "whatever"]);
+  });
+
+  test("of an attempt has an error if the gateway's deadline ended it, and none if another was quicker or the client left", async () => {
+    const ended = (reason: AttemptRecord["failure"], spanId: string) =>
+      attempt({ outcome: "abandoned", failure: reason, spanId, usage: null, outputTokens: 0 });
+    const attempts = [
+      ended(failure("deadline", "too late"), "2222222222222222"),
+      ended(lostRace, "3333333333333333"),
+      ended(failure("client_gone", "left"), "4444444444444444"),
+    ];
+    const [, ...spans] = await spansFor(traced(attempts));
+    expect(spans.map(({ status, attributes }) => [status, attributes["error.type"]])).toEqual([
+      [2, "deadline"],
+      [0, undefined],
+      [0, undefined],
+    ]);
+  });
+
+  test("of an attempt that went on with an answer does not say when that began", async () => {
+    const attempts = [attempt({ spanId: "2222222222222222" }), attempt({ spanId: "3333333333333333", startedMs: 1_500, tookMs: 400 })];
+    const [, first, second] = await spansFor(traced(attempts));
+    expect(first?.attributes["gen_ai.response.time_to_first_chunk"]).toBe(0.19);
+    expect(Object.keys(second!.attributes)).not.toContain("gen_ai.response.time_to_first_chunk");
+  });
+});
+
 describe("which calls are exported", () => {
   const unsampled = { trace: { ...trace, sampled: false } };
   const late = failure("deadline", "too late");
@@ -115,6 +153,12 @@ describe("which calls are exported", () => {
     ["not a long one that began soon", traced(undefined, { ...unsampled, endedMs: 99_000 }), false],
     ["not one that was the client's fault", traced([], { ...unsampled, status: 400, failure: failure("invalid_request", "no") }), false],
     ["not one that has no trace", callRecord([attempt()]), false],
+    [
+      "not one without a valid key, whatever its headers say",
+      traced([], { keyId: null, status: 401, failure: failure("invalid_request", "no key") }),
+      false,
+    ],
+    ["one without a key that fails by the gateway", traced([], { keyId: null, status: 503, failure: failure("saturated", "full") }), true],
   ];
 
   test.each(cases)("%s", async (_, record, isExported) => {
@@ -159,6 +203,34 @@ describe("metrics", () => {
     expect(metrics.get("gen_ai.client.inference.usage.cache_read.input_tokens")?.points.map(({ value }) => value)).toEqual([0, 40]);
     expect(metrics.has("gen_ai.client.inference.time_to_first_chunk")).toBe(true);
     expect(metrics.has("gen_ai.client.token.usage")).toBe(false);
+  });
+
+  test("of chunks have the bounds of the conventions, and one observation for an answer of several parts", async () => {
+    const ports = otlpPorts();
+    const exporter = new OtlpExporter(otlpSettings({ traces: false }), ports);
+    exporter.start();
+    offer(exporter, traced([attempt(), attempt({ startedMs: 1_500, tookMs: 400 })]));
+    await ports.fire();
+    const metrics = readMetrics(ports.requests[0]!.body);
+    for (const name of ["time_to_first_chunk", "time_per_output_chunk"]) {
+      const [point] = metrics.find((one) => one.name === `gen_ai.client.inference.${name}`)!.points;
+      expect([point?.count, point?.bounds]).toEqual([
+        1,
+        [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92],
+      ]);
+    }
+  });
+
+  test("wait for as long as the collector asks, up to five minutes", async () => {
+    const answers = [7_000, 120_000, 3_600_000].map((retryAfterMs): PostOutcome => ({ ...taken, status: 503, retryAfterMs }));
+    const ports = otlpPorts(() => answers.shift() ?? taken);
+    new OtlpExporter(otlpSettings({ traces: false }), ports).start();
+    const waits: number[] = [];
+    for (let round = 0; round < 5; round += 1) {
+      waits.push(...ports.waits());
+      await ports.fire();
+    }
+    expect(waits).toEqual([60_000, 60_000, 120_000, 300_000, 60_000]);
   });
 
   test.each(["1.41", "1.36"] as const)("have the older names of version %s where they are wanted", async (version) => {
