@@ -87,6 +87,22 @@ test("every alert says how urgent it is, what is wrong, and what that means", ()
   }
 });
 
+test("every label that an alert names is one that its expression leaves", () => {
+  const named = rules.flatMap(({ alert, expr, annotations }) =>
+    Object.values(annotations ?? {}).flatMap((words) =>
+      [...words.matchAll(/\$labels\.(\w+)/g)].map(([, label = ""]) => ({ alert, expr, label })),
+    ),
+  );
+  expect(named.length).toBeGreaterThan(5);
+  for (const { alert, expr, label } of named)
+    expect([alert, label, expr]).toEqual([alert, label, expect.stringMatching(new RegExp(`by \\([^)]*\\b${label}\\b`))]);
+});
+
+test("no alert blames a channel for a time that attempts on others are part of", () => {
+  const late = rules.filter(({ alert, expr }) => alert !== undefined && expr.includes("sluice_time_to_first_content_seconds"));
+  expect(late.map(({ expr }) => expr.includes("channel"))).toEqual([false]);
+});
+
 test.skipIf(Bun.which("promtool") === null)("promtool accepts the alert rules, and they fire as their tests say", () => {
   for (const command of [
     ["check", "rules", rulesFile],
@@ -102,6 +118,12 @@ test("every metric and label in the dashboard is one that the gateway shows, and
   expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
   expect([...panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)), ...queries].flatMap(unknownIn)).toEqual([]);
   for (const { title, targets = [] } of panels) expect([title, targets.length > 0]).toEqual([title, true]);
+});
+
+test("a limit of each process is added up in the dashboard like what it limits", () => {
+  const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  for (const name of ["sluice_channel_in_flight", "sluice_channel_concurrency_limit"])
+    expect(expressions.filter((expr) => expr.includes(name))).toEqual([expect.stringMatching(/^sum by \(channel\) \(/)]);
 });
 
 test("a share of requests is 0 in the dashboard while none has failed, and while there are none at all", () => {

@@ -36,7 +36,9 @@ export const overviewRoutes: readonly AdminRoute[] = [
       by_operation: z.array(z.strictObject({ operation: z.string(), calls: z.number(), failed: z.number() })),
       now: z.strictObject({
         running: z.int(),
-        calls_per_minute: z.number().describe("In the last whole minutes."),
+        calls_per_minute: z
+          .number()
+          .describe("The mean of the last five to six minutes, the present one included, or since the start if that was later."),
         since_at: moment.nullable().describe("Since when this gateway counts by the minute; null if it does not, because metrics are off."),
       }),
     }),
