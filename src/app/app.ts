@@ -507,7 +507,7 @@ export class App {
   /** Stops all parts, and waits for the engine processes. */
   private async close(): Promise<void> {
     this.stopParts();
-    await this.lastUsedTimes.flush();
+    await Promise.race([this.lastUsedTimes.flush(), sleep(exportMs)]);
     this.settledCalls.flush();
     await Promise.race([Promise.all([this.exporter?.stop(), this.webhooks?.stop()]), sleep(exportMs)]);
     await Promise.all([this.durable.stop(), this.engines.stop()]);
@@ -809,7 +809,7 @@ const firstDiscoveryMs = 3000;
 /** The time for the last streams to send their error event. */
 const lastWordMs = 5000;
 const lastBytesMs = 500;
-/** How long the last traces may take. */
+/** How long the last traces may take, and the times at which keys were last used. */
 const exportMs = 3000;
 
 /** Before the listeners are open, nothing is measured. */

@@ -204,15 +204,17 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
       stopRetention();
       stopComparing();
       localItems.stop();
-      await within(stopMs, shared?.stop());
-      await within(stopMs, budgets.stop());
-      await within(stopMs, journal.flush());
-      await within(stopMs, drain.idle());
-      await within(stopMs, drain.stop());
-      await within(stopMs, journal.stop());
-      await within(stopMs, standbyReads?.close());
-      await within(stopMs, reportsDatabase.close());
-      await within(stopMs, store.database.close());
+      const endMs = nowMs() + stopMsMax;
+      const ended = (work: Promise<void> | undefined): Promise<void> => within(Math.min(stopMs, Math.max(0, endMs - nowMs())), work);
+      await ended(shared?.stop());
+      await ended(budgets.stop());
+      await ended(journal.flush());
+      await ended(drain.idle());
+      await ended(drain.stop());
+      await ended(journal.stop());
+      await ended(standbyReads?.close());
+      await ended(reportsDatabase.close());
+      await ended(store.database.close());
     },
   };
 }
@@ -327,6 +329,8 @@ const probeMs = 2_000;
 const freeOnceMoreMs = 1_000;
 const recoverMs = 2_000;
 const stopMs = 5_000;
+/** All steps together. Whoever supervises the process waits somewhat longer than this and the drain (deploy/). */
+const stopMsMax = 20_000;
 const compareEveryMs = 30_000;
 const forgetFirstMs = 60_000;
 const forgetEveryMs = 3_600_000;

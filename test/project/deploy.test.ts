@@ -15,6 +15,8 @@ import { allOf, copied, environmentOf, execForm, healthCommand, inContext, lastO
 const deploy = join(root, "deploy");
 const images = ["sluice", "slim"].map((name) => [name, stageNamed(name)] as const);
 const started = (args: readonly string[]) => parseArguments(args, "");
+/** What the gateway may take after its last call has ended, if neither the store nor a collector answers. */
+const closingMs = 30_000;
 
 /** The variables that the gateway itself reads, wherever its source names one. */
 const known = ["SLUICE_CONFIG", "SLUICE_MASTER_KEY", "SLUICE_MASTER_KEY_FILE", "ADMIN_TOKEN_FILE"];
@@ -103,6 +105,7 @@ interface ComposeService {
   readonly cap_drop?: readonly string[];
   readonly security_opt?: readonly string[];
   readonly restart?: string;
+  readonly logging?: { readonly driver: string; readonly options: Readonly<Record<string, string>> };
   readonly command?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly secrets?: readonly string[];
@@ -134,6 +137,8 @@ describe("the compose file", () => {
     for (const [name, service] of services) {
       expect([name, service.read_only, service.cap_drop, service.security_opt]).toEqual([name, true, ["ALL"], ["no-new-privileges:true"]]);
       expect([name, service.restart]).toEqual([name, "unless-stopped"]);
+      // The driver that Docker uses otherwise keeps every line for ever.
+      expect([name, service.logging?.driver, Object.keys(service.logging?.options ?? {})]).toEqual([name, "local", ["max-size", "max-file"]]);
       if (service.build === undefined) expect([name, service.image]).toEqual([name, expect.stringMatching(/:(?!latest)\S+$/)]);
       // Only this machine reaches a published port.
       for (const port of service.ports ?? []) expect(port).toStartWith("127.0.0.1:");
@@ -226,7 +231,9 @@ describe("the compose file", () => {
 
   test("waits longer for the gateway to end than that lets its calls finish", async () => {
     const { service } = await settings();
-    expect(Number.parseInt(gateway?.stop_grace_period ?? "", 10) * 1000).toBeGreaterThan(service.lingerMs + service.drainMs);
+    expect(Number.parseInt(gateway?.stop_grace_period ?? "", 10) * 1000).toBeGreaterThanOrEqual(
+      service.lingerMs + service.drainMs + closingMs,
+    );
   });
 
   test("has a Prometheus that finds the gateway, its token and the rules", async () => {
@@ -280,13 +287,17 @@ describe("the unit of systemd", () => {
     const loaded = await loadConfig({ path: null, text: "channels: []", env: {}, nofile: 65_536 });
     const { lingerMs = 0, drainMs = 0 } = loaded.ok ? loaded.settings.service : {};
     expect(drainMs).toBeGreaterThan(0);
-    expect(Number(one("TimeoutStopSec")) * 1000).toBeGreaterThan(lingerMs + drainMs);
+    expect(Number(one("TimeoutStopSec")) * 1000).toBeGreaterThanOrEqual(lingerMs + drainMs + closingMs);
     expect(one("KillMode")).toBe("mixed");
   });
 
-  test("does not try again what only the operator can fix", () => {
+  test("does not try again what only the operator can fix, and never gives up on what comes back by itself", () => {
     expect(one("Restart")).toBe("on-failure");
     expect(one("RestartPreventExitStatus").split(" ").map(Number)).toEqual([usageExitCode, configExitCode]);
+    // Such as a PostgreSQL that is late at boot, without which the gateway ends with 1.
+    expect([one("StartLimitIntervalSec"), Number(one("RestartSec")) >= 1]).toEqual(["0", true]);
+    // The gateway replaces workers and engines that were killed; systemd would stop the others too.
+    expect(one("OOMPolicy")).toBe("continue");
   });
 
   test("allows it to compile at run time and to write to its own folder, and little else", () => {
