@@ -64,6 +64,12 @@ const cases: Readonly<Record<string, Values>> = {
     env: [secretVariable("SLUICE_MASTER_KEY", "master"), secretVariable("STORE_URL", "store")],
   },
   "with TLS": { ...everything, tls: { existingSecret: "certificate" } },
+  "files of your own": {
+    env: [{ name: "SLUICE_MASTER_KEY_FILE", value: "/keys/master" }],
+    extraVolumes: [{ name: "keys", secret: { secretName: "mine" } }],
+    extraVolumeMounts: [{ name: "keys", mountPath: "/keys", readOnly: true }],
+  },
+  "with IPv6": { listenHost: "[::]" },
   "nothing kept": { persistence: { enabled: false }, serviceAccount: { create: false }, topologySpread: null },
 };
 const refused: readonly (readonly [why: string, Values])[] = [
@@ -79,6 +85,7 @@ const refused: readonly (readonly [why: string, Values])[] = [
     "needs the same SLUICE_MASTER_KEY",
     { replicas: 2, config: { store: "${STORE_URL}" }, env: [secretVariable("STORE_URL", "SLUICE_MASTER_KEY")] },
   ],
+  ["The Ingress needs ingress.hosts", { ingress: { enabled: true } }],
   ["The ServiceMonitor needs METRICS_TOKEN", { serviceMonitor: { enabled: true } }],
   [
     "METRICS_TOKEN: add it to secret.data",
@@ -106,6 +113,8 @@ describe("the chart", () => {
     ["a disk that several machines write", { persistence: { accessModes: ["ReadWriteMany"] } }],
     ["a name that no variable can have", { secret: { data: { "api-key": "x" } } }],
     ["a number as a variable", { secret: { data: { PORT: 1 } } }],
+    ["a port beside the host", { listenHost: "0.0.0.0:80" }],
+    ["a mount without a path", { extraVolumeMounts: [{ name: "keys" }] }],
   ])("refuses %s", (_, own) => {
     expect(schema.safeParse(withDefaults(own)).success).toBe(false);
   });
@@ -155,7 +164,7 @@ interface StatefulSet extends KubernetesObject {
     readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
     readonly volumeClaimTemplates?: readonly KubernetesObject[];
     readonly template: {
-      readonly metadata: { readonly labels: Readonly<Record<string, string>> };
+      readonly metadata: { readonly labels: Readonly<Record<string, string>>; readonly annotations: Readonly<Record<string, string>> };
       readonly spec: {
         readonly terminationGracePeriodSeconds: number;
         readonly containers: readonly [Container];
@@ -196,7 +205,7 @@ describe("the rendered chart", () => {
     expect(kinds("nothing kept")).toEqual(["ConfigMap", "Service", "Service", "StatefulSet"]);
   });
 
-  test.each(refused)("is refused in words where the replicas could not work together: %s", (why, own) => {
+  test.each(refused)("is refused in words where it could not work: %s", (why, own) => {
     const result = render(own);
     expect("error" in result ? result.error : "it was rendered").toContain(why);
   });
@@ -267,7 +276,7 @@ describe("the rendered chart", () => {
     const [container] = template.spec.containers;
     const port = container.ports.find((one) => one.name === "http")?.containerPort;
     expect(String(port)).toBe(lastOf(stageNamed("sluice"), "EXPOSE"));
-    expect(parseArguments(container.args, "")).toMatchObject({ command: "start", listen: `0.0.0.0:${port}` });
+    expect(parseArguments(container.args, "")).toMatchObject({ command: "start", listen: `${name === "with IPv6" ? "[::]" : "0.0.0.0"}:${port}` });
     for (const [probe, path] of [
       ["startupProbe", "/healthz"],
       ["livenessProbe", "/healthz"],
@@ -293,7 +302,7 @@ describe("the rendered chart", () => {
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
     expect(container.volumeMounts).toContainEqual(expect.objectContaining({ name: "data", mountPath: loaded.settings.dataDir }));
     const { lingerMs, drainMs } = loaded.settings.service;
-    expect(template.spec.terminationGracePeriodSeconds * 1000).toBe(lingerMs + drainMs + 10_000);
+    expect(template.spec.terminationGracePeriodSeconds * 1000).toBe(lingerMs + drainMs + 30_000);
     // Beyond loopback it would need a token; kubectl forwards to loopback.
     expect(loaded.settings.admin?.host).toBe("127.0.0.1");
     const monitored = kind(name, "ServiceMonitor") !== undefined;
@@ -322,10 +331,49 @@ describe("the rendered chart", () => {
     return (ingress?.metadata as { readonly annotations?: Values } | undefined)?.annotations ?? {};
   };
 
-  test("has an ingress that waits for longer than the gateway does", () => {
-    const waits = annotationsOf(render(everything))["nginx.ingress.kubernetes.io/proxy-read-timeout"];
-    const [, seconds] = /proxy_read_timeout (\d+)s;/.exec(readFileSync(join(root, "deploy/nginx/sluice.conf"), "utf8")) ?? [];
-    expect(waits).toBe(seconds);
+  test("has an ingress that waits, takes and passes on as much as the nginx of deploy/", () => {
+    const nginx = readFileSync(join(root, "deploy/nginx/sluice.conf"), "utf8");
+    const annotations = annotationsOf(render(everything));
+    for (const [annotation, directive] of [
+      ["proxy-read-timeout", "proxy_read_timeout"],
+      ["proxy-send-timeout", "proxy_send_timeout"],
+      ["proxy-body-size", "client_max_body_size"],
+      ["proxy-buffering", "proxy_buffering"],
+      ["proxy-request-buffering", "proxy_request_buffering"],
+    ] as const) {
+      const [, value] = new RegExp(`^ +${directive} (\\w+?)s?;$`, "m").exec(nginx) ?? [];
+      expect([annotation, annotations[`nginx.ingress.kubernetes.io/${annotation}`]]).toEqual([annotation, value]);
+    }
+  });
+
+  test("starts replicas anew for a change that they would not take over, and for no other", () => {
+    const annotations = (own: Values): Readonly<Record<string, string>> => {
+      const result = render(own);
+      if ("error" in result) throw new Error(result.error);
+      const found = result.objects.find((object) => object.kind === "StatefulSet") as StatefulSet;
+      return found.spec.template.metadata.annotations;
+    };
+    const before = annotations({});
+    const [, list = ""] = /const readAtStart = \[(.*?)\] as const;/s.exec(readFileSync(join(root, "src/app/app.ts"), "utf8")) ?? [];
+    const names = [...list.matchAll(/, "([\w.]+)"\]/g)].map(([, name = ""]) => name.replace(/\..*/, ""));
+    expect(names.length).toBeGreaterThan(15);
+    // These the chart sets itself.
+    const given = names.filter((name) => !["listen", "tls", "data_dir"].includes(name));
+    expect(given.filter((name) => annotations({ config: { [name]: "changed" } })["checksum/settings"] === before["checksum/settings"])).toEqual(
+      [],
+    );
+    const monitored = { serviceMonitor: { enabled: true }, secret: { existingSecret: "mine" } };
+    expect(annotations(monitored)).not.toEqual(annotations({ secret: { existingSecret: "mine" } }));
+    expect(annotations({ config: { channels: [{ name: "other", provider: "embedded" }], routing: { attempts: 2 } } })).toEqual(before);
+  });
+
+  test("gives an upgrade of a large store the time that the gateway gives it", () => {
+    const { periodSeconds, failureThreshold } = replicasOf("default").spec.template.spec.containers[0]["startupProbe"] as {
+      readonly periodSeconds: number;
+      readonly failureThreshold: number;
+    };
+    const [, migrationMs = ""] = /const migrationMs = ([\d_]+);/.exec(readFileSync(join(root, "src/store/open.ts"), "utf8")) ?? [];
+    expect(periodSeconds * failureThreshold * 1000).toBeGreaterThanOrEqual(Number(migrationMs.replaceAll("_", "")));
   });
 
   test("has an ingress that speaks TLS to gateways that do, unless you say how it should speak to them", () => {

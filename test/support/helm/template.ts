@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { stringify } from "yaml";
+import { parse, stringify } from "yaml";
 
 /**
  * Renders Go templates, as far as the templates of our chart go, with the functions of Helm that they use. Anything else is an error.
@@ -170,10 +170,12 @@ const functions: ReadonlyMap<string, TemplateFunction> = new Map<string, Templat
   ["dict", (pairs) => Object.fromEntries(pairs.flatMap((key, at) => (at % 2 === 0 ? [[String(key), pairs[at + 1]]] : [])))],
   ["hasKey", ([group, key]) => Object.hasOwn(group as Group, String(key))],
   ["set", ([group, key, value]) => Object.assign(group as Group, { [String(key)]: value })],
+  ["pick", ([group, ...keys]) => Object.fromEntries(Object.entries(group as Group).filter(([key]) => keys.includes(key)))],
   ["deepCopy", ([value]) => structuredClone(value)],
   ["mergeOverwrite", ([target, source]) => merged(target as Group, source as Group)],
   ["sha256sum", ([text]) => createHash("sha256").update(String(text)).digest("hex")],
   ["nindent", ([by, text]) => `\n${String(text)}`.replaceAll("\n", `\n${" ".repeat(Number(by))}`)],
+  ["fromYaml", ([text]) => parse(String(text), { version: "1.1" }) as unknown],
   ["toYaml", ([value]) => stringify(value, { lineWidth: 0, version: "1.1" }).trimEnd()],
 ]);
 
