@@ -91,6 +91,16 @@ describe("the Dockerfile", () => {
     expect(environmentOf(stageNamed("sluice"))).toMatchObject(Object.fromEntries(settings));
   });
 
+  test("is run as the compose file runs it, by the command that docs/deploy.md shows", () => {
+    const page = readFileSync(join(deploy, "../docs/deploy.md"), "utf8");
+    const [shown = ""] = /^docker run (?:.*\\\n)*.*$/m.exec(page) ?? [];
+    const compose = readFileSync(join(deploy, "compose/compose.yaml"), "utf8");
+    const [, grace] = /stop_grace_period: (\d+)s\n +depends_on/.exec(compose) ?? [];
+    for (const option of [`--stop-timeout ${grace}`, "--log-driver local", "--read-only", "--cap-drop ALL", "--ulimit nofile=65536"]) {
+      expect(shown).toContain(option);
+    }
+  });
+
   const hadolint = toolNamed("hadolint");
   test.skipIf(hadolint === null)("has no objection of hadolint", () => {
     expect(checked([hadolint ?? "", join(deploy, "Dockerfile")])).toEqual({ code: 0, said: "" });
@@ -138,7 +148,11 @@ describe("the compose file", () => {
       expect([name, service.read_only, service.cap_drop, service.security_opt]).toEqual([name, true, ["ALL"], ["no-new-privileges:true"]]);
       expect([name, service.restart]).toEqual([name, "unless-stopped"]);
       // The driver that Docker uses otherwise keeps every line for ever.
-      expect([name, service.logging?.driver, Object.keys(service.logging?.options ?? {})]).toEqual([name, "local", ["max-size", "max-file"]]);
+      expect([name, service.logging?.driver, Object.keys(service.logging?.options ?? {})]).toEqual([
+        name,
+        "local",
+        ["max-size", "max-file"],
+      ]);
       if (service.build === undefined) expect([name, service.image]).toEqual([name, expect.stringMatching(/:(?!latest)\S+$/)]);
       // Only this machine reaches a published port.
       for (const port of service.ports ?? []) expect(port).toStartWith("127.0.0.1:");

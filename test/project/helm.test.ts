@@ -11,6 +11,7 @@ import { servedRoutes } from "../../src/http/routes.ts";
 import { root } from "../../scripts/source-tree.ts";
 import { checked, toolNamed } from "../support/deploy-tools.ts";
 import { lastOf, stageNamed } from "../support/dockerfile.ts";
+import { blocksOf } from "../support/guides.ts";
 import {
   chart,
   chartFolder,
@@ -117,6 +118,14 @@ describe("the chart", () => {
     ["a mount without a path", { extraVolumeMounts: [{ name: "keys" }] }],
   ])("refuses %s", (_, own) => {
     expect(schema.safeParse(withDefaults(own)).success).toBe(false);
+  });
+
+  test("takes the values that docs/deploy.md shows, and makes several replicas of them", () => {
+    const [shown = ""] = blocksOf("docs/deploy.md").flatMap(({ text }) => (text.startsWith("# values.yaml") ? [text] : []));
+    const own = parse(shown) as Values;
+    expect(schema.safeParse(withDefaults(own)).error).toBeUndefined();
+    const result = render(own);
+    expect("error" in result ? result.error : result.objects.map(({ kind }) => kind)).toContain("HorizontalPodAutoscaler");
   });
 
   test("has every value that a template asks for, and asks for every value that it has", () => {
@@ -276,7 +285,10 @@ describe("the rendered chart", () => {
     const [container] = template.spec.containers;
     const port = container.ports.find((one) => one.name === "http")?.containerPort;
     expect(String(port)).toBe(lastOf(stageNamed("sluice"), "EXPOSE"));
-    expect(parseArguments(container.args, "")).toMatchObject({ command: "start", listen: `${name === "with IPv6" ? "[::]" : "0.0.0.0"}:${port}` });
+    expect(parseArguments(container.args, "")).toMatchObject({
+      command: "start",
+      listen: `${name === "with IPv6" ? "[::]" : "0.0.0.0"}:${port}`,
+    });
     for (const [probe, path] of [
       ["startupProbe", "/healthz"],
       ["livenessProbe", "/healthz"],
@@ -359,9 +371,9 @@ describe("the rendered chart", () => {
     expect(names.length).toBeGreaterThan(15);
     // These the chart sets itself.
     const given = names.filter((name) => !["listen", "tls", "data_dir"].includes(name));
-    expect(given.filter((name) => annotations({ config: { [name]: "changed" } })["checksum/settings"] === before["checksum/settings"])).toEqual(
-      [],
-    );
+    expect(
+      given.filter((name) => annotations({ config: { [name]: "changed" } })["checksum/settings"] === before["checksum/settings"]),
+    ).toEqual([]);
     const monitored = { serviceMonitor: { enabled: true }, secret: { existingSecret: "mine" } };
     expect(annotations(monitored)).not.toEqual(annotations({ secret: { existingSecret: "mine" } }));
     expect(annotations({ config: { channels: [{ name: "other", provider: "embedded" }], routing: { attempts: 2 } } })).toEqual(before);

@@ -95,12 +95,10 @@ describe("a command in the documentation", () => {
 
   test("is told apart from what stands around it", () => {
     expect(
-      commandsIn("A=$(sluice keys create ci) && sluice usage --by 'key,model' > a.csv # sluice no\n! sluice check \\\n  a.yaml | cat\n"),
-    ).toEqual([
-      ["keys", "create", "ci"],
-      ["usage", "--by", "key,model"],
-      ["check", "a.yaml"],
-    ]);
+      commandsIn(
+        "A=$(sluice keys create ci) && sluice usage --by 'key,model' > a.csv # sluice no\n! sluice check \\\n  a.yaml | cat\nsudo env A=b sluice doctor\n",
+      ),
+    ).toEqual([["keys", "create", "ci"], ["usage", "--by", "key,model"], ["check", "a.yaml"], ["doctor"]]);
   });
 });
 
@@ -122,7 +120,9 @@ function commandsIn(text: string): readonly (readonly string[])[] {
     .replaceAll("npm run --silent sluice --", "sluice")
     .split("\n")
     .flatMap((line) => [
-      ...line.replace(/(?:^|\s)#.*$/, "").matchAll(/(?:^|[;&|(!]|\$\() *((?:\w+=\S+ +)*)sluice ((?:'[^']*'|"[^"]*"|[^;&|)<>'"])*)/g),
+      ...line
+        .replace(/(?:^|\s)#.*$/, "")
+        .matchAll(/(?:^|[;&|(!]|\$\() *(?:sudo env )?((?:\w+=\S+ +)*)sluice ((?:'[^']*'|"[^"]*"|[^;&|)<>'"])*)/g),
     ])
     .map(([, , args = ""]) =>
       [...args.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, single, double, plain]) => single ?? double ?? plain ?? ""),
