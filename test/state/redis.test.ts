@@ -71,6 +71,28 @@ describe.skipIf(noRedis !== "" || !redis.controlled)(`a connection to Redis${noR
     await writes(primary);
   }, 60_000);
 
+  test("by a single name leads away from a server that becomes a replica, to the one that has the name by then", async () => {
+    let connections = 0;
+    using server = Bun.listen<{ readonly isReplica: boolean }>({
+      hostname: "127.0.0.1",
+      port: 0,
+      socket: {
+        open(socket) {
+          connections += 1;
+          socket.data = { isReplica: connections === 1 };
+        },
+        data(socket, bytes) {
+          if (bytes.toString().includes("HELLO")) socket.write("%1\r\n+server\r\n+redis\r\n");
+          else socket.write(socket.data.isReplica ? "-READONLY You can't write against a read only replica.\r\n" : "+OK\r\n");
+        },
+      },
+    });
+    const link = opened({ url: `redis://127.0.0.1:${server.port}`, connectMs: 2_000 });
+    expect(String(await link.send("SET", ["name", "text"]).catch((error: unknown) => error))).toContain("READONLY");
+    expect(await link.send("SET", ["name", "text"])).toBe("OK");
+    expect(connections).toBe(2);
+  });
+
   test.each(["redis://a:1,,b:2", "redis+sentinel://a:1", "redis+sentinel://a:1/name/x", "redis+sentinel:///name"])(
     "is not opened with the address %s, in words",
     (url) => expect(() => new RedisLink({ url })).toThrow("The address of `state` is wrong"),

@@ -31,8 +31,8 @@ export class RedisLink {
     try {
       return await this.sendOn(client, command, parts);
     } catch (error) {
-      // The server has become a replica, and another one the primary.
-      if (this.servers.several && client === this.live && isReadOnly(error)) this.drop();
+      // The server has become a replica, and another one the primary: one of several, or one that the same name leads to by now.
+      if (client === this.live && isReadOnly(error)) this.drop();
       throw error;
     }
   }

@@ -18,7 +18,7 @@ export interface RedisServersOptions {
 /** The servers that an address names. With several of them, or with Sentinels, only a primary is used; the last one comes first. */
 export class RedisServers {
   /** Whether another server may be the primary. */
-  readonly several: boolean;
+  private readonly several: boolean;
   private readonly choice: PrimaryChoice;
   private readonly sentinel: SentinelAddress | null;
 
