@@ -17,10 +17,9 @@ export function isThinned({ row }: ReceiptEntry, keptShare: number): boolean {
   );
 }
 
-/** From 0 to 1, by the random end of a UUIDv7. An id that is none is always kept. */
+/** From 0 to 1, by all of the id: the random end of it is the same for all calls of a process in one second. */
 function drawOf(id: string): number {
-  const draw = Number.parseInt(id.slice(-8), 16) / 2 ** 32;
-  return Number.isNaN(draw) ? 0 : draw;
+  return Bun.hash.xxHash32(id) / 2 ** 32;
 }
 
 const column = {
