@@ -36,7 +36,16 @@ export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
       ),
     );
   }
-  return findings;
+  return [...findings, ...ofCollector(file.otel?.endpoint ?? null)];
+}
+
+function ofCollector(endpoint: string | null): Finding[] {
+  const path = ["otel", "endpoint"];
+  if (endpoint === null) return [];
+  if (/\/v1\/(?:traces|metrics|logs)$/.test(endpoint))
+    return [warning(path, "`/v1/traces` and `/v1/metrics` are added to this address", "leave out what begins with /v1")];
+  if (new URL(endpoint).port !== "4317") return [];
+  return [warning(path, "collectors speak gRPC on port 4317, and the gateway speaks HTTP", "use port 4318 of the collector")];
 }
 
 function outlived(path: Path, deadline: string): Finding {

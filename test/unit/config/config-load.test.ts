@@ -569,6 +569,12 @@ describe("warnings", () => {
     expect(await warned(`${channelWith("tier: 1")}routing: { deadlines: { stream: 10s, whole: 10s } }`)).toEqual([]);
   });
 
+  test("are given for the address of a collector that takes no OTLP over HTTP", async () => {
+    for (const address of ["http://c:4318/v1/traces", "https://c/otlp/v1/metrics/", "http://c:4317"])
+      expect(await warned(`otel:\n  endpoint: ${address}`)).toEqual([[2, "otel.endpoint"]]);
+    for (const address of ["http://c:4318", "https://c/otlp"]) expect(await warned(`otel:\n  endpoint: ${address}`)).toEqual([]);
+  });
+
   test("are given for a key that has expired", async () => {
     expect(await warned("keys:\n  - {name: a, key: aaaaaaaabbbbbbbb, expires: 2020-01-01}")).toEqual([[2, "keys[0].expires"]]);
   });
