@@ -49,16 +49,10 @@ export class Webhooks {
 
   private async costs(): Promise<ReturnType<typeof costNotices>> {
     const thisHourMs = Math.floor(this.options.wallMs() / hourMs) * hourMs;
-    const [hourNanos, dayNanos] = [
-      await this.nanos(thisHourMs - hourMs, thisHourMs),
-      await this.nanos(thisHourMs - 25 * hourMs, thisHourMs - hourMs),
-    ];
-    return costNotices(hourNanos, dayNanos, thisHourMs - hourMs);
-  }
-
-  private async nanos(sinceMs: number, untilMs: number): Promise<number> {
-    const [row] = await this.options.reports.receipts.usage({ by: [], sinceMs, untilMs, keyId: null, model: null, channel: null });
-    return row?.nanos ?? 0;
+    const span = { sinceMs: thisHourMs - 25 * hourMs, untilMs: thisHourMs };
+    const rows = await this.options.reports.receipts.usage({ by: ["hour"], ...span, keyId: null, model: null, channel: null });
+    const hours = rows.map(({ group, nanos }) => ({ atMs: Date.parse(group.hour ?? ""), nanos }));
+    return costNotices(hours, thisHourMs - hourMs);
   }
 }
 

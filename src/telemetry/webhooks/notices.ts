@@ -42,10 +42,15 @@ export function expiryNotices(
   });
 }
 
-/** The hour that has just ended cost several times as much as the hours of the day before it. */
-export function costNotices(hourNanos: number, dayNanos: number, hourMs: number): readonly Notice[] {
-  const usualNanos = dayNanos / 24;
-  if (dayNanos <= 0 || hourNanos < jumpNanosMin || hourNanos < usualNanos * jumpFactor) return [];
+/**
+ * The hour that has just ended cost several times as much as the hours of the day before it. Hours in which nothing was spent are no
+ * measure: after a night, a weekend or the first start, every hour would be a jump.
+ */
+export function costNotices(hours: readonly { readonly atMs: number; readonly nanos: number }[], hourMs: number): readonly Notice[] {
+  const hourNanos = hours.find(({ atMs }) => atMs === hourMs)?.nanos ?? 0;
+  const before = hours.filter(({ atMs, nanos }) => atMs < hourMs && nanos > 0);
+  const usualNanos = before.reduce((sum, { nanos }) => sum + nanos, 0) / before.length;
+  if (before.length < hoursMin || hourNanos < jumpNanosMin || hourNanos < usualNanos * jumpFactor) return [];
   const hour = new Date(hourMs).toISOString();
   return [{ id: `cost.jump:${hour}`, type: "cost.jump", data: { hour, cost_usd: hourNanos / 1e9, usual_usd: usualNanos / 1e9 } }];
 }
@@ -91,4 +96,5 @@ const looksToBeDown = 2;
 const dayMs = 86_400_000;
 const weekMs = 7 * dayMs;
 const jumpFactor = 3;
+const hoursMin = 3;
 const jumpNanosMin = 1_000_000_000;

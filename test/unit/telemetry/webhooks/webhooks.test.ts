@@ -57,12 +57,18 @@ describe("a notice", () => {
   });
 
   test.each([
-    ["three times the usual hour", 3 * dollar, 24 * dollar, true],
-    ["twice the usual hour", 2 * dollar, 24 * dollar, false],
-    ["ten times next to nothing", dollar / 2, dollar, false],
-    ["the first hour of all", 50 * dollar, 0, false],
-  ])("of costs: %s", (_, hourNanos, dayNanos, isJump) => {
-    expect(costNotices(hourNanos, dayNanos, 0).length).toBe(isJump ? 1 : 0);
+    ["three times the usual hour", 3, Array<number>(24).fill(1), true],
+    ["twice the usual hour", 2, Array<number>(24).fill(1), false],
+    ["ten times next to nothing", 0.5, Array<number>(24).fill(0.05), false],
+    ["the first hour of all", 50, [], false],
+    ["the second hour of all", 50, [1], false],
+    ["an hour like the others, after a day on which nothing was spent", 5, [...Array<number>(20).fill(0), 5, 5, 5, 5], false],
+    ["three times the hours in which anything was spent", 15, [...Array<number>(20).fill(0), 5, 5, 5, 5], true],
+  ])("of costs: %s", (_, dollars, before, isJump) => {
+    const hours = [...before, dollars].map((one, at) => ({ atMs: (at + 1) * hour, nanos: one * dollar }));
+    const notices = costNotices(hours, hours.length * hour);
+    expect(notices.length).toBe(isJump ? 1 : 0);
+    if (isJump) expect(notices[0]?.data).toMatchObject({ cost_usd: dollars, usual_usd: before.at(-1) });
   });
 
   test("of a channel comes when it is down for two looks, and when it is back", () => {
