@@ -157,7 +157,7 @@ async function check(file: string | null, json: boolean): Promise<void> {
     keys: result.ok ? result.settings.keys.length : 0,
   };
   const { text, exitCode } = renderCheck(report, json, renderProblem);
-  console.log(text);
+  console.log(json ? text : asTyped(text, launch));
   process.exitCode = exitCode;
 }
 

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { ConfigurationReport, DoctorContext } from "../cli/doctor/command.ts";
 import { doubtful, failed, fine, type Diagnosis } from "../cli/doctor/diagnosis.ts";
 import type { DataDirReport } from "../cli/doctor/machine.ts";
+import { isExecutable } from "../cli/process/executable.ts";
 import { openFilesMax } from "../cli/process/open-files.ts";
 import { temporaryDirectoryProblem } from "../cli/process/temporary-directory.ts";
 import { listenError } from "../cli/process/workers.ts";
@@ -33,11 +34,13 @@ export function doctorContext(file: string | null, loaded: Loaded, bunWanted: st
       memoryBytes: memoryLimitBytes(),
       temporaryProblem: temporaryDirectoryProblem(),
       dataDir: await dataDirReport(dataDir),
-      local: {
-        models: (await localModels())(dataDir).map(({ id }) => id),
-        missingCodecs: missingCodecs(),
-        onnxProblem: await onnxProblem(),
-      },
+      local: isExecutable
+        ? null
+        : {
+            models: (await localModels())(dataDir).map(({ id }) => id),
+            missingCodecs: missingCodecs(),
+            onnxProblem: await onnxProblem(),
+          },
     }),
     listenError,
     probe: { fetch, resolves, nowMs: () => performance.now(), wallMs: Date.now },

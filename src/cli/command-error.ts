@@ -14,6 +14,23 @@ export class CommandError extends Error {
   }
 }
 
+/** Why a file that was asked for could not be written, and what to do about it. */
+export function unwritable(file: string, error: unknown): string {
+  const { code } = error as { readonly code?: string };
+  return `${file} could not be written (${code ?? String(error)}). ${writeFixes.get(code ?? "") ?? "Name another file."}`;
+}
+
+const forbidden = "This user may not write there: name a file in another folder, or run it as a user who may.";
+const writeFixes: ReadonlyMap<string, string> = new Map([
+  ["ENOENT", "Its folder does not exist: create it, or name another file."],
+  ["ENOTDIR", "A part of its path is a file: name another one."],
+  ["EISDIR", "It is a folder: name a file in it."],
+  ["ENOSPC", "The disk is full: free some space, or name a file on another disk."],
+  ["EROFS", "The disk is read-only: name a file on another one."],
+  ["EACCES", forbidden],
+  ["EPERM", forbidden],
+]);
+
 /** Returns the result of a management action, and throws its error. */
 export function orThrow<Result>(result: Result | ManageError): Result {
   if (!(result instanceof ManageError)) return result;

@@ -19,6 +19,8 @@ test("sluice import writes a file that sluice check accepts, and never overwrite
   expect(second.code).toBe(1);
   expect(second.err).toContain("exists already");
   expect(readFileSync(made, "utf8")).toBe(text);
+  const absent = await cli.run(["import", "portkey", join(fixtures, "portkey.json"), "--output", join(cli.folder, "absent/made.yaml")]);
+  expect([absent.code, absent.err]).toEqual([1, expect.stringContaining("(ENOENT). Its folder does not exist: create it")]);
 });
 
 test("sluice import prints the configuration, and everything else to standard error", async () => {

@@ -12,7 +12,8 @@ export interface MachineReport {
   /** Null if the directory for temporary files works. */
   readonly temporaryProblem: string | null;
   readonly dataDir: DataDirReport;
-  readonly local: LocalReport;
+  /** Null for the executable file, which has neither models nor codecs. */
+  readonly local: LocalReport | null;
 }
 
 export interface DataDirReport {
@@ -94,7 +95,9 @@ function ofSpace(path: string, freeBytes: number): Diagnosis {
   return freeBytes < 1024 * mebi ? doubtful("disk_space", message, fix) : fine("disk_space", message);
 }
 
-function ofLocal({ models, missingCodecs, onnxProblem }: LocalReport): readonly Diagnosis[] {
+function ofLocal(report: LocalReport | null): readonly Diagnosis[] {
+  if (report === null) return [fine("local_models", "The executable file has neither models nor codecs: those of upstreams are used")];
+  const { models, missingCodecs, onnxProblem } = report;
   const install = "Install it again with optional packages: npm install --include=optional";
   return [
     models.length === 0

@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { parseDocument, stringify } from "yaml";
+import { unwritable } from "../command-error.ts";
 import { configExitCode } from "../process/start-problem.ts";
 import type { ImportRequest, ImportSource } from "./arguments.ts";
 import type { ImportedConfiguration } from "./imported.ts";
@@ -67,11 +68,7 @@ async function written(output: string, text: string): Promise<boolean> {
     return true;
   } catch (error) {
     const code = (error as { readonly code?: string }).code;
-    console.error(
-      code === "EEXIST"
-        ? `${output} exists already: remove it, or name another file`
-        : `${output} could not be written (${code ?? "unknown reason"})`,
-    );
+    console.error(code === "EEXIST" ? `${output} exists already: remove it, or name another file.` : unwritable(output, error));
     return false;
   }
 }

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { accountName, createAccount, passwordProblem } from "../../manage/accounts.ts";
 import type { Actor } from "../../gateway/storage.ts";
 import type { OpenStore } from "../command-context.ts";
-import { CommandError, exitCodes, orThrow } from "../command-error.ts";
+import { CommandError, exitCodes, orThrow, unwritable } from "../command-error.ts";
 import { json } from "../shown-text.ts";
 import { shellQuoted } from "../process/welcome.ts";
 import type { Terminal } from "../terminal.ts";
@@ -129,7 +129,7 @@ async function write(file: string, text: string, mode: number, force: boolean): 
     if (force) await chmod(file, mode);
   } catch (error) {
     const code = (error as { readonly code?: string }).code;
-    throw new CommandError(code === "EEXIST" ? occupied(file) : `${file} could not be written (${code ?? "unknown reason"}).`);
+    throw new CommandError(code === "EEXIST" ? occupied(file) : unwritable(file, error));
   }
 }
 

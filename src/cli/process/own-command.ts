@@ -1,20 +1,52 @@
-/** How this program was started: as a program, by npm in a clone, or by npx. */
-export type Launch = { readonly by: "npm" | "npx" } | { readonly by: "name"; readonly name: string };
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { shellQuoted } from "./welcome.ts";
 
-/** Read from the variables that npm sets. `executable` is the file that was started, where the gateway is one. */
-export function launchOf(env: Readonly<Record<string, string | undefined>>, packageName: string, executable: string | null): Launch {
+/** How this program was started: as a program, by npm in a clone, or by npx. */
+export type Launch =
+  | { readonly by: "npm" }
+  | { readonly by: "npx"; readonly package: string }
+  | { readonly by: "name"; readonly name: string };
+
+/**
+ * Read from the variables that npm sets. `executable` is the file that was started, where the gateway is one. `npxHome` is the folder
+ * in which npx has installed the package.
+ */
+export function launchOf(
+  env: Readonly<Record<string, string | undefined>>,
+  packageName: string,
+  executable: string | null,
+  npxHome: string = ownHome,
+): Launch {
   if (executable !== null) return { by: "name", name: executable };
   const event = env["npm_lifecycle_event"];
-  if (event === "npx") return { by: "npx" };
+  if (event === "npx") return { by: "npx", package: npxPackage(npxHome) ?? packageName };
   const isOwnScript = (event === "start" || event === "sluice") && env["npm_package_name"] === packageName;
   return isOwnScript ? { by: "npm" } : { by: "name", name: "sluice" };
 }
+
+/**
+ * What was given to npx, such as the path of a package file; null if npx has found the package in a project. Our own name would be looked
+ * up in the public registry, where it may be somebody else's.
+ */
+function npxPackage(home: string): string | null {
+  try {
+    const { _npx } = JSON.parse(readFileSync(join(home, "package.json"), "utf8")) as { readonly _npx?: { readonly packages?: unknown } };
+    const given: unknown = Array.isArray(_npx?.packages) && _npx.packages.length === 1 ? _npx.packages[0] : null;
+    return typeof given === "string" ? given : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The folder whose `node_modules` we are in, if we are in one. */
+const ownHome = join(import.meta.dir, "../../../../..");
 
 /** Writes the commands in a text, such as `sluice keys list`, as they have to be typed after this launch. */
 export function asTyped(text: string, launch: Launch): string {
   return text.replaceAll(commands, (_, command: string, option: string | undefined) => {
     const rest = `${command}${option ?? ""}`;
-    if (launch.by === "npx") return `npx sluice ${rest}`;
+    if (launch.by === "npx") return `npx ${shellQuoted(launch.package)} ${rest}`;
     if (launch.by === "name") return `${launch.name} ${rest}`;
     if (command !== "start") return `npm run --silent sluice -- ${rest}`;
     return option === undefined ? "npm start" : `npm start --${option}`;
@@ -22,4 +54,4 @@ export function asTyped(text: string, launch: Launch): string {
 }
 
 const commands =
-  /\bsluice (start|init|doctor|check|health|models|keys|groups|issuers|usage|requests|explain|tail|audit|accounts|prices|channels|import|config|backup|restore|master-key|open|lab|completion|help|\[options\]|--help)( -)?/g;
+  /\bsluice (start|init|doctor|check|health|models|keys|groups|issuers|usage|requests|explain|tail|audit|accounts|prices|channels|import|config|backup|restore|master-key|open|lab|completion|help|\[options\]|--help|--url)( -)?/g;

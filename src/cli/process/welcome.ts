@@ -38,8 +38,7 @@ export interface WelcomeFacts {
 }
 
 function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): string[] {
-  // Without this option, a command would use the store of the default data folder.
-  const given = configFile === null ? "" : ` --config ${shellQuoted(configFile)}`;
+  const given = configOption(configFile);
   if (madeKey === null) {
     const stored =
       storedKeys === 0
@@ -57,6 +56,11 @@ function keyLines({ madeKey, keyNames, storedKeys, configFile }: WelcomeFacts): 
   ];
 }
 
+/** Without this option, a command would use the store of the default data folder. */
+function configOption(configFile: string | null): string {
+  return configFile === null ? "" : ` --config ${shellQuoted(configFile)}`;
+}
+
 /** Quotes an argument for a shell. */
 export function shellQuoted(text: string): string {
   return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
@@ -69,12 +73,15 @@ function firstFew(all: readonly string[], indent = ""): readonly string[] {
 
 const shownMax = 30;
 
-function adminLines({ admin }: WelcomeFacts): string[] {
+function adminLines({ admin, configFile }: WelcomeFacts): string[] {
   if (admin === null) return [];
   const first =
     admin.bootstrap === null
       ? []
-      : [`  Create its first account within the hour, with the token in ${admin.bootstrap} (see docs/admin.md).`];
+      : [
+          `  Create its first account with: sluice accounts create NAME --role admin${configOption(configFile)}`,
+          `  or, within the hour, in the console with the token in ${admin.bootstrap}`,
+        ];
   return [`The console is at ${admin.url}`, `The admin API is at ${admin.url}/admin/api`, ...first, ""];
 }
 

@@ -6,6 +6,7 @@ import { probeUpstream, type ProbePorts } from "../../../src/cli/doctor/probe-up
 import { clockDiagnosis, upstreamAddresses, upstreamDiagnosis, type UpstreamProbe } from "../../../src/cli/doctor/upstreams.ts";
 
 const gibi = 1024 ** 3;
+const local = { models: ["stories-15m"], missingCodecs: [], onnxProblem: null };
 const healthy: MachineReport = {
   bun: "1.4.4",
   bunWanted: "1.4.4",
@@ -13,11 +14,17 @@ const healthy: MachineReport = {
   memoryBytes: 8 * gibi,
   temporaryProblem: null,
   dataDir: { path: "/data", problem: null, freeBytes: 100 * gibi },
-  local: { models: ["stories-15m"], missingCodecs: [], onnxProblem: null },
+  local,
 };
 
 test("a machine with everything is fine in every respect", () => {
   expect(machineDiagnoses(healthy).filter(({ status, fix }) => status !== "ok" || fix !== null)).toEqual([]);
+});
+
+test("an executable file is not told to install models that it cannot run", () => {
+  const told = machineDiagnoses({ ...healthy, local: null });
+  expect(told.filter(({ status }) => status !== "ok")).toEqual([]);
+  expect(told.map(({ message }) => message).join("\n")).toContain("neither models nor codecs");
 });
 
 test.each([
@@ -30,9 +37,9 @@ test.each([
   ["data_dir", { dataDir: { path: "/d", problem: "EACCES", freeBytes: null } }, "fail", "own it"],
   ["disk_space", { dataDir: { path: "/d", problem: null, freeBytes: gibi / 2 } }, "warn", "receipts.keep"],
   ["disk_space", { dataDir: { path: "/d", problem: null, freeBytes: 1000 } }, "fail", "Free some space"],
-  ["local_models", { local: { ...healthy.local, models: [] } }, "warn", "npm install"],
-  ["codecs", { local: { ...healthy.local, missingCodecs: ["opusscript"] } }, "warn", "npm install"],
-  ["onnx", { local: { ...healthy.local, onnxProblem: "no glibc" } }, "warn", "glibc"],
+  ["local_models", { local: { ...local, models: [] } }, "warn", "npm install"],
+  ["codecs", { local: { ...local, missingCodecs: ["opusscript"] } }, "warn", "npm install"],
+  ["onnx", { local: { ...local, onnxProblem: "no glibc" } }, "warn", "glibc"],
 ] as const)("what is wrong with %s is told, with its fix", (check, change, status, fix) => {
   const wrong = machineDiagnoses({ ...healthy, ...change }).filter((one) => one.status !== "ok");
   expect(wrong.map((one) => [one.check, one.status])).toEqual([[check, status]]);

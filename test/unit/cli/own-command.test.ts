@@ -1,4 +1,7 @@
 import { expect, test } from "bun:test";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { parseArguments } from "../../../src/cli/arguments.ts";
 import { asTyped, launchOf } from "../../../src/cli/process/own-command.ts";
 
@@ -17,6 +20,21 @@ test.each([
   expect(typed).toBe(`Run ${start}, ${options} sluice.yaml or ${other} keys create NAME.`);
 });
 
+test("a hint names what was given to npx, and not a name that the public registry may know as somebody else's", () => {
+  const home = mkdtempSync(join(tmpdir(), "sluice-test-"));
+  try {
+    const typed = (packages: unknown): string => {
+      writeFileSync(join(home, "package.json"), JSON.stringify({ _npx: { packages } }));
+      return asTyped("sluice keys list", launchOf({ npm_lifecycle_event: "npx" }, "sluice", null, home));
+    };
+    expect(typed(["./dist/sluice-0.1.0.tgz"])).toBe("npx ./dist/sluice-0.1.0.tgz keys list");
+    expect(typed(["./my files/sluice.tgz"])).toBe("npx './my files/sluice.tgz' keys list");
+    expect([undefined, [], ["a", "b"], [1], "a"].map(typed)).toEqual(Array.from({ length: 5 }, () => "npx sluice keys list"));
+  } finally {
+    rmSync(home, { recursive: true });
+  }
+});
+
 test("every command that there is can be part of a hint", () => {
   const help = parseArguments(["--help"], "0.0.0");
   const list = "text" in help ? help.text.slice(help.text.indexOf("Commands:")) : "";
@@ -24,6 +42,12 @@ test("every command that there is can be part of a hint", () => {
   expect(names.length).toBeGreaterThan(20);
   const launch = launchOf({ npm_lifecycle_event: "npx" }, "sluice", null);
   expect(names.filter((name) => asTyped(`see sluice ${name} --help`, launch) !== `see npx sluice ${name} --help`)).toEqual([]);
+});
+
+test("options before a command are part of a hint too", () => {
+  const launch = launchOf({ npm_lifecycle_event: "start", npm_package_name: "sluice" }, "sluice", null);
+  const hint = "sluice --url https://gateway:8081 keys list";
+  expect(asTyped(hint, launch)).toBe("npm run --silent sluice -- --url https://gateway:8081 keys list");
 });
 
 test("other mentions of the name stay", () => {

@@ -43,6 +43,9 @@ test("a greeting names the commands with the options for this store", () => {
   expect(made("it's here.yaml")).toContain("sluice keys create NAME --config 'it'\\''s here.yaml'\n");
   expect(known("sluice.yaml")).toContain("(sluice keys list --config sluice.yaml)\n");
   expect(known("sluice.yaml")).toContain("sluice keys create NAME --config sluice.yaml\n");
+  const admin = { url: "http://127.0.0.1:2", bootstrap: "/data/bootstrap-token" };
+  expect(welcome({ ...facts, admin })).toContain("sluice accounts create NAME --role admin --config sluice.yaml\n");
+  expect(welcome({ ...facts, admin: { ...admin, bootstrap: null } })).not.toContain("account");
 });
 
 test("a greeting names a few of the variables that add a channel, and where the others are", () => {
