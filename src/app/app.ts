@@ -468,9 +468,11 @@ export class App {
     }
     this.settings = { ...settings, ...readAtStartOf(this.settings) };
     this.certificate?.reload();
-    for (const { key } of gone) this.gateway.calls.cancelKey(key.id, revoked);
     this.groups.setFile(settings.groups);
     this.tokenIssuers.configure(settings.tokenIssuers, settings.allowPrivate);
+    // Before the store is read, which may take long: no call may begin with a removed key after those that run have been ended.
+    this.current = { ...this.current, ring: this.ring() };
+    for (const { key } of gone) this.gateway.calls.cancelKeyAndTokens(key.id, revoked);
     this.cancelGone();
     this.rememberSecrets(settings);
     this.priceBook = this.prices();

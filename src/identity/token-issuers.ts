@@ -58,7 +58,7 @@ export class TokenIssuers {
   private issuers: ReadonlyMap<string, Trust> = new Map();
   private allowPrivate = false;
   private readonly known = new BoundedMap<string, SubjectKey>(knownMax);
-  /** Where accepted tokens have their permissions from, by id. */
+  /** The keys of the store that accepted tokens have their permissions from, by id. */
   private readonly storedKeys = new Set<string>();
   private readonly refusedUntil = new BoundedMap<string, number>(refusedMax);
   private readonly pending = new Map<string, Promise<Opened>>();
@@ -131,7 +131,7 @@ export class TokenIssuers {
     if (this.issuers.size === 0 || !token.startsWith(jwtStart)) return undefined;
     const known = this.known.get(digest);
     if (known !== undefined && known.expiresMs > this.ports.wallMs()) {
-      return known.basis !== undefined && this.ports.isStale() ? "unavailable" : known;
+      return known.basis !== undefined && this.ports.isStale() && this.storedKeys.has(known.basis) ? "unavailable" : known;
     }
     if ((this.refusedUntil.get(digest) ?? 0) > this.ports.nowMs()) return null;
     const issuer = claimedIssuer(token) ?? "";
@@ -164,7 +164,6 @@ export class TokenIssuers {
       if (opened === null || opened === "unavailable") return opened;
       if (changes !== this.changes) continue;
       this.known.set(digest, opened);
-      if (opened.basis !== undefined) this.storedKeys.add(opened.basis);
       return opened;
     }
     return "unavailable";
@@ -190,7 +189,8 @@ export class TokenIssuers {
       return this.refuse(name, `the group '${rule.storedGroup}' of its rule does not exist: create it, or change the rule`, null, digest);
     }
     const expiresMs = Math.min(verdict.expiresMs, base.expiresMs ?? Number.POSITIVE_INFINITY);
-    const basis = rule.storedKey === null ? {} : { basis: base.id };
+    if (rule.storedKey !== null) this.storedKeys.add(base.id);
+    const basis = base.id === "" ? {} : { basis: base.id };
     return { ...base, ...basis, group, id, name: id.slice(subjectPrefix.length), expiresMs };
   }
 

@@ -24,7 +24,7 @@ export interface Key {
   readonly limits: Limits;
   /** The id of its group. */
   readonly group: string | null;
-  /** Of a token of an issuer: the id of the key of the store that it has its permissions from, and is revoked with. */
+  /** Of a token of an issuer: the id of the key, of the store or the file, that it has its permissions from, and ends with. */
   readonly basis?: string;
   /** Its group and those above it, looked up when the key is used. The limits then include their defaults. */
   readonly chain?: GroupChain;

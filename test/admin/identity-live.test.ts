@@ -47,6 +47,7 @@ beforeAll(async () => {
         { group: "nightly", claims: { tier: "stored" } },
         { key: "workers", claims: { tier: "stored-key" } },
         { key: "limited", claims: { tier: "small" } },
+        { key: "tester", claims: { tier: "tester" } },
         { key: "jobs", claims: { repository: "acme/*" } },
       ],
     },
@@ -266,4 +267,19 @@ test("a person signs in to the admin API with a provider, and blocks a subject t
     { action: "issuer.block", subject: "ci", detail: { subject: "robot" }, actor: who },
     { action: "login", subject: "oidc:ada@example.com", detail: { issuer: provider.issuer, subject: "ada", role: "admin" }, actor: who },
   ]);
+});
+
+test("a token ends with the key of the file that it has its permissions from, and those of other keys go on", async () => {
+  const streaming = (claims: Record<string, unknown>, tokens: number) =>
+    token(claims).then((key) =>
+      rig.open({ model: "plain", x_tokens: tokens, x_pace_ms: 20 }, { key, stream: true, timeoutMs: slowed(60_000) }),
+    );
+  const [stopped, other] = await Promise.all([streaming({ sub: "job-7" }, 4_000), streaming({ sub: "job-7", tier: "tester" }, 100)]);
+  await Promise.all([stopped.untilBody(500), other.untilBody(500)]);
+  const left = (rig.config["keys"] as readonly { readonly name: string }[]).filter(({ name }) => name !== "jobs");
+  await rig.gateway.rewriteConfig({ ...rig.config, keys: left });
+  rig.gateway.signal("SIGHUP");
+  expect(await stopped.reply).toMatchObject({ status: 200, done: false, error: { code: "key_revoked" } });
+  expect(await statusOf(await token({ sub: "job-7" }))).toBe(401);
+  expect(await other.reply).toMatchObject({ status: 200, done: true, error: null });
 });

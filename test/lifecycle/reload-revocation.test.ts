@@ -1,5 +1,6 @@
 // Needs: quiet. It mostly waits for a reload to be noticed.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 
 setDefaultTimeout(60_000);
@@ -32,4 +33,27 @@ test("removing a key from the file ends its running streams", async () => {
   rig.gateway.signal("SIGHUP");
   const { done, error } = await call.reply;
   expect({ done, code: error?.code }).toEqual({ done: false, code: "key_revoked" });
+});
+
+test("no call begins with a key after it was removed from the file and the calls of the key were ended", async () => {
+  await rig.gateway.rewriteConfig(rig.config);
+  rig.gateway.signal("SIGHUP");
+  await eventually("that the key works again", async () => (await rig.chat({ model: "plain" }, { key: leaverKey })).status === 200);
+  const calls: Awaited<ReturnType<typeof rig.open>>[] = [];
+  let refused = false;
+  const askers = Array.from({ length: 6 }, async () => {
+    while (!refused) {
+      const call = await rig.open(long, { key: leaverKey, stream: true, timeoutMs: 15_000 });
+      calls.push(call);
+      await call.untilHead();
+      refused ||= call.response.status === 401 && (await call.reply).error?.code === "invalid_api_key";
+    }
+  });
+  await eventually("that calls run", () => calls.length > 6);
+  await rig.gateway.rewriteConfig({ ...rig.config, keys: [{ name: "tester", key: clientKey }] });
+  rig.gateway.signal("SIGHUP");
+  await Promise.all(askers);
+  const replies = await Promise.all(calls.map(({ reply }) => reply));
+  const codes = new Set(replies.map(({ done, error }) => (done ? "served to its end" : error?.code)));
+  expect([...codes].toSorted()).toEqual(["invalid_api_key", "key_revoked"]);
 });

@@ -82,6 +82,7 @@ describe("a token of an issuer", () => {
       id: "jwt:ci:job-1",
       name: "ci:job-1",
       expiresMs: nowMs + 660_000,
+      basis: "file:jobs",
     });
   });
 
