@@ -85,7 +85,7 @@ const ifMatch = {
   in: "header",
   required: false,
   schema: { type: "string" },
-  description: "An `etag`, in quotes: the change is refused with 412 if the channel has changed since.",
+  description: "An `etag`, in quotes: the change is refused with 412 if what it is about has changed since.",
 };
 
 function pathParameters(path: string): readonly object[] {

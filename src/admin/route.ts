@@ -173,3 +173,14 @@ interface Definition<Path extends string, AnswerSchema extends z.ZodType, QueryS
 type PathParams<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? { readonly [K in Name]: string } & PathParams<Rest>
   : unknown;
+
+/** The condition of `if-match`, if there is one: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1 */
+export function expectedRevision(ifMatch: string | null): ((revision: string) => boolean) | undefined {
+  if (ifMatch === null) return undefined;
+  return (revision) => ifMatch.trim() === "*" || ifMatch.split(",").some((one) => one.trim() === `"${revision}"`);
+}
+
+/** An answer with its revision in the header `etag`. Null: it cannot be changed here. */
+export function withRevision<Value>(value: Value, revision: string | null): ResultWithHeaders<Value> {
+  return new ResultWithHeaders(value, revision === null ? {} : { etag: `"${revision}"` });
+}

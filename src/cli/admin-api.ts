@@ -13,6 +13,8 @@ export interface RunningAdminApi {
 
 interface AdminApiOptions {
   readonly body?: unknown;
+  /** The `etag` of what is to be changed: the change is refused if that has changed since. */
+  readonly ifMatch?: string;
   /** Ends the request and its answer; without one there is a time limit. */
   readonly signal?: AbortSignal;
   /** The longest time for the answer, if there is no signal. */
@@ -61,12 +63,16 @@ export async function withAdminApi<T>(
 }
 
 function adminApi(url: string, token: string, isRemote: boolean): RunningAdminApi {
-  const request: RunningAdminApi["request"] = async (method, path, { body, signal, answerMs = answerMsMax } = {}) => {
+  const request: RunningAdminApi["request"] = async (method, path, { body, ifMatch, signal, answerMs = answerMsMax } = {}) => {
     let response: Response;
     try {
       response = await fetch(`${url}/admin/api${path}`, {
         method,
-        headers: { authorization: `Bearer ${token}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+        headers: {
+          authorization: `Bearer ${token}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...(ifMatch === undefined ? {} : { "if-match": ifMatch }),
+        },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         signal: signal ?? AbortSignal.timeout(answerMs),
         // A token is not for whoever the answer names.

@@ -11,8 +11,8 @@ import {
   type StoredChannelEntry,
 } from "./channel-secrets.ts";
 import type { TestCall, WantedCalls } from "./channel-test/test-calls.ts";
-import type { ManageContext } from "./context.ts";
-import { ManageError } from "./error.ts";
+import { revisionOf, type ManageContext } from "./context.ts";
+import { changedMeanwhile, ManageError } from "./error.ts";
 
 /** Adds a channel, which every process uses soon after. */
 export async function addChannel(
@@ -44,7 +44,7 @@ export async function editChannel(
     async (before) => {
       const entry = edit.entry === undefined ? before.entry : withHiddenHeaders(before.entry, merged(before.entry, edit.entry));
       problem =
-        (isExpected(channelRevision(context, before)) ? null : changedMeanwhile) ??
+        (isExpected(channelRevision(context, before)) ? null : changedMeanwhile("channel")) ??
         misplacedProblem(entry) ??
         hiddenHeaderProblem(entry) ??
         redirectedSecretsProblem(before, entry, edit) ??
@@ -114,12 +114,10 @@ export function channelStatus({ channels }: ChannelContext, name: string): Chann
   return channels.status().find((status) => status.name === name) ?? null;
 }
 
-/** A hash that changes with the channel. It is keyed, because the channel contains what viewers may not see. */
+/** A hash that changes with the channel. */
 export function channelRevision({ adminDigest }: Pick<ChannelEditContext, "adminDigest">, channel: StoredChannel): string {
-  return adminDigest(`channel ${JSON.stringify(channel)}`).slice(0, revisionCharacters);
+  return revisionOf({ adminDigest }, `channel ${JSON.stringify(channel)}`);
 }
-
-const revisionCharacters = 32;
 
 export const noSuchChannel: ManageError = new ManageError("not_found", "There is no such channel.");
 
@@ -157,9 +155,3 @@ function sentence(text: string): string {
 function sealed({ channels }: ChannelEditContext, name: string, secrets: readonly string[]): Pick<StoredChannel, "sealed" | "last4"> {
   return { sealed: secrets.length === 0 ? null : channels.seal(name, secrets), last4: secrets.map(secretEnd) };
 }
-
-const changedMeanwhile = new ManageError(
-  "precondition_failed",
-  "The channel has changed since you read it: read it again before you change it.",
-  "if-match",
-);

@@ -42,3 +42,10 @@ export interface NewToken {
   readonly token: string;
   readonly publicId: string;
 }
+
+/** A hash of what something is now. It is keyed, because a channel contains what viewers may not see. */
+export function revisionOf({ adminDigest }: Pick<ManageContext, "adminDigest">, text: string): string {
+  return adminDigest(text).slice(0, revisionCharacters);
+}
+
+const revisionCharacters = 32;

@@ -22,3 +22,12 @@ export class ManageError {
     readonly field: string | null = null,
   ) {}
 }
+
+/** Somebody else was quicker, and what they changed must not be lost. */
+export function changedMeanwhile(what: "channel" | "group" | "key"): ManageError {
+  return new ManageError(
+    "precondition_failed",
+    `The ${what} has changed since you read it: read it again before you change it.`,
+    "if-match",
+  );
+}

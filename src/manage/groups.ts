@@ -1,8 +1,8 @@
 import type { Actor } from "../gateway/storage.ts";
 import { fileGroupPrefix, groupIdPrefix, type Group } from "../keys/group.ts";
 import { defaultGroup, type GroupChange, type StoredGroup } from "../keys/stored-group.ts";
-import type { ManageContext } from "./context.ts";
-import { ManageError } from "./error.ts";
+import { revisionOf, type ManageContext } from "./context.ts";
+import { changedMeanwhile, ManageError } from "./error.ts";
 import { groupByIdOrName } from "./group-search.ts";
 
 /** What to change of a group: null clears a field, and an absent one stays as it is. The parent is given by its id or its name. */
@@ -20,18 +20,30 @@ export async function createGroup(
   return context.storage.groups.create(id, { ...defaultGroup, ...change, name: edit.name, defaults }, context.fileGroups(), actor);
 }
 
-/** Freezing and moving are edits as well. */
+/** Freezing and moving are edits as well. `isExpected` gets the current revision, and returns whether the change is meant for it. */
 export async function editGroup(
   context: ManageContext,
   idOrName: string,
   edit: GroupEdit,
   actor: Actor,
+  isExpected?: (revision: string) => boolean,
 ): Promise<StoredGroup | ManageError> {
   const before = await storedGroup(context, idOrName);
   if (before instanceof ManageError) return before;
   const change = await changeOf(context, edit);
   if (change instanceof ManageError) return change;
-  return context.storage.groups.change(before.id, change, context.fileGroups(), actor);
+  const { storage, fileGroups } = context;
+  if (isExpected === undefined) return storage.groups.change(before.id, change, fileGroups(), actor);
+  return storage.together(async ({ groups }) => {
+    const now = await groups.get(before.id);
+    if (now !== null && !isExpected(groupRevision(context, now))) return changedMeanwhile("group");
+    return groups.change(before.id, change, fileGroups(), actor);
+  });
+}
+
+/** A hash that changes with the group. */
+export function groupRevision(context: ManageContext, group: StoredGroup): string {
+  return revisionOf(context, `group ${JSON.stringify(group)}`);
 }
 
 export async function removeGroup(context: ManageContext, idOrName: string, actor: Actor): Promise<StoredGroup | ManageError> {

@@ -3,8 +3,8 @@ import { importProblem } from "../keys/imported-token.ts";
 import { fileKeyPrefix, type Key } from "../keys/key.ts";
 import { defaultKey, type KeyChange, type StoredKey, type HashedToken } from "../keys/stored-key.ts";
 import { parseToken } from "../keys/token.ts";
-import type { ManageContext, NewToken } from "./context.ts";
-import { ManageError } from "./error.ts";
+import { revisionOf, type ManageContext, type NewToken } from "./context.ts";
+import { changedMeanwhile, ManageError } from "./error.ts";
 import { groupIdOf } from "./groups.ts";
 
 /** What to change of a key: null clears a field, and an absent one stays as it is. The group is given by its id or its name. */
@@ -33,13 +33,30 @@ export async function createKey(
   return { key: await context.storage.keys.create(token.publicId, key, markOf(context, token.token), actor), token: token.token };
 }
 
-export async function editKey(context: ManageContext, id: string, edit: KeyEdit, actor: Actor): Promise<StoredKey | ManageError> {
+/** `isExpected` gets the current revision, and returns whether the change is meant for it. */
+export async function editKey(
+  context: ManageContext,
+  id: string,
+  edit: KeyEdit,
+  actor: Actor,
+  isExpected?: (revision: string) => boolean,
+): Promise<StoredKey | ManageError> {
   const problem =
     fileKeyProblem(context, id) ?? expiryProblem(context, edit) ?? (edit.name === undefined ? null : nameProblem(context, edit.name));
   if (problem !== null) return problem;
   const group = edit.group === undefined ? undefined : await groupIdOf(context, edit.group);
   if (group instanceof ManageError) return group;
-  return context.storage.keys.change(id, group === undefined ? edit : { ...edit, group }, actor);
+  const change = group === undefined ? edit : { ...edit, group };
+  if (isExpected === undefined) return context.storage.keys.change(id, change, actor);
+  return context.storage.together(async ({ keys }) => {
+    const before = await keys.get(id);
+    return before === null || isExpected(keyRevision(context, before)) ? keys.change(id, change, actor) : changedMeanwhile("key");
+  });
+}
+
+/** A hash that changes with the key, and not with its use. */
+export function keyRevision(context: ManageContext, key: StoredKey): string {
+  return revisionOf(context, `key ${JSON.stringify({ ...key, lastUsedMs: null })}`);
 }
 
 /** The old token keeps working for `overlapMs`, so that clients can be moved to the new one. */

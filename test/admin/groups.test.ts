@@ -66,6 +66,17 @@ describe("groups", () => {
     ]);
   });
 
+  test("are changed with their etag only if nobody else has changed them since", async () => {
+    const { world, call, ids } = await company();
+    const admin = await world.token("admin");
+    const etag = (await call("GET", "/groups/web")).headers.get("etag") ?? "";
+    const patch = (body: unknown): Promise<Called> =>
+      world.call("PATCH", `/admin/api/groups/${ids.web}`, { headers: { ...admin, "if-match": etag }, body });
+    const both = await Promise.all([patch({ limits: { rpm: 5 } }), patch({ limits: { tpm: 7 } })]);
+    expect(new Set(both.map(({ status }) => status))).toEqual(new Set([200, 412]));
+    expect(world.bugs).toEqual([]);
+  });
+
   test("are refused with a reason: a circle, a fourth level, a name twice, a budget of nothing, an unknown parent", async () => {
     const { call, ids } = await company();
     for (const [method, path, body, status] of [

@@ -176,6 +176,26 @@ describe("importing a key", () => {
 });
 
 describe("changing a key", () => {
+  test("with its etag is refused if it has changed since, and not if it was merely used", async () => {
+    const { world, call } = await actors();
+    const admin = await world.token("admin");
+    const { id } = shown(await call("POST", "/keys", { name: "app", limits: { rpm: 5 } }));
+    const read = await call("GET", `/keys/${id}`);
+    const patch = (ifMatch: string, body: unknown): Promise<Called> =>
+      world.call("PATCH", `/admin/api/keys/${id}`, { headers: { ...admin, "if-match": ifMatch }, body });
+    const first = read.headers.get("etag") ?? "";
+    expect(first).toMatch(/^"[0-9a-f]{32}"$/);
+    await world.storage.keys.used(new Map([[id, Date.now()]]));
+    const changed = await patch(first, { limits: { rpm: 5, tpm: 7 } });
+    expect([changed.status, changed.headers.get("etag") === first]).toEqual([200, false]);
+    const late = await patch(first, { limits: { rpm: 5, concurrency: 2 } });
+    expect([late.status, codeOf(late), errorOf(late).param]).toEqual([412, "precondition_failed", "if-match"]);
+    expect(await call("GET", `/keys/${id}`)).toMatchObject({ json: { limits: { rpm: 5, tpm: 7 } } });
+    expect((await patch(changed.headers.get("etag") ?? "", { note: "x" })).status).toBe(200);
+    expect((await patch("*", { note: "y" })).status).toBe(200);
+    expect(world.bugs).toEqual([]);
+  });
+
   test("leaves absent fields as they are, and null clears one", async () => {
     const { call } = await actors();
     const before = shown(

@@ -3,10 +3,13 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import fc from "fast-check";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { commandContext } from "../../src/app/command-context.ts";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { changedLimits, rule } from "../../src/cli/keys/limit-change.ts";
+import { storeManagement } from "../../src/cli/management/store-management.ts";
 import { json, shown } from "../../src/cli/shown-text.ts";
 import { table } from "../../src/cli/table.ts";
+import { loadConfig } from "../../src/config/load.ts";
 import { parseToken } from "../../src/keys/token.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import { CommandLine } from "../support/command-line.ts";
@@ -199,6 +202,20 @@ describe("a key that exists", () => {
     expect(await limits()).toEqual({});
     const refused = await cli.here(["keys", "limits", "laptop", "--budget-period", "day"]);
     expect([refused.code, refused.err]).toEqual([64, expect.stringContaining("give --budget too")]);
+  });
+
+  test("loses no limit that others set at the same moment", async () => {
+    const cli = new CommandLine();
+    const { id } = await cli.json<ShownKey>("keys", "create", "laptop");
+    const read = await loadConfig({ path: cli.config, text: readFileSync(cli.config, "utf8"), env: {}, nofile: 1024 });
+    if (!read.ok) throw new Error("the configuration cannot be read");
+    const context = commandContext(read.settings, cli.config, null, {});
+    const store = await context.open();
+    const management = storeManagement(store, context.actor);
+    const limits = ["requests", "tokens", "concurrency", "characters"];
+    await Promise.all(limits.map((limit) => management.changeKeyLimits(id, (before) => ({ ...before, [limit]: 7 }))));
+    await store.close();
+    expect(await cli.json<unknown>("keys", "limits", "laptop")).toEqual({ rpm: 7, tpm: 7, concurrency: 7, characters: 7 });
   });
 
   test("is edited field by field", async () => {

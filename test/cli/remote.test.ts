@@ -118,6 +118,15 @@ describe("through the admin API of a gateway elsewhere, an admin", () => {
     }
   });
 
+  test.each(["keys", "groups"])("loses no limit of %s that others set at the same moment", async (list) => {
+    await admin(list, "create", "shared");
+    const limits = ["rpm", "tpm", "concurrency", "characters"];
+    const outcomes = await Promise.all(limits.map((limit) => admin(list, "limits", "shared", `--${limit}`, "7")));
+    expect(outcomes.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+    expect(await shown<unknown>(admin, list, "limits", "shared")).toEqual({ rpm: 7, tpm: 7, concurrency: 7, characters: 7 });
+    await admin(list, list === "keys" ? "revoke" : "delete", "shared", "--yes");
+  });
+
   test("creates, shows, freezes, moves and deletes groups", async () => {
     expect((await admin("groups", "create", "tmp", "--parent", "web", "--key-defaults", "rpm=6")).out).toStartWith("Created group tmp");
     expect((await admin("groups", "freeze", "web")).out).toStartWith("Froze team web");

@@ -55,5 +55,5 @@ test("no call begins with a key after it was removed from the file and the calls
   await Promise.all(askers);
   const replies = await Promise.all(calls.map(({ reply }) => reply));
   const codes = new Set(replies.map(({ done, error }) => (done ? "served to its end" : error?.code)));
-  expect([...codes].toSorted()).toEqual(["invalid_api_key", "key_revoked"]);
+  expect(codes).toEqual(new Set(["invalid_api_key", "key_revoked"]));
 });

@@ -19,7 +19,7 @@ import { presets } from "../../dialects/presets.ts";
 import { channelAnswer, shownChannel, type ChannelView } from "../views/channel-view.ts";
 import { operation } from "../views/key-view.ts";
 import { invalid, adminErrorOf, type AdminError } from "../admin-error.ts";
-import { ResultWithHeaders, route, type AdminRoute } from "../route.ts";
+import { expectedRevision, route, withRevision, type AdminRoute, type ResultWithHeaders } from "../route.ts";
 import type { Services } from "../services.ts";
 
 const channelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "must be up to 64 letters, digits, dots, dashes and underscores");
@@ -119,7 +119,7 @@ export const channelsRoutes: readonly AdminRoute[] = [
     answer: channelAnswer,
     handle: async ({ params: { name }, body, services, actor, ifMatch }) => {
       if (body.entry === undefined && body.secrets === undefined) return invalid(null, "Nothing to change: give entry or secrets.");
-      return stored(services, await editChannel(services, name, body, (revision) => matches(ifMatch, revision), actor));
+      return stored(services, await editChannel(services, name, body, expectedRevision(ifMatch) ?? (() => true), actor));
     },
   }),
   route({
@@ -194,12 +194,6 @@ function shownCall({ audio, tookMs, ...call }: TestCall): z.output<typeof testCa
   return { ...call, took_ms: tookMs, audio: content };
 }
 
-/** Whether the condition of `if-match` holds: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.1 */
-function matches(ifMatch: string | null, revision: string): boolean {
-  if (ifMatch === null || ifMatch.trim() === "*") return true;
-  return ifMatch.split(",").some((one) => one.trim() === `"${revision}"`);
-}
-
 /** A channel of the store with the same name as one of the file is not used, and not shown. */
 function ownRow(status: ChannelStatus | null, stored: StoredChannel | null): StoredChannel | null {
   return status?.source === "file" ? null : stored;
@@ -215,7 +209,7 @@ function stored(services: Services, result: StoredChannel | ManageError): Result
 }
 
 function tagged(view: ChannelView): ResultWithHeaders<ChannelView> {
-  return new ResultWithHeaders(view, view.etag === null ? {} : { etag: `"${view.etag}"` });
+  return withRevision(view, view.etag);
 }
 
 /** Shows only a status and a code of ours, never text of the upstream. */

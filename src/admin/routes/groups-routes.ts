@@ -4,11 +4,11 @@ import { ManageError } from "../../manage/error.ts";
 import { groupByIdOrName, groupPage, groupWithDefaults, type KnownGroup } from "../../manage/group-search.ts";
 import { groupSpending } from "../../manage/key-spending.ts";
 import { groupView, type GroupView } from "../../manage/group-view.ts";
-import { createGroup, editGroup, removeGroup, type GroupEdit } from "../../manage/groups.ts";
+import { createGroup, editGroup, groupRevision, removeGroup, type GroupEdit } from "../../manage/groups.ts";
 import { invalid, notFound, adminErrorOf, type AdminError } from "../admin-error.ts";
 import { limitsAnswer, limitsField } from "../fields/limits-field.ts";
 import { line, moment, pageCursor, pageLimit, prose } from "../fields/scalars.ts";
-import { route, type AdminRoute } from "../route.ts";
+import { expectedRevision, route, withRevision, type AdminRoute } from "../route.ts";
 import { keyBudgetsAnswer, shownBudgets } from "../views/key-budgets.ts";
 import type { StoredGroup } from "../../keys/stored-group.ts";
 
@@ -69,11 +69,12 @@ export const groupsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/groups/{id}",
     access: "viewer",
     scoped: true,
-    summary: "Shows one group, by id or name.",
+    summary: "Shows one group, by id or name. The header `etag` changes with the group.",
     answer: groupAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await groupByIdOrName(services, id);
-      return known === null ? notFound("group") : groupView(known);
+      if (known === null) return notFound("group");
+      return withRevision(groupView(known), known.source === "store" ? groupRevision(services, known.group) : null);
     },
   }),
   route({
@@ -105,13 +106,18 @@ export const groupsRoutes: readonly AdminRoute[] = [
     path: "/admin/api/groups/{id}",
     access: "admin",
     scoped: true,
-    summary: "Changes, moves, freezes or unfreezes a group. Fields that are not given stay as they are.",
+    summary:
+      "Changes, moves, freezes or unfreezes a group. Fields that are not given stay as they are. " +
+      "With `if-match`, only if the group has not changed since.",
+    conditional: true,
     body: z.strictObject({ ...fields, name: fields.name.optional() }),
     answer: groupAnswer,
-    handle: async ({ params: { id }, body, services, actor }) => {
+    handle: async ({ params: { id }, body, services, actor, ifMatch }) => {
       const edit = editOf(body);
       if (Object.keys(edit).length === 0) return invalid(null, `Nothing to change: give one of ${Object.keys(fields).join(", ")}.`);
-      return shown(await editGroup(services, id, edit, actor));
+      const changed = await editGroup(services, id, edit, actor, expectedRevision(ifMatch));
+      if (changed instanceof ManageError) return adminErrorOf(changed);
+      return withRevision(groupView({ source: "store", group: changed }), groupRevision(services, changed));
     },
   }),
   route({

@@ -4,7 +4,7 @@ import { groupByIdOrName, groupTree, idsWithin, keyWithDefaults } from "../../ma
 import { keyById, keyByIdOrName, keyPage } from "../../manage/key-search.ts";
 import { budgetSpending } from "../../manage/key-spending.ts";
 import { keyView, type KeyView } from "../../manage/key-view.ts";
-import { createKey, editKey, revokeKey, rotateKey, type KeyEdit, type KeyWithToken } from "../../manage/keys.ts";
+import { createKey, editKey, keyRevision, revokeKey, rotateKey, type KeyEdit, type KeyWithToken } from "../../manage/keys.ts";
 import { fileKeyPrefix } from "../../keys/key.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
 import { keyBudgetsAnswer, shownBudgets } from "../views/key-budgets.ts";
@@ -13,7 +13,7 @@ import { limitsField } from "../fields/limits-field.ts";
 import { momentField } from "../fields/moment-field.ts";
 import { line, pageCursor, pageLimit, prose } from "../fields/scalars.ts";
 import { invalid, notFound, adminErrorOf, type AdminError } from "../admin-error.ts";
-import { route, type AdminRoute } from "../route.ts";
+import { expectedRevision, route, withRevision, type AdminRoute } from "../route.ts";
 import type { Services } from "../services.ts";
 
 const hour = 3600;
@@ -65,11 +65,12 @@ export const keysRoutes: readonly AdminRoute[] = [
     path: "/admin/api/keys/{id}",
     access: "viewer",
     scoped: true,
-    summary: "Shows one key, by id or name.",
+    summary: "Shows one key, by id or name. The header `etag` changes with the key, and not with its use.",
     answer: keyAnswer,
     handle: async ({ params: { id }, services }) => {
       const known = await keyByIdOrName(services, id);
-      return known === null ? notFound("key") : keyView(known, services.wallMs());
+      if (known === null) return notFound("key");
+      return withRevision(keyView(known, services.wallMs()), known.source === "store" ? keyRevision(services, known.key) : null);
     },
   }),
   route({
@@ -110,14 +111,17 @@ export const keysRoutes: readonly AdminRoute[] = [
     path: "/admin/api/keys/{id}",
     access: "admin",
     scoped: true,
-    summary: "Changes what a key may do. Fields that are not given stay as they are.",
+    summary:
+      "Changes what a key may do. Fields that are not given stay as they are. With `if-match`, only if the key has not changed since.",
+    conditional: true,
     body: z.strictObject({ ...fields, name: fields.name.optional() }),
     answer: keyAnswer,
-    handle: async ({ params: { id }, body, services, actor }) => {
+    handle: async ({ params: { id }, body, services, actor, ifMatch }) => {
       const edit = editOf(body);
       if (Object.keys(edit).length === 0) return invalid(null, `Nothing to change: give one of ${Object.keys(fields).join(", ")}.`);
-      const changed = await editKey(services, id, edit, actor);
-      return changed instanceof ManageError ? adminErrorOf(changed) : stored(services, changed);
+      const changed = await editKey(services, id, edit, actor, expectedRevision(ifMatch));
+      if (changed instanceof ManageError) return adminErrorOf(changed);
+      return withRevision(stored(services, changed), keyRevision(services, changed));
     },
   }),
   route({

@@ -144,7 +144,7 @@ function defaultsLine(limits: LimitsView): string | null {
 async function limits(request: GroupsRequestOf<"limits">, management: Management, { terminal }: CommandSurroundings): Promise<void> {
   const { change } = request;
   const known = await knownGroup(request.group, management);
-  const after = change === null ? known : await management.editGroup(known.id, { limits: limitsAfter(limitsOfView(known.limits), change) });
+  const after = change === null ? known : await management.changeGroupLimits(known.id, (before) => limitsAfter(before, change));
   terminal.print(request.json ? json(after.limits) : limitsFacts(limitsOfView(after.limits)));
 }
 

@@ -123,7 +123,7 @@ async function limits(
   context: CommandSurroundings,
 ): Promise<void> {
   const known = await knownKey(key, management);
-  const after = change === null ? known : await management.editKey(known.id, { limits: limitsAfter(limitsOfView(known.limits), change) });
+  const after = change === null ? known : await management.changeKeyLimits(known.id, (before) => limitsAfter(before, change));
   context.terminal.print(asJson ? json(after.limits) : limitsFacts(limitsOfView(after.limits)));
 }
 

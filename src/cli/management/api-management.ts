@@ -4,7 +4,7 @@ import type { GroupEdit } from "../../manage/groups.ts";
 import type { GroupView } from "../../manage/group-view.ts";
 import type { KeyEdit } from "../../manage/keys.ts";
 import type { InvoiceView, ModelView } from "../../manage/receipts/outcome-report.ts";
-import { limitsView, type KeyView, type LimitsView } from "../../manage/key-view.ts";
+import { limitsOfView, limitsView, type KeyView, type LimitsView } from "../../manage/key-view.ts";
 import type { Limits } from "../../limits/limits.ts";
 import { dollarsOf, nanosOf } from "../../usage/dollars.ts";
 import { isoOrNull } from "../../usage/time-text.ts";
@@ -26,6 +26,26 @@ export function apiManagement(api: RunningAdminApi): Management {
     } catch (error) {
       if (error instanceof AdminApiError && error.code === "not_found") return null;
       throw error;
+    }
+  };
+  /** What is sent depends on what was read, so that a change between the two means that it is read again. */
+  const changeLimits = async <View extends { readonly limits: LimitsView }>(
+    list: ListName,
+    id: string,
+    change: (before: Limits) => Limits,
+  ): Promise<View> => {
+    for (let left = changesMax; ; left -= 1) {
+      const response = await api.request("GET", placeOf(list, id));
+      const { limits } = (await response.json()) as View;
+      const body = { limits: limitsView(change(limitsOfView(limits))) };
+      // An older gateway has none, and takes no condition.
+      const etag = response.headers.get("etag");
+      try {
+        const answer = await api.request("PATCH", placeOf(list, id), { body, ...(etag === null ? {} : { ifMatch: etag }) });
+        return (await answer.json()) as View;
+      } catch (error) {
+        if (left === 0 || !(error instanceof AdminApiError) || error.code !== "precondition_failed") throw error;
+      }
     }
   };
   const withToken = ({ token, ...key }: KeyView & { readonly token: string | null }): KeyAndToken => ({ key, token: token ?? "" });
@@ -51,6 +71,7 @@ export function apiManagement(api: RunningAdminApi): Management {
       return withToken(await api.json("POST", "/keys", { ...keyBody(edit), ...imported }));
     },
     editKey: (id, edit) => api.json("PATCH", placeOf("keys", id), keyBody(edit)),
+    changeKeyLimits: (id, change) => changeLimits("keys", id, change),
     rotateKey: async (id, overlapMs) =>
       withToken(await api.json("POST", `${placeOf("keys", id)}/rotate`, { overlap_seconds: Math.floor(overlapMs / 1000) })),
     revokeKey: (id) => api.json("POST", `${placeOf("keys", id)}/revoke`, {}),
@@ -76,6 +97,7 @@ export function apiManagement(api: RunningAdminApi): Management {
       })),
     createGroup: (edit) => api.json("POST", "/groups", groupBody(edit)),
     editGroup: (idOrName, edit) => api.json("PATCH", placeOf("groups", idOrName), groupBody(edit)),
+    changeGroupLimits: (id, change) => changeLimits("groups", id, change),
     removeGroup: (id) => api.json("DELETE", placeOf("groups", id)),
 
     usage: async ({ by, ...filters }) =>
@@ -118,6 +140,8 @@ export function apiManagement(api: RunningAdminApi): Management {
   };
 }
 
+/** Each needs somebody who is quicker once more. */
+const changesMax = 10;
 /** The most rows of a page of the admin API. */
 const pageRows = 200;
 

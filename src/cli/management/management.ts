@@ -5,7 +5,7 @@ import type { GroupView } from "../../manage/group-view.ts";
 import type { historyEntryView } from "../../manage/history/history-view.ts";
 import type { KeyEdit } from "../../manage/keys.ts";
 import type { KeyView } from "../../manage/key-view.ts";
-import type { Budget, BudgetPeriod } from "../../limits/limits.ts";
+import type { Budget, BudgetPeriod, Limits } from "../../limits/limits.ts";
 import type { InvoiceView, ModelView, OutcomeView } from "../../manage/receipts/outcome-report.ts";
 import type { shownReceipt, shownSummary } from "../../manage/receipts/receipt-view.ts";
 import type { OutcomeMark } from "../../usage/call-outcome.ts";
@@ -30,6 +30,8 @@ export interface Management extends AccessManagement, PriceManagement {
   keySpending(key: KeyView): Promise<KeySpending>;
   createKey(edit: KeyEdit & { readonly name: string }, readImport: (() => Promise<string>) | null): Promise<KeyAndToken>;
   editKey(id: string, edit: KeyEdit): Promise<KeyView>;
+  /** Makes of the limits what `change` says. Nothing is lost if somebody else changes them at the same moment. */
+  changeKeyLimits(id: string, change: (before: Limits) => Limits): Promise<KeyView>;
   rotateKey(id: string, overlapMs: number): Promise<KeyAndToken>;
   revokeKey(id: string): Promise<KeyView>;
 
@@ -38,6 +40,8 @@ export interface Management extends AccessManagement, PriceManagement {
   groupBudgets(id: string): Promise<readonly GroupBudgetView[]>;
   createGroup(edit: GroupEdit & { readonly name: string }): Promise<GroupView>;
   editGroup(idOrName: string, edit: GroupEdit): Promise<GroupView>;
+  /** The same as `changeKeyLimits`, for a group. */
+  changeGroupLimits(id: string, change: (before: Limits) => Limits): Promise<GroupView>;
   removeGroup(id: string): Promise<GroupView>;
 
   /** The key and the group are given by their ids. */

@@ -14,6 +14,7 @@ import { receiptPage } from "../../manage/receipts/receipt-search.ts";
 import { shownReceipt, shownSummary } from "../../manage/receipts/receipt-view.ts";
 import { usageNames } from "../../manage/receipts/usage-names.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
+import { unlimited } from "../../limits/limits.ts";
 import { dollarsNumber } from "../../usage/dollars.ts";
 import { parsePastMoment } from "../../usage/time-text.ts";
 import type { UsageQuery } from "../../usage/usage-row.ts";
@@ -61,6 +62,12 @@ export function storeManagement(store: OpenStore, actor: Actor): Management {
     },
     createKey: async (edit, readImport) => withToken(orThrow(await createKey(store, edit, readImport, actor))),
     editKey: async (id, edit) => shownKey(orThrow(await editKey(store, id, edit, actor))),
+    changeKeyLimits: (id, change) =>
+      storage.together(async (inside) => {
+        const within = { ...store, storage: inside, reports: inside };
+        const { limits = unlimited } = (await keyById(within, id))?.key ?? {};
+        return shownKey(orThrow(await editKey(within, id, { limits: change(limits) }, actor)));
+      }),
     rotateKey: async (id, overlapMs) => withToken(orThrow(await rotateKey(store, id, overlapMs, actor))),
     revokeKey: async (id) => shownKey(orThrow(await revokeKey(store, id, actor))),
 
@@ -82,6 +89,12 @@ export function storeManagement(store: OpenStore, actor: Actor): Management {
     },
     createGroup: async (edit) => groupView({ source: "store", group: orThrow(await createGroup(store, edit, actor)) }),
     editGroup: async (idOrName, edit) => groupView({ source: "store", group: orThrow(await editGroup(store, idOrName, edit, actor)) }),
+    changeGroupLimits: (id, change) =>
+      storage.together(async (inside) => {
+        const within = { ...store, storage: inside, reports: inside };
+        const { limits = unlimited } = (await groupByIdOrName(within, id))?.group ?? {};
+        return groupView({ source: "store", group: orThrow(await editGroup(within, id, { limits: change(limits) }, actor)) });
+      }),
     removeGroup: async (id) => groupView({ source: "store", group: orThrow(await removeGroup(store, id, actor)) }),
 
     usage: async (query) => {
