@@ -30,6 +30,25 @@ describe("settled calls", () => {
     ]);
   });
 
+  test("are forgotten by an observer that throws, and later ones reach it", () => {
+    const seen: (string | null)[] = [];
+    const calls = new SettledCalls(
+      [
+        ({ model }) => {
+          seen.push(model);
+          if (model === "bad") throw new Error("a bug");
+        },
+      ],
+      () => {},
+    );
+    const settle = (model: string) => calls.observe(callRecord([attempt()], { model }), null);
+    settle("bad");
+    expect(() => calls.flush()).toThrow("a bug");
+    settle("good");
+    calls.flush();
+    expect(seen).toEqual(["bad", "good"]);
+  });
+
   test("wait for at most a second, by one timer at a time, which serves all that wait", () => {
     const { seen, timers, calls, settle } = collecting();
     settle("one");
