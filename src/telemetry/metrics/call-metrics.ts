@@ -137,7 +137,7 @@ export function chunkGapMs({ startedMs, endedMs, firstContentMs, chunks }: CallR
 }
 
 function hedgeOutcome({ outcome, failure }: AttemptRecord): string {
-  return outcome === "answered" ? "won" : failure === lostRace ? "lost" : "failed";
+  return outcome === "answered" ? "won" : failure === lostRace ? "lost" : outcome;
 }
 
 const modelsMax = 300;

@@ -50,6 +50,7 @@ describe("a call that was answered", () => {
 
 describe("what happened on the way", () => {
   const broken = attempt({ channel: "one", outcome: "failed", failure: failure("interrupted", "cut"), outputTokens: 12 });
+  const left = failure("client_gone", "left");
   const cases: readonly [promise: string, attempts: readonly AttemptRecord[], name: string, labels: Readonly<Record<string, string>>][] = [
     ["another channel is a failover", [failedAttempt("overloaded"), attempt({ channel: "two" })], "failovers", { from: "one", to: "two" }],
     ["the same channel again is a retry", [failedAttempt("overloaded"), attempt()], "retries", { channel: "one" }],
@@ -71,6 +72,12 @@ describe("what happened on the way", () => {
       [attempt(), attempt({ channel: "two", hedge: true, outcome: "abandoned", failure: lostRace, outputTokens: 0, usage: null })],
       "hedges",
       { channel: "two", outcome: "lost" },
+    ],
+    [
+      "one that the client did not wait for has not failed",
+      [attempt({ outcome: "abandoned", failure: left }), attempt({ channel: "two", hedge: true, outcome: "abandoned", failure: left })],
+      "hedges",
+      { channel: "two", outcome: "abandoned" },
     ],
   ];
   const kinds = ["failovers", "retries", "hedges", "rescues"];
