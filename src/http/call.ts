@@ -15,12 +15,12 @@ import { type Operation, operationSpecs } from "../operations/operation.ts";
 import { boundTo, eligible } from "../routing/eligible.ts";
 import type { RequestContext } from "./request-context.ts";
 import { encodingMistake } from "./decoded-body.ts";
-import { errorResponse, statusOf } from "./errors.ts";
+import { errorResponse, refusal, statusOf } from "./errors.ts";
 import { headerLine, type ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { RequestObserver, IncomingRequest } from "../net/server/incoming-request.ts";
-import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
+import { overloadOf } from "./overload/load-shed.ts";
 import { ResponseStream, type ResponseStreamOwner } from "./response-stream.ts";
-import { forbiddenModel, forbiddenOperation, internalError, unknownModel } from "./request-errors.ts";
+import { forbiddenModel, forbiddenOperation, internalError, tooManyInFlight, unknownModel } from "./request-errors.ts";
 
 /** One operation of the HTTP API: how its requests are read. The rest of a call is the same for all operations. */
 export interface Endpoint {
@@ -143,22 +143,14 @@ class InboundCall implements RequestObserver {
   private precheck(): Key | null {
     const { context, endpoint, key, cancellation } = this;
     const { request } = context;
-    const { gateway, pressure } = context.services;
+    const { gateway } = context.services;
     request.observer = this;
     if (request.isGone) cancellation.cancel(clientGone);
     gateway.calls.begin(cancellation);
 
-    if (isFailure(key)) return this.reject(key, key.retryAfterMs);
-    const shedReason = shed(
-      pressure(this.facts.startedMs),
-      operationSpecs[endpoint.operation].uploads ? "upload" : "call",
-      gateway.ports.dice,
-    );
-    if (shedReason !== null) {
-      if (shedReason === "memory_out") context.head.closesConnection = true;
-      return this.reject(shedFailure(shedReason), shedRetryMs(gateway.ports.dice));
-    }
-    const rejected = rejectEarly(context, key, endpoint, gateway.calls.size);
+    if (isFailure(key)) return this.reject(key);
+    const work = operationSpecs[endpoint.operation].uploads ? "upload" : "call";
+    const rejected = overloadOf(context, work, this.facts.startedMs) ?? rejectEarly(context, key, endpoint, gateway.calls.size);
     if (rejected !== null) return this.reject(rejected);
     const overLimit = gateway.ledger.precheck(key);
     return overLimit === null ? key : this.rejectOverLimit(overLimit);
@@ -183,14 +175,11 @@ class InboundCall implements RequestObserver {
   }
 
   /** Answers with an error. Returns null, in place of what the request would have become. */
-  private reject(why: Failure, waitMs: number | null = null): null {
+  private reject(why: Failure, waitMs: number | null = why.retryAfterMs): null {
     const { request, head, services } = this.context;
     void services.gateway.refused(this.facts, why, statusOf(why, this.context.errors));
     services.gateway.calls.end(this.cancellation);
-    // A client that is too slow to send its body must not hold its connection.
-    if (why.status === 408) head.closesConnection = true;
-    const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
-    request.respond(errorResponse(why, head, retryAfterMs, this.context.errors));
+    request.respond(refusal(why, head, this.context.errors, waitMs));
     return null;
   }
 
@@ -269,7 +258,7 @@ function unlessCancelled(reading: Promise<ParsedRequest | Failure>, cancellation
 /** Why a request with a valid key is rejected before its body is read. */
 function rejectEarly({ request, head, snapshot }: RequestContext, key: Key, endpoint: Endpoint, inFlight: number): Failure | null {
   if (!allowsOperation(key, endpoint.operation)) return forbiddenOperation(endpoint.displayName);
-  if (inFlight > snapshot.service.inFlightMax) return failure("saturated", "too many calls in flight");
+  if (inFlight > snapshot.service.inFlightMax) return tooManyInFlight;
   const rejected = endpoint.rejectEarly(request);
   if (rejected !== null) return rejected;
   return encodingMistake(request, head);

@@ -20,6 +20,19 @@ export function errorResponse(
   return { status: format.status?.(reported) ?? shown.status, head, body: format.error(reported, head.requestId) };
 }
 
+/** The response to a request that is not served. */
+export function refusal(
+  why: Failure,
+  head: ResponseHead,
+  format: ErrorFormat = defaultErrors,
+  waitMs: number | null = why.retryAfterMs,
+): HttpResponse {
+  // A client that is too slow to send its body must not hold its connection.
+  if (why.status === 408) head.closesConnection = true;
+  const retryAfterMs = waitMs ?? (why.kind === "saturated" || why.kind === "store_unavailable" ? 1000 : null);
+  return errorResponse(why, head, retryAfterMs, format);
+}
+
 /** The form inside a stream whose status has been sent already. No end mark follows it. */
 export function errorEvent(
   failure: Failure,

@@ -28,6 +28,8 @@ export function bodyTooLarge(bytesMax: number): Failure {
 
 export const noRoomForBody = failure("saturated", "no memory for a large body", { message: noMemory });
 
+export const tooManyInFlight = failure("saturated", "too many calls in flight");
+
 export const noUpgrade = requestError(426, "upgrade_required", "This path is served over HTTP only: send the request as POST.");
 
 export const internalError = failure("internal", "a bug");

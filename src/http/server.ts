@@ -11,7 +11,7 @@ import { handleCall, type Endpoint } from "./call.ts";
 import { clientAddress, isTrustedProxy } from "../net/server/forwarded.ts";
 import { Connections } from "../net/server/connections.ts";
 import { allowOrigin } from "./cors.ts";
-import { errorResponse } from "./errors.ts";
+import { errorResponse, refusal } from "./errors.ts";
 import { imageEdits, imageVariations } from "./image-forms.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
@@ -181,7 +181,7 @@ function answer(
     handleCall(context, endpoint, key);
     return null;
   }
-  if (isFailure(key)) return errorResponse(key, head, key.kind === "store_unavailable" ? 1000 : key.retryAfterMs, errors);
+  if (isFailure(key)) return refusal(key, head, errors);
   if (route.name === "model" || route.name === "generate_model") return showModel(snapshot, key, route.id, head, errors);
   if (route.name === "generate_models") return listGenerateModels(snapshot, key, head, queryOf(request.target));
   if (route.name === "generate_count") return countGenerateTokens(context, key);

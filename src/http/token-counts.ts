@@ -8,10 +8,11 @@ import { failure, isFailure, type Failure } from "../operations/failure.ts";
 import { boundTo, eligible } from "../routing/eligible.ts";
 import { countTokensBody, readCountTokensRequest, readTokenCount, tokenCountBody } from "../surfaces/index.ts";
 import { encodingMistake } from "./decoded-body.ts";
-import { errorResponse } from "./errors.ts";
-import { shed, shedFailure, shedRetryMs } from "./overload/load-shed.ts";
+import { refusal } from "./errors.ts";
 import { readJsonBody, readSentBody, rejectNotJson } from "./json-endpoints.ts";
+import { overloadOf } from "./overload/load-shed.ts";
 import type { RequestContext } from "./request-context.ts";
+import { tooManyInFlight } from "./request-errors.ts";
 
 /** POST /v1/messages/count_tokens. */
 export function countMessagesTokens(context: RequestContext, key: Key): Promise<HttpResponse> {
@@ -35,21 +36,25 @@ interface CountFormat {
  * clients shorten their conversation by it, and are better off with one than with an error. A header tells which it is.
  */
 async function counted(context: RequestContext, key: Key, { body: readBody, read, write }: CountFormat): Promise<HttpResponse> {
-  const { head, errors, request } = context;
-  const { gateway, pressure } = context.services;
-  const shedReason = shed(pressure(gateway.ports.nowMs()), "call", gateway.ports.dice);
-  if (shedReason !== null) {
-    if (shedReason === "memory_out") head.closesConnection = true;
-    return errorResponse(shedFailure(shedReason), head, shedRetryMs(gateway.ports.dice), errors);
-  }
-  const rejected = rejectNotJson(request) ?? encodingMistake(request, head);
+  const { head, errors } = context;
+  const rejected = rejectEarly(context);
   const body = rejected ?? (await whileInFlight(context, cancellationOf(key), () => readBody(context)));
   const ask = isFailure(body) ? body : read(body);
-  if (isFailure(ask)) return errorResponse(ask, head, null, errors);
+  if (isFailure(ask)) return refusal(ask, head, errors);
   const tokens = await upstreamCount(context, key, ask);
   head.add("x-sluice-token-count", tokens === null ? "estimated" : "upstream");
   head.type = "application/json";
   return { status: 200, head, body: write(tokens ?? ask.promptTokensEstimate) };
+}
+
+/** Why a request is rejected before its body is read. */
+function rejectEarly(context: RequestContext): Failure | null {
+  const { request, head, snapshot } = context;
+  const { calls, ports } = context.services.gateway;
+  const overload = overloadOf(context, "call", ports.nowMs());
+  if (overload !== null) return overload;
+  if (calls.size >= snapshot.service.inFlightMax) return tooManyInFlight;
+  return rejectNotJson(request) ?? encodingMistake(request, head);
 }
 
 /** The request counts as a running call: a shutdown waits for it, and it makes the gateway no less full. */

@@ -30,18 +30,32 @@ export function shed({ loopDelayMs, memoryShare }: Pressure, work: WorkKind, dic
   return loopDelayMs > loopDelayMsMax && dice() < shedShare(loopDelayMs) ? "loop_delay" : null;
 }
 
-/** The failure for a caller that was rejected. */
-export function shedFailure(why: Exclude<Shed, null>): Failure {
-  return failure("saturated", `too much to do: ${why}`, { message: why === "loop_delay" ? tooMuch : noMemory });
+/** Why a request is rejected under the present load; null if it is not. Where memory runs out, its connection is closed as well. */
+export function overloadOf(request: LoadedRequest, work: WorkKind, nowMs: number): Failure | null {
+  const { head, services } = request;
+  const { dice } = services.gateway.ports;
+  const why = shed(services.pressure(nowMs), work, dice);
+  if (why === null) return null;
+  if (why === "memory_out") head.closesConnection = true;
+  return shedFailure(why, dice);
+}
+
+/** What this needs of a request and of the process that serves it. */
+interface LoadedRequest {
+  readonly head: { closesConnection: boolean };
+  readonly services: { readonly gateway: { readonly ports: { readonly dice: () => number } }; readonly pressure: (nowMs: number) => Pressure };
+}
+
+/** The failure for a caller that was rejected. It says when to retry: spread, so that rejected clients do not return all at once. */
+export function shedFailure(why: Exclude<Shed, null>, dice: () => number): Failure {
+  return failure("saturated", `too much to do: ${why}`, {
+    message: why === "loop_delay" ? tooMuch : noMemory,
+    retryAfterMs: retryMsMin + dice() * retryMsSpread,
+  });
 }
 
 const tooMuch = "The gateway is overloaded at the moment. Try again later.";
 export const noMemory = "The gateway is short of memory at the moment. Try again later.";
-
-/** When to retry: spread, so that rejected clients do not return all at once. */
-export function shedRetryMs(dice: () => number): number {
-  return retryMsMin + dice() * retryMsSpread;
-}
 
 function shedShare(loopDelayMs: number): number {
   const severity = (loopDelayMs - loopDelayMsMax) / (loopDelayWorstMs - loopDelayMsMax);

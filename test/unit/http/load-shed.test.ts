@@ -2,11 +2,14 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { LiveCalls } from "../../../src/gateway/admission/live-calls.ts";
+import type { Gateway } from "../../../src/gateway/gateway.ts";
+import type { Exchange } from "../../../src/gateway/ports.ts";
+import type { Snapshot } from "../../../src/gateway/snapshot.ts";
 import {
   LoopDelay,
   shed,
   shedFailure,
-  shedRetryMs,
   watchPressure,
   type LoopFacts,
   type Pressure,
@@ -14,7 +17,15 @@ import {
 } from "../../../src/http/overload/load-shed.ts";
 import { memoryShareOf } from "../../../src/http/overload/memory-share.ts";
 import { ProcessorTime } from "../../../src/http/overload/processor-time.ts";
+import { countMessagesTokens } from "../../../src/http/token-counts.ts";
+import type { Key } from "../../../src/keys/key.ts";
+import { HeaderLines } from "../../../src/net/message/header-lines.ts";
+import { ResponseHead, type HttpResponse } from "../../../src/net/server/http-response.ts";
+import { IncomingRequest } from "../../../src/net/server/incoming-request.ts";
+import { failure } from "../../../src/operations/failure.ts";
+import { defaultErrors } from "../../../src/surfaces/index.ts";
 import { eventually } from "../../support/eventually.ts";
+import { asResponse } from "../../support/http-answer.ts";
 
 const calm: Pressure = { loopDelayMs: 0, memoryShare: 0 };
 
@@ -55,14 +66,108 @@ describe("new work", () => {
 
   test("is refused with the true reason, not with a number of calls", () => {
     for (const why of ["loop_delay", "memory_short", "memory_out"] as const)
-      expect(shedFailure(why).publicMessage).not.toContain("concurrent");
-    expect(shedFailure("memory_out").publicMessage).toContain("memory");
-    expect(shedFailure("loop_delay").publicMessage).not.toContain("memory");
+      expect(shedFailure(why, even()).publicMessage).not.toContain("concurrent");
+    expect(shedFailure("memory_out", even()).publicMessage).toContain("memory");
+    expect(shedFailure("loop_delay", even()).publicMessage).not.toContain("memory");
   });
 
   test("may come back after one to five seconds", () => {
-    expect(shedRetryMs(() => 0)).toBe(1_000);
-    expect(shedRetryMs(() => 0.999)).toBeLessThan(5_000);
+    expect(shedFailure("loop_delay", () => 0).retryAfterMs).toBe(1_000);
+    expect(shedFailure("loop_delay", () => 0.999).retryAfterMs).toBeLessThan(5_000);
+  });
+});
+
+describe("a request to count tokens", () => {
+  /** One such request, whose body has not arrived, and an upstream that counts but has not answered. */
+  function counting(pressure: Pressure = calm, inFlightMax = 1) {
+    const calls = new LiveCalls();
+    const upstream = Promise.withResolvers<Awaited<Exchange["reply"]>>();
+    const timers: (() => void)[] = [];
+    const asked = { body: 0, upstream: 0 };
+    const after = (_: number, then: () => void): (() => void) => {
+      timers.push(then);
+      return () => {};
+    };
+    const send = (): Exchange => {
+      asked.upstream += 1;
+      return { reply: upstream.promise, abort: () => {} };
+    };
+    const gateway = {
+      ports: { nowMs: () => 0, dice: () => 0.5, after, send },
+      calls,
+      ledger: { precheck: () => null },
+      upstreams: { admits: () => true, lessonOf: () => ({}), begin: () => ({ abandoned: () => {} }) },
+      dialects: new Map([["d", { chat: { encode: () => ({ request: {} }) }, tokenCount: { request: () => ({}) } }]]),
+    } as unknown as Gateway;
+    const channel = { dialect: "d", forwardHeaders: [], capabilities: { operations: ["chat"], modelOperations: new Map() } };
+    const route = { model: "m", tiers: [[{ deployment: { channel, model: "m" } }]], size: 1 };
+    const service = { inFlightMax, bodyBytesMax: 1_000, bodyReadMs: 1_000 };
+    const snapshot = { routes: new Map([["m", route]]), service } as unknown as Snapshot;
+    const connection = {
+      address: "127.0.0.1",
+      respond: () => {},
+      sendContinue: () => void (asked.body += 1),
+      pause: () => {},
+      resume: () => {},
+    };
+    const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), null, connection);
+    const services = {
+      gateway,
+      serve: () => new Promise<never>(() => {}),
+      pressure: () => pressure,
+      hasRoom: () => true,
+      onBug: () => {},
+      traces: null,
+      wallMs: () => 0,
+    };
+    const head = new ResponseHead("req_1");
+    const key = { id: "k", models: null, operations: null, channels: null, splits: { audio: false, input: false } } as unknown as Key;
+    const count = (): Promise<HttpResponse> =>
+      countMessagesTokens(
+        { request, receiptId: "1", receiptName: "req_1", head, snapshot, services, errors: defaultErrors, pathModel: null },
+        key,
+      );
+    const sendBody = (): void => {
+      request.body.push(Buffer.from('{"model":"m","messages":[{"role":"user","content":"hi"}]}'));
+      request.body.end();
+    };
+    return { calls, upstream, timers, asked, head, count, sendBody };
+  }
+
+  test.each<[string, Pressure, boolean]>([
+    ["the event loop is late", { ...calm, loopDelayMs: 60_000 }, false],
+    ["memory has run out, and then its connection is closed", { ...calm, memoryShare: 0.96 }, true],
+  ])("is turned away before its body is read where %s", async (_, pressure, closes) => {
+    const { calls, asked, head, count } = counting(pressure);
+    const response = asResponse(await count());
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "3"]);
+    expect([head.closesConnection, asked.body, calls.size]).toEqual([closes, 0, 0]);
+  });
+
+  test("counts as running while its body is read and while an upstream is asked, and no longer", async () => {
+    const { calls, upstream, asked, count, sendBody } = counting();
+    const counted = count();
+    await eventually("the body is wanted", () => asked.body === 1);
+    expect(calls.size).toBe(1);
+    sendBody();
+    await eventually("the upstream is asked", () => asked.upstream === 1);
+    expect(calls.size).toBe(1);
+    upstream.resolve(failure("unreachable", "nobody"));
+    const response = asResponse(await counted);
+    expect([response.status, response.headers.get("x-sluice-token-count"), calls.size]).toEqual([200, "estimated", 0]);
+  });
+
+  test("is one too many where as many requests are running as there may be", async () => {
+    const response = asResponse(await counting(calm, 0).count());
+    expect([response.status, response.headers.get("retry-after")]).toEqual([503, "1"]);
+  });
+
+  test("whose body takes too long does not keep its connection", async () => {
+    const { timers, head, count, asked, calls } = counting();
+    const counted = count();
+    await eventually("the body is wanted", () => asked.body === 1);
+    for (const fire of timers) fire();
+    expect([(await counted).status, head.closesConnection, calls.size]).toEqual([408, true, 0]);
   });
 });
 
