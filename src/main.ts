@@ -307,9 +307,15 @@ function endOnSignals(terminal: Pick<Terminal, "say">): void {
   }
 }
 
-/** The runtime would use these proxies for every connection; here a proxy is a setting of a channel. */
+/**
+ * The runtime would use these proxies for every connection; here a proxy is a setting of a channel. By NO_PROXY it would also go past
+ * the proxy of a channel.
+ */
 function ignoreProxies(): void {
-  for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]) delete process.env[name];
+  for (const name of ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"]) {
+    delete process.env[name];
+    delete process.env[name.toLowerCase()];
+  }
 }
 
 async function start(file: string | null, given: StartInvocation): Promise<void> {

@@ -27,6 +27,7 @@ const chat = JSON.stringify({ model: "m", messages: [{ role: "user", content: "h
 const authorised = { authorization: `Bearer ${key}`, "content-type": "application/json" };
 
 let upstream: Scripted;
+let egress: Scripted;
 let gateway: Gateway;
 const held = new HeldStream();
 
@@ -37,6 +38,7 @@ beforeAll(async () => {
     if (body["stream"] !== true) return Response.json(answer);
     return held.answer();
   });
+  egress = await startScripted(() => Response.json(answer));
   writeFileSync(join(directory, "token"), operator);
   put(valid);
   const named = [
@@ -45,7 +47,7 @@ beforeAll(async () => {
   ];
   gateway = await startGateway({
     args: ["--workers", "2"],
-    env: { ADMIN_TOKEN_FILE: join(directory, "token") },
+    env: { ADMIN_TOKEN_FILE: join(directory, "token"), NO_PROXY: "127.0.0.1" },
     config: configWith(named),
   });
   await eventually("both workers", () => gateway.logs.filter(({ event }) => event === "worker_ready").length === 2, 60_000);
@@ -54,7 +56,7 @@ beforeAll(async () => {
 afterAll(async () => {
   if (certificates !== null) {
     await gateway?.kill();
-    await upstream?.close();
+    await Promise.all([upstream?.close(), egress?.close()]);
   }
   rmSync(directory, { recursive: true, force: true });
 });
@@ -66,6 +68,7 @@ function configWith(keys: readonly { readonly name: string; readonly key: string
     keys,
     channels: [
       { name: "up", base_url: upstream.url, api_key: "sk-up", models: ["m"], capabilities: { operations: ["chat", "transcription"] } },
+      { name: "out", base_url: upstream.url, api_key: "sk-out", models: ["proxied"], proxy: new URL(egress.url).origin },
     ],
     server: { trusted_proxies: ["127.0.0.1"], wrong_keys: 6, body_limit: "4MiB", linger: "0ms" },
   };
@@ -166,6 +169,12 @@ test.skipIf(certificates === null)("a client that leaves an encrypted stream can
   leaving.abort();
   await reader.closed.catch(() => {});
   await eventually("the upstream is left", () => held.cancelled > before, 30_000);
+});
+
+test.skipIf(certificates === null)("a channel with a proxy is asked through it, whatever NO_PROXY says", async () => {
+  const asked = upstream.requests.length;
+  expect((await post(chat.replace('"m"', '"proxied"'))).status).toBe(200);
+  expect([egress.requests.length, upstream.requests.length]).toEqual([1, asked]);
 });
 
 describe.skipIf(certificates === null)("a compressed request body", () => {
