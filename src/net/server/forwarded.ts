@@ -48,21 +48,24 @@ function addressOf(hop: string): string | null {
   return addressBits(address) === null || (bracketed !== undefined && !address.includes(":")) ? null : address.toLowerCase();
 }
 
+/**
+ * Reads from the end, which our proxies wrote: a quote that a client opens and does not close must not swallow what they added behind
+ * it.
+ */
 function splitOutsideQuotes(text: string, separator: "," | ";"): readonly string[] {
   const parts: string[] = [];
-  let from = 0;
+  let end = text.length;
   let isQuoted = false;
-  for (let at = 0; at < text.length; at++) {
+  for (let at = text.length - 1; at >= 0; at--) {
     const character = text[at];
-    if (isQuoted && character === "\\") at++;
-    else if (character === '"') isQuoted = !isQuoted;
+    if (character === '"' && text[at - 1] !== "\\") isQuoted = !isQuoted;
     else if (character === separator && !isQuoted) {
-      parts.push(text.slice(from, at));
-      from = at + 1;
+      parts.push(text.slice(at + 1, end));
+      end = at;
     }
   }
-  parts.push(text.slice(from));
-  return parts;
+  parts.push(text.slice(0, end));
+  return parts.toReversed();
 }
 
 function unquoted(value: string): string {

@@ -66,7 +66,9 @@ describe("Forwarded (RFC 7239)", () => {
     ["proto=https", [null]],
     ["for=1.1.1.1;for=2.2.2.2", [null]],
     ["", [null]],
-    ['for="unfinished, for=1.1.1.1', ['"unfinished, for=1.1.1.1']],
+    ['for="unfinished, for=1.1.1.1', ['"unfinished', "1.1.1.1"]],
+    ['for="unfinished, for="[2001:db8::7]:99";proto=https', ['"unfinished', "[2001:db8::7]:99"]],
+    ['for=1.1.1.1, for="unfinished', ['1.1.1.1, for="unfinished']],
   ])("%s", (value, hops) => {
     expect(forwardedHops(value)).toEqual(hops);
   });
@@ -78,5 +80,13 @@ describe("Forwarded (RFC 7239)", () => {
     );
     expect(addressFor("10.0.0.1", { forwarded: "for=_secret" }, trusted)).toBe("10.0.0.1");
     expect(addressFor("10.0.0.1", { forwarded: 'for=203.0.113.9, for="x' }, trusted)).toBe("10.0.0.1");
+  });
+
+  test("cannot be hidden by a client that opens a quote and does not close it", () => {
+    const trusted = trusting("forwarded", "10.0.0.0/8");
+    for (const begun of ['for="', 'for="x', 'for="x\\', '"', 'for="x", for="', 'for=";']) {
+      expect([begun, addressFor("10.0.0.1", { forwarded: `${begun}, for=203.0.113.9` }, trusted)]).toEqual([begun, "203.0.113.9"]);
+      expect(addressFor("10.0.0.1", { forwarded: `${begun}, for="[2001:db8::7]:99", for=10.0.0.2` }, trusted)).toBe("2001:db8::7");
+    }
   });
 });
