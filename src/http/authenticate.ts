@@ -31,7 +31,7 @@ export function namesNoKey(request: IncomingRequest): boolean {
 }
 
 /** Clients of some APIs send their key in a header of its own. */
-const keyHeaders = ["x-api-key", "api-key", "x-goog-api-key"];
+export const keyHeaders = ["x-api-key", "api-key", "x-goog-api-key"];
 
 /** A store that hangs must not hang the request. */
 async function inTime(asked: Promise<Opened>, lookUpMs: number): Promise<Opened> {

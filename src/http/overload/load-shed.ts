@@ -43,7 +43,10 @@ export function overloadOf(request: LoadedRequest, work: WorkKind, nowMs: number
 /** What this needs of a request and of the process that serves it. */
 interface LoadedRequest {
   readonly head: { closesConnection: boolean };
-  readonly services: { readonly gateway: { readonly ports: { readonly dice: () => number } }; readonly pressure: (nowMs: number) => Pressure };
+  readonly services: {
+    readonly gateway: { readonly ports: { readonly dice: () => number } };
+    readonly pressure: (nowMs: number) => Pressure;
+  };
 }
 
 /** The failure for a caller that was rejected. It says when to retry: spread, so that rejected clients do not return all at once. */

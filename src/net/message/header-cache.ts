@@ -127,6 +127,7 @@ const credentialFields: ReadonlySet<string> = new Set([
   "authorization",
   "x-api-key",
   "api-key",
+  "x-goog-api-key",
   "cookie",
   "set-cookie",
   "proxy-authorization",
