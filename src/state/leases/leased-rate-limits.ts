@@ -446,8 +446,9 @@ export class LeasedRateLimits implements RateLimitStore {
         (late) => this.undo(late, slotLeases),
       );
     } catch {
-      // The guard counts the failure.
+      // The guard counts the failure. The store may have granted slots all the same, and only its answer was lost.
       this.slotLeases.notReleased(released);
+      for (const slotLease of slotLeases) this.slotLeases.late(slotLease);
     }
     for (const lease of requested) lease.requesting = false;
     for (const { id } of slotLeases) this.requestedSlots.delete(id);

@@ -80,7 +80,7 @@ export class SlotLeases {
     } else this.makeIdle(lease);
   }
 
-  /** The store granted slots too late, after the call had gone on without it. */
+  /** The store granted slots too late, after the call had gone on without it; or its answer was lost, and it may have granted them. */
   late({ id, limit, call, ttlMs, more = [] }: SlotLease): void {
     const leases = [call, ...more].map((name): SlotLease => ({ id, limit, call: name, ttlMs }));
     void this.release(id, leases, this.nowMs() + this.ttlMs);

@@ -127,3 +127,33 @@ describe("leases of limits per minute", () => {
     expect(counts.used).toBe(limit);
   });
 });
+
+describe("a concurrency slot", () => {
+  test("that was granted by an answer which got lost is given back at once, and not taken until it expires", async () => {
+    const asked: string[] = [];
+    const released: string[] = [];
+    const losing: Partial<DistributedCounts> = {
+      take: async (_, slots) => {
+        for (const { call: name } of slots) asked.push(name);
+        throw new Error("the connection was reset");
+      },
+      release: async (_, names) => void released.push(...names),
+      renew: async () => {},
+    };
+    const guard = { open: true, stalledMs: 250, lostSinceMs: null, run: async <T>(work: () => Promise<T>): Promise<T> => work() };
+    const local = new MemoryRateLimits(() => nowMs);
+    rates = new LeasedRateLimits({
+      counts: losing as DistributedCounts,
+      guard,
+      local,
+      processes: () => 1,
+      nowMs: () => nowMs,
+      after,
+    });
+    const reservation = await rates.reserve(new ListedReservationRequest([], [{ id: "key concurrency", limit: 1 }], "call"));
+    expect(reservation.ok).toBe(true);
+    await pass(10);
+    expect(asked).toHaveLength(1);
+    expect(released).toEqual(asked);
+  });
+});
