@@ -127,6 +127,31 @@ describe("two processes on one SQLite file", () => {
     await other.close();
     await database.close();
   });
+
+  test("do not make each other's queries wait, whatever they write", async () => {
+    const dataDir = await migratedDataDir();
+    const database = new ThreadDatabase(storeFile(dataDir));
+    const counts = countsInThread(database);
+    const other = new SqliteDatabase(storeFile(dataDir));
+    await database.all(sql`select 1`);
+    const { written, beganMs } = await other.transaction(async (inside) => {
+      await inside.run(sql`insert into processes (id, seen_ms) values (${"other"}, ${1})`);
+      const beganMs = performance.now();
+      const written = Promise.all([
+        counts.heartbeat("own", 60_000),
+        counts.release("key slots", ["own-1"]),
+        database.run(sql`delete from processes where id = ${"nobody"}`),
+        database.all(sql`delete from processes where id = ${"nobody"} returning id`),
+      ]);
+      await database.all(sql`select 1`);
+      return { written, beganMs };
+    });
+    // Before any of the writers had given up on the other one.
+    expect(performance.now() - beganMs).toBeLessThan(3_000);
+    expect((await written)[0]).toBe(1);
+    await other.close();
+    await database.close();
+  });
 });
 
 describe.skipIf(engines.some(({ name, skipped }) => name === "postgres" && skipped !== null))("a frozen PostgreSQL", () => {

@@ -45,9 +45,11 @@ function done(request: ThreadRequest): unknown {
     if (!readonly) reader ??= SqliteConnection.open(file, { readonly: true, busyMs });
     return (reader ?? connection).all(new Sql(texts, values));
   }
-  if (action === "all" || action === "run") return connection[action](new Sql(texts, values));
-  if (action === "begin") beginSoon(connection);
-  else connection[action]();
+  const connected = connection;
+  if (action === "all") return soon(connected, () => connected.all(new Sql(texts, values)));
+  if (action === "run") return soon(connected, () => connected.run(new Sql(texts, values)));
+  if (action === "begin") soon(connected, () => connected.begin());
+  else connected[action]();
   return undefined;
 }
 
@@ -71,9 +73,9 @@ function tablesOf(database: SerialDatabase): ThreadTables {
 
 function serially(connected: SqliteConnection): SerialDatabase {
   return new SerialDatabase({
-    all: (query) => connected.all(query),
-    run: (query) => connected.run(query),
-    begin: () => beginSoon(connected),
+    all: (query) => soon(connected, () => connected.all(query)),
+    run: (query) => soon(connected, () => connected.run(query)),
+    begin: () => soon(connected, () => connected.begin()),
     commit: () => connected.commit(),
     rollback: () => connected.rollback(),
     close: () => connected.close(),
@@ -81,9 +83,9 @@ function serially(connected: SqliteConnection): SerialDatabase {
 }
 
 /** Fails soon where somebody else is writing. Whoever sent the request sends it again, and queries come in between. */
-function beginSoon(connected: SqliteConnection): void {
-  connected.begin({ waitMs: Math.min(beginMs, busyMs), busyMs });
+function soon<T>(connected: SqliteConnection, work: () => T): T {
+  return connected.inTransaction ? work() : connected.waitingOnly(Math.min(waitMs, busyMs), busyMs, work);
 }
 
 /** How long the thread waits for another writer at a time. */
-const beginMs = 100;
+const waitMs = 100;

@@ -65,18 +65,24 @@ export class SqliteConnection {
     this.guarded(() => this.database.run(`pragma synchronous = ${syncs ? "full" : "normal"}`));
   }
 
-  /** Another writer is waited for as long as by any statement, or for `waitMs`. */
-  begin(wait: { readonly waitMs: number; readonly busyMs: number } | null = null): void {
+  get inTransaction(): boolean {
+    return this.database.inTransaction;
+  }
+
+  begin(): void {
     this.rollback();
-    this.guarded(() => {
-      if (wait !== null) this.database.run(`pragma busy_timeout = ${wait.waitMs}`);
-      try {
-        // `begin immediate` takes the write lock at once. Upgrading from a read lock later could deadlock two transactions.
-        this.database.run("begin immediate");
-      } finally {
-        if (wait !== null) this.database.run(`pragma busy_timeout = ${wait.busyMs}`);
-      }
-    });
+    // `begin immediate` takes the write lock at once. Upgrading from a read lock later could deadlock two transactions.
+    this.guarded(() => this.database.run("begin immediate"));
+  }
+
+  /** Runs some work that waits for another writer only for so long, and not for as long as other statements do (`busyMs`). */
+  waitingOnly<T>(waitMs: number, busyMs: number, work: () => T): T {
+    this.guarded(() => this.database.run(`pragma busy_timeout = ${waitMs}`));
+    try {
+      return work();
+    } finally {
+      this.guarded(() => this.database.run(`pragma busy_timeout = ${busyMs}`));
+    }
   }
 
   commit(): void {

@@ -35,10 +35,15 @@ export class ThreadDatabase extends SerialDatabase {
    * process has time for it, and calls wait for the keys that are looked up.
    */
   override async all<Row extends object>(query: Sql): Promise<Row[]> {
-    if (!isQuery(query)) return super.all<Row>(query);
+    if (!isQuery(query)) return this.thread.whileBusy(() => super.all<Row>(query));
     this.rejectIfClosed();
     this.mutex.rejectReentry();
     return this.thread.read<Row>(query);
+  }
+
+  /** Each time it waits for its turn again, so that it does not become part of a transaction that began meanwhile. */
+  override async run(query: Sql): Promise<number> {
+    return this.thread.whileBusy(() => super.run(query));
   }
 
   /**
@@ -100,7 +105,7 @@ export class ThreadConnection implements SerialConnection {
   }
 
   /** The worker waits for another writer only for a moment at a time, so that it can answer queries meanwhile. */
-  private async whileBusy<T>(attempt: () => Promise<T>): Promise<T> {
+  async whileBusy<T>(attempt: () => Promise<T>): Promise<T> {
     const untilMs = performance.now() + this.opening.busyMs;
     for (;;) {
       try {
