@@ -8,6 +8,8 @@ export interface TraceContext {
   readonly parentId: string | null;
   /** The trace is recorded whatever happens: the client says so, or chance does where there is none. */
   readonly sampled: boolean;
+  /** The client says that the digits of the trace were drawn by chance, which others sample by (https://www.w3.org/TR/trace-context-2/). */
+  readonly random?: boolean;
   /** What other systems wrote beside it, passed on as it came. */
   readonly state: string | null;
   /** Whether upstreams are told. */
@@ -59,12 +61,14 @@ export function traceOf(
   const { parent, state } = headers;
   const found = parent === null ? null : traceparent.exec(parent);
   if (found === null || !isValid(found))
-    return { traceId: receiptName.slice(4), parentId: null, sampled: sampler.isSampled(nowMs), state: null, passedOn };
+    return { traceId: receiptName.slice(4), parentId: null, sampled: sampler.isSampled(nowMs), random: false, state: null, passedOn };
   const [, , traceId = "", parentId = "", flags = ""] = found;
+  const bits = Number.parseInt(flags, 16);
   return {
     traceId,
     parentId,
-    sampled: (Number.parseInt(flags, 16) & 1) === 1,
+    sampled: (bits & 1) === 1,
+    random: (bits & 2) === 2,
     state: state !== null && state !== "" && state.length <= stateCharactersMax ? state : null,
     passedOn,
   };
@@ -79,9 +83,9 @@ function isValid([, version, traceId, parentId, , more]: RegExpExecArray): boole
  * own, those are sent.
  */
 export function traceHeaders(trace: TraceContext, spanId: string, own: Readonly<Record<string, string>>): TraceHeaders | null {
-  const { traceId, sampled, state, passedOn } = trace;
+  const { traceId, sampled, random, state, passedOn } = trace;
   if (!passedOn || own["traceparent"] !== undefined) return null;
-  const traceparent = `00-${traceId}-${spanId}${sampled ? "-01" : "-00"}`;
+  const traceparent = `00-${traceId}-${spanId}${random === true ? (sampled ? "-03" : "-02") : sampled ? "-01" : "-00"}`;
   return { traceparent, tracestate: own["tracestate"] === undefined ? state : null };
 }
 

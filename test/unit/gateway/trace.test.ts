@@ -61,6 +61,13 @@ describe("the trace of a call", () => {
     expect(traceOf(receiptName, headers, 0, { sampler, passedOn: true }).sampled).toBe(true);
   });
 
+  test("is passed on with the flags that are known, and without others", () => {
+    const passedOn = ["00", "01", "02", "03", "ff"].map((flags) =>
+      traceHeaders(read(`00-${ids.trace}-${ids.span}-${flags}`), ids.span, {})?.traceparent.slice(-2),
+    );
+    expect(passedOn).toEqual(["00", "01", "02", "03", "03"]);
+  });
+
   test("is passed on with the span of the attempt as the parent", () => {
     const trace = read(`00-${ids.trace}-${ids.span}-01`, "vendor=1");
     const traceparent = `00-${ids.trace}-00000000000000ab-01`;
