@@ -29,6 +29,7 @@ export function providerName(preset: string | null): string {
 export interface SpanNames {
   readonly provider: string;
   readonly cacheRead: string | null;
+  readonly cacheWrite: string | null;
   readonly reasoning: string | null;
   readonly stream: string | null;
   readonly timeToFirstChunk: string | null;
@@ -43,10 +44,12 @@ export interface MetricNames {
 }
 
 export function spanNames(version: GenAiVersion): SpanNames {
-  if (version === "1.36") return { provider: "gen_ai.system", cacheRead: null, reasoning: null, stream: null, timeToFirstChunk: null };
+  if (version === "1.36")
+    return { provider: "gen_ai.system", cacheRead: null, cacheWrite: null, reasoning: null, stream: null, timeToFirstChunk: null };
   return {
     provider: "gen_ai.provider.name",
     cacheRead: "gen_ai.usage.cache_read.input_tokens",
+    cacheWrite: version === "latest" ? "gen_ai.usage.cache_write.input_tokens" : "gen_ai.usage.cache_creation.input_tokens",
     reasoning: "gen_ai.usage.reasoning.output_tokens",
     stream: "gen_ai.request.stream",
     timeToFirstChunk: "gen_ai.response.time_to_first_chunk",

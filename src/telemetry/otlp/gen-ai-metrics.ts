@@ -52,7 +52,7 @@ export class GenAiMetrics {
       series.duration.observe(attempt.tookMs / 1000);
       streamed(record, attempt, series);
       const used = receipt?.attempts[at];
-      if (used !== undefined) series.used?.(used);
+      if (used !== undefined) series.used?.(used, attempt.usage?.cacheWriteTokens);
     }
   };
 
@@ -111,7 +111,7 @@ interface AttemptSeries {
   readonly firstChunk: () => MetricHistogram | null;
   readonly perChunk: () => MetricHistogram | null;
   /** Null for what is not metered in tokens. */
-  readonly used: ((used: AttemptReceipt) => void) | null;
+  readonly used: UsageAdder | null;
   chunks: { readonly first: MetricHistogram | null; readonly between: MetricHistogram | null } | null;
 }
 
@@ -124,8 +124,11 @@ function streamed(record: CallRecord, attempt: AttemptRecord, series: AttemptSer
   if (gapMs !== null) between?.observe(gapMs / 1000);
 }
 
+/** Receipts do not tell apart what was written to a cache. */
+type UsageAdder = (used: AttemptReceipt, cacheWriteTokens: number | undefined) => void;
+
 /** Upstreams report audio and images apart only in part, so that the modality of tokens is not known. */
-function adder(usage: UsageFamilies, values: readonly string[]): (used: AttemptReceipt) => void {
+function adder(usage: UsageFamilies, values: readonly string[]): UsageAdder {
   if (usage.kind === "histogram") {
     const input = usage.tokens.with(...values, "input");
     const output = usage.tokens.with(...values, "output");
@@ -134,12 +137,13 @@ function adder(usage: UsageFamilies, values: readonly string[]): (used: AttemptR
       if (completionTokens !== null) output.observe(completionTokens);
     };
   }
-  const counters = [usage.input, usage.output, usage.cacheRead, usage.reasoning].map((family) => family.with(...values, "unknown"));
-  const [input, output, cacheRead, reasoning] = counters;
-  return ({ promptTokens, completionTokens, cachedTokens, reasoningTokens }) => {
+  const families = [usage.input, usage.output, usage.cacheRead, usage.cacheWrite, usage.reasoning];
+  const [input, output, cacheRead, cacheWrite, reasoning] = families.map((family) => family.with(...values, "unknown"));
+  return ({ promptTokens, completionTokens, cachedTokens, reasoningTokens }, cacheWriteTokens = 0) => {
     add(input, promptTokens);
     add(output, completionTokens);
     add(cacheRead, cachedTokens);
+    add(cacheWrite, cacheWriteTokens);
     add(reasoning, reasoningTokens);
   };
 }
@@ -155,6 +159,7 @@ type UsageFamilies =
       readonly input: CounterFamily;
       readonly output: CounterFamily;
       readonly cacheRead: CounterFamily;
+      readonly cacheWrite: CounterFamily;
       readonly reasoning: CounterFamily;
     };
 
@@ -170,6 +175,7 @@ function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind
     input: counters("input_tokens", "Tokens of prompts, including those from a cache."),
     output: counters("output_tokens", "Tokens of answers, including reasoning."),
     cacheRead: counters("cache_read.input_tokens", "Tokens of prompts that came from a cache."),
+    cacheWrite: counters("cache_write.input_tokens", "Tokens of prompts that were written to a cache."),
     reasoning: counters("reasoning.output_tokens", "Tokens of reasoning."),
   };
 }

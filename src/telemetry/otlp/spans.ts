@@ -134,6 +134,7 @@ function attemptAttributes(
     addAttribute(list, "gen_ai.usage.output_tokens", used?.completionTokens);
   }
   if (names.cacheRead !== null) addAttribute(list, names.cacheRead, used?.cachedTokens);
+  if (names.cacheWrite !== null) addAttribute(list, names.cacheWrite, attempt.usage?.cacheWriteTokens);
   if (names.reasoning !== null) addAttribute(list, names.reasoning, used?.reasoningTokens);
   addAttribute(list, "error.type", errorOf(attempt));
   addAttribute(list, "http.response.status_code", used?.status);

@@ -132,6 +132,22 @@ describe("a span", () => {
     ]);
   });
 
+  test.each([
+    ["latest", "gen_ai.usage.cache_write.input_tokens"],
+    ["1.41", "gen_ai.usage.cache_creation.input_tokens"],
+  ] as const)("of an attempt tells what was written to a cache, by the name of %s", async (conventions, name) => {
+    const ports = otlpPorts();
+    const exporter = new OtlpExporter(otlpSettings({ conventions }), ports);
+    exporter.start();
+    const usage = { ...attempt().usage!, cacheWriteTokens: 30 };
+    offer(exporter, traced([attempt({ spanId: "2222222222222222", usage })]));
+    await ports.fire();
+    const body = (signal: string) => ports.requests.find(({ url }) => url.endsWith(signal))!.body;
+    expect(readTraces(body("traces"))[1]?.attributes[name]).toBe(30);
+    const counter = readMetrics(body("metrics")).find((one) => one.name === "gen_ai.client.inference.usage.cache_write.input_tokens");
+    expect(counter?.points.map(({ value }) => value)).toEqual(conventions === "latest" ? [30] : undefined);
+  });
+
   test("of an attempt that went on with an answer does not say when that began", async () => {
     const attempts = [attempt({ spanId: "2222222222222222" }), attempt({ spanId: "3333333333333333", startedMs: 1_500, tookMs: 400 })];
     const [, first, second] = await spansFor(traced(attempts));
