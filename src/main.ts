@@ -95,7 +95,8 @@ switch (invocation.command) {
     process.exitCode = await runImport(invocation.request, {
       readText: async (file) => {
         const text = await readFileText(file);
-        return typeof text === "string" ? { text } : { problem: renderProblem(file, text) };
+        if (typeof text === "string") return { text };
+        return { problem: renderProblem(file, { ...text, fix: "check the path, and that this user may read it" }) };
       },
       problemsOf: async (text, env) => {
         const loaded = await loadConfig({ path: null, text, env, nofile: openFilesMax() });
@@ -118,7 +119,7 @@ async function openApp(settings: Settings, options: AppOptions): Promise<App> {
   } catch (error) {
     complain(error instanceof Error ? error.message : String(error));
     complain("The gateway was not started.");
-    return process.exit(1);
+    return process.exit(error instanceof StartProblem ? error.exitCode : 1);
   }
 }
 
@@ -418,7 +419,7 @@ function readNamedFile(variable: string): string | null {
     return readFileSync(file, "utf8").trim();
   } catch (error) {
     const reason = (error as { code?: string }).code ?? "unknown reason";
-    console.error(`The file ${file}, which ${variable} names, cannot be read (${reason}).`);
+    console.error(`The file ${file}, which ${variable} names, cannot be read (${reason}). Check its path, and that this user may read it.`);
     return process.exit(configExitCode);
   }
 }

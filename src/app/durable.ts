@@ -1,8 +1,9 @@
+import { configExitCode, StartProblem } from "../cli/process/start-problem.ts";
 import type { Timers } from "../clock/timers.ts";
 import type { Settings } from "../config/settings.ts";
 import type { Limiter } from "../gateway/admission/limiter.ts";
 import type { ReceiptBook } from "../gateway/settlement/record.ts";
-import type { Storage } from "../gateway/storage.ts";
+import { StorageError, type Storage } from "../gateway/storage.ts";
 import type { ItemMemory } from "../operations/conversation/kept-items.ts";
 import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { RateLimitStore } from "../limits/rate-limit-store.ts";
@@ -14,6 +15,7 @@ import { MemoryRateLimits } from "../state/memory-rate-limits.ts";
 import type { Database } from "../store/database.ts";
 import { startDrain, type DrainLag } from "../store/drain/drain-control.ts";
 import { openJournal } from "../store/journal/journal.ts";
+import { MasterKeyError } from "../store/secrets/master-key-file.ts";
 import { openMasterKey, type MasterKey } from "../store/secrets/master-key.ts";
 import { makeTextSeal } from "../store/secrets/text-seal.ts";
 import { connectDatabase, openDatabase, type OpenOptions } from "../store/open.ts";
@@ -111,7 +113,9 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   const { settings, log, nowMs } = options;
   const after = (ms: number, then: () => void): (() => void) => options.timers.after(ms, then);
   const damaged = (row: DamagedRow): void => log.error("damaged_row", { ...row });
-  const store = await openStore(settings, options.givenMasterKey, true, damaged);
+  const store = await openStore(settings, options.givenMasterKey, true, damaged).catch((error: unknown) => {
+    throw forOperators(error);
+  });
   const reportsDatabase = connectDatabase({
     ...databaseOptions(settings, true),
     restMs: reportRestMs,
@@ -217,6 +221,12 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
       await ended(store.database.close());
     },
   };
+}
+
+/** Another start cannot fix a master key that is not the store's, or a store that is damaged or too new. A store that is away may come back. */
+function forOperators(error: unknown): unknown {
+  const isLasting = error instanceof MasterKeyError || (error instanceof StorageError && error.kind === "damaged");
+  return isLasting ? new StartProblem(error.message, configExitCode) : error;
 }
 
 /** A process that is alone with its store counts in its own memory. */

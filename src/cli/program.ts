@@ -41,6 +41,8 @@ export function parseWith(addCommands: AddCommands, args: readonly string[], ver
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.version") return { command: "version", text: printed.trim() };
     if (error.exitCode === 0) return { command: "help", text: printed };
+    // A group without a command prints its help, which needs no hint.
+    if (error.code === "commander.help") return usageError(printed.trim(), "");
     const path = commandIn(program, args);
     const unknown = error.code === "commander.excessArguments" ? unknownCommand(program, path, args) : null;
     return usageError(unknown ?? printed.trim(), `See ${["sluice", ...path].join(" ")} --help`);
@@ -100,7 +102,7 @@ function unknownCommand(program: Command, path: readonly string[], args: readonl
 }
 
 export function usageError(text: string, hint: string): Invocation {
-  return { command: "usage-error", text: `${text}\n${hint}`, exitCode: usageExitCode };
+  return { command: "usage-error", text: `${text}\n${hint}`.trim(), exitCode: usageExitCode };
 }
 
 const programExamples = `

@@ -35,9 +35,16 @@ test("sluice import prints the configuration, and everything else to standard er
 test.each([
   ["a file that does not exist", "missing.yaml", "no such file"],
   ["a file that is neither YAML nor JSON", "broken.yaml", "neither YAML nor JSON"],
+  ["a file of something else", "other.yaml", "It has to be the config.yaml of a LiteLLM proxy"],
+  ["a file of which nothing can be carried over", "patterns.yaml", "It has to be the config.yaml of a LiteLLM proxy"],
 ])("sluice import says so of %s", async (_, name, said) => {
   const cli = new CommandLine();
   await Bun.write(join(cli.folder, "broken.yaml"), "a: [1\nb: }{");
+  await Bun.write(join(cli.folder, "other.yaml"), "root: x\n");
+  await Bun.write(
+    join(cli.folder, "patterns.yaml"),
+    'model_list: [{ model_name: "anthropic/*", litellm_params: { model: "anthropic/*" } }]\n',
+  );
   const { code, out, err } = await cli.run(["import", "litellm", name]);
   expect({ code, out }).toEqual({ code: 78, out: "" });
   expect(err).toContain(said);

@@ -2,6 +2,7 @@ import { Database } from "bun:sqlite";
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { copyFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { configExitCode } from "../../src/cli/process/start-problem.ts";
 import { migrations } from "../../src/store/migrations/index.ts";
 import { CommandLine, type Outcome } from "../support/command-line.ts";
 
@@ -71,7 +72,12 @@ test("a store of a newer version is refused by every command, in words that tell
     ["backup", target, "--plain"],
   ])
     expectRefusal(await cli.here(args), "The store was");
-  for (const args of [["start"], ["start", "--workers", "2"]]) expectRefusal(await cli.run(args), "The store was");
+  for (const args of [["start"], ["start", "--workers", "2"]]) {
+    const refused = await cli.run(args);
+    expectRefusal(refused, "The store was");
+    // A supervisor that started it again would get the same answer.
+    expect(refused.code).toBe(configExitCode);
+  }
   expect(existsSync(target)).toBe(false);
   expect(readFileSync(file).equals(bytes)).toBe(true);
   expect(

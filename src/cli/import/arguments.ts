@@ -11,7 +11,7 @@ export interface ImportRequest {
 export const importSources = ["litellm", "portkey", "one-api"] as const;
 export type ImportSource = (typeof importSources)[number];
 
-const meanings: Readonly<Record<ImportSource, string>> = {
+export const importMeanings: Readonly<Record<ImportSource, string>> = {
   litellm: "the config.yaml of a LiteLLM proxy",
   portkey: "a gateway config of Portkey, as JSON",
   "one-api": "the list of channels of One API, as its GET /api/channel/ returns it",
@@ -25,7 +25,7 @@ export function addImport(program: Command, onRequest: (request: ImportRequest) 
   for (const from of importSources) {
     group
       .command(from)
-      .description(meanings[from])
+      .description(importMeanings[from])
       .argument("<file>", "the file to read")
       .option("-o, --output <file>", "write the configuration to this new file (default: standard output)")
       .addHelpText("after", importExamples)
@@ -35,9 +35,9 @@ export function addImport(program: Command, onRequest: (request: ImportRequest) 
 
 const importExamples = `
 Examples:
-  sluice import litellm config.yaml                  print the configuration, and notes on standard error
-  sluice import litellm config.yaml -o sluice.yaml   write it to a new file
-  sluice check sluice.yaml                           check the result
+  $ sluice import litellm config.yaml                  print the configuration, and notes on standard error
+  $ sluice import litellm config.yaml -o sluice.yaml   write it to a new file
+  $ sluice check sluice.yaml                           check the result
 
 Secrets stay out of the result: it refers to variables, and the notes say what belongs into each.
 `;

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { parseDocument, stringify } from "yaml";
 import { unwritable } from "../command-error.ts";
 import { configExitCode } from "../process/start-problem.ts";
-import type { ImportRequest, ImportSource } from "./arguments.ts";
+import { importMeanings, type ImportRequest, type ImportSource } from "./arguments.ts";
 import type { ImportedConfiguration } from "./imported.ts";
 import { importLitellm } from "./litellm.ts";
 import { importOneApi } from "./one-api.ts";
@@ -35,6 +35,11 @@ export async function runImport({ from, file, output }: ImportRequest, context: 
     return configExitCode;
   }
   const imported = importers[from](document);
+  if (channelsIn(imported) === 0) {
+    const words = `${file}: there is no channel in it, so that nothing was written. It has to be ${importMeanings[from]}.`;
+    console.error([words, ...section("Not carried over:", imported.notes)].join("\n"));
+    return configExitCode;
+  }
   const result = `${heading(from)}${stringify(imported.settings, { lineWidth: 0 })}`;
   if (output === null) process.stdout.write(result);
   else if (!(await written(output, result))) return 1;
@@ -73,9 +78,13 @@ async function written(output: string, text: string): Promise<boolean> {
   }
 }
 
-function report({ variables, notes, settings }: ImportedConfiguration, problems: readonly string[], output: string | null): void {
-  const { channels } = settings;
-  const count = Array.isArray(channels) ? channels.length : 0;
+function channelsIn({ settings: { channels } }: ImportedConfiguration): number {
+  return Array.isArray(channels) ? channels.length : 0;
+}
+
+function report(imported: ImportedConfiguration, problems: readonly string[], output: string | null): void {
+  const { variables, notes } = imported;
+  const count = channelsIn(imported);
   const lines = [
     `${count} ${count === 1 ? "channel was" : "channels were"} carried over${output === null ? "" : ` to ${output}`}.`,
     ...section(

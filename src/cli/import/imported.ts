@@ -90,7 +90,6 @@ export class Importer {
   }
 
   finish(settings: Readonly<Record<string, unknown>>): ImportedConfiguration {
-    if (this.deployments.length === 0) this.note("no channel was found in the file");
     return {
       settings: { ...settings, channels: channelsOf(this.deployments) },
       variables: [...this.variables].map(([name, { meaning }]) => ({ name, meaning })),

@@ -65,6 +65,8 @@ describe("the command line", () => {
     ["--nope", /unknown option[\s\S]*See sluice --help$/],
     ["strat", /See sluice --help$/],
     ["start --nope", /See sluice start --help$/],
+    // The help of a group stands there already.
+    ["keys", /^Usage: sluice keys(?![\s\S]*See sluice)/],
     ["keys create", /missing required argument[\s\S]*See sluice keys create --help$/],
     ["accounts tokens create x --role king", /See sluice accounts tokens create --help$/],
   ])("«%s» is a usage error with exit code 64", (line, words) => {
