@@ -51,7 +51,7 @@ for (const engine of engines) {
       await world.database.run(sql`alter table audit rename to hidden`);
       expect(await errorKind(keys.change("k", { name: "y" }, ada))).not.toBe("none");
       expect((await keys.get("k"))?.name).toBe("app");
-      expect(await world.storage.revision()).toBe(1);
+      expect(await world.storage.revision()).toBe(1_000_000);
     });
 
     test("is listed in pages, newest first, and filtered by action, subject, actor and time", async () => {

@@ -71,7 +71,7 @@ for (const engine of engines) {
       expect(await again("app", "other", "d2")).toBe("conflict");
       expect(await again("id2", "other", "d1")).toBe("conflict");
       expect(await keys.count()).toBe(1);
-      expect(await world.storage.revision()).toBe(1);
+      expect(await world.storage.revision()).toBe(1_000_000);
       expect(await again("id2", "other", "d2")).toBe("none");
       expect(await errorKind(keys.change("id2", { name: "app" }, by))).toBe("conflict");
       expect(await errorKind(keys.change("id2", { name: "id1" }, by))).toBe("conflict");
@@ -91,8 +91,9 @@ for (const engine of engines) {
       expect(made.filter((kind) => kind === "none").length).toBe(4);
       expect(made.filter((kind) => kind === "conflict").length).toBe(8);
       const revisions = await world.database.all<{ revision: number }>(sql`select revision from keys order by revision`);
-      expect(revisions.map(({ revision }) => revision)).toEqual([1, 2, 3, 4]);
-      expect(await world.storage.revision()).toBe(4);
+      // The time, or one more than the last.
+      expect(revisions.map(({ revision }) => revision)).toEqual([1_000_000, 1_000_001, 1_000_002, 1_000_003]);
+      expect(await world.storage.revision()).toBe(1_000_003);
     });
 
     test('that are invalid are rejected, above all a limit that would become "no limit"', async () => {
@@ -116,7 +117,7 @@ for (const engine of engines) {
       }
       await keys.create("id", newKey, { digest: "d", last4: "0000" }, by);
       for (const change of bad) expect(await errorKind(keys.change("id", change, by))).toBe("invalid");
-      expect(await world.storage.revision()).toBe(1);
+      expect(await world.storage.revision()).toBe(1_000_000);
     });
 
     test("are found by any part of their texts, literally and ignoring case", async () => {
@@ -335,7 +336,7 @@ for (const engine of engines) {
       expect(revoked.revokedMs).toBe(1_000_000);
       clock.nowMs += 5;
       expect(await storage.keys.revoke("k", by)).toEqual(revoked);
-      expect(await storage.revision()).toBe(2);
+      expect(await storage.revision()).toBe(1_000_001);
       expect((await storage.keys.byDigest("d"))?.key.revokedMs).toBe(1_000_000);
       expect((await storage.keys.list({ ...everything, revoked: false })).length).toBe(0);
       const trail = await storage.audit.list({ action: "key.revoke", subject: null, actor: null, sinceMs: null, before: null, limit: 9 });
@@ -347,10 +348,10 @@ for (const engine of engines) {
       const { storage } = world;
       const { keys } = storage;
       for (const id of ["a", "b", "c"]) await keys.create(id, { ...newKey, name: id }, { digest: `d${id}`, last4: "0000" }, by);
-      expect(await keys.changedSince(3, 10)).toEqual({ revision: 3, keys: [] });
+      expect(await keys.changedSince(1_000_002, 10)).toEqual({ revision: 1_000_002, keys: [] });
       await keys.change("b", { note: "x" }, by);
-      const { revision, keys: changed } = await keys.changedSince(3, 10);
-      expect(revision).toBe(4);
+      const { revision, keys: changed } = await keys.changedSince(1_000_002, 10);
+      expect(revision).toBe(1_000_003);
       expect(changed === "all" ? "all" : changed.map(({ id, key, tokens }) => [id, key?.note, tokens])).toEqual([
         ["b", "x", [{ digest: "db", expiresMs: null }]],
       ]);
@@ -365,7 +366,23 @@ for (const engine of engines) {
       expect(all.keys === "all" ? "all" : all.keys.map(({ id }) => id)).toEqual(["a", "c", "b"]);
       expect((await keys.changedSince(0, 2)).keys).toBe("all");
       // A store restored from a backup is older than what its readers know.
-      expect(await keys.changedSince(9, 10)).toEqual({ revision: 4, keys: "all" });
+      expect(await keys.changedSince(1_000_009, 10)).toEqual({ revision: 1_000_003, keys: "all" });
+    });
+
+    test("that changed on a standby which had taken over without the last change are listed to whoever knows that one", async () => {
+      await using world = await storageWorld(engine);
+      const { clock, database, storage } = world;
+      const { keys } = storage;
+      for (const id of ["a", "b"]) await keys.create(id, { ...newKey, name: id }, { digest: `d${id}`, last4: "0000" }, by);
+      const replicated = await storage.revision();
+      await keys.change("a", { note: "lost" }, by);
+      const known = await storage.revision();
+      await database.run(sql`update revision set value = ${replicated} where id = 1`);
+      await database.run(sql`update keys set revision = ${replicated}, note = null where id = 'a'`);
+      clock.nowMs += 5_000;
+      await keys.revoke("b", by);
+      const { keys: changed } = await keys.changedSince(known, 10);
+      expect(changed === "all" ? "all" : changed.map(({ id, revoked }) => [id, revoked])).toEqual([["b", true]]);
     });
 
     test("record when they were last used, only forward, to the minute and without a revision", async () => {
@@ -389,7 +406,7 @@ for (const engine of engines) {
       await keys.used(new Map());
       const last = (await keys.list(everything)).map(({ lastUsedMs }) => lastUsedMs);
       expect(last).toEqual([600_000, 780_000, 60_000]);
-      expect(await world.storage.revision()).toBe(3);
+      expect(await world.storage.revision()).toBe(1_000_002);
       const many = new Map<string, number>(Array.from({ length: 700 }, (_, at) => [`nobody${at}`, at] as const));
       await keys.used(many.set("a", 6_000_000));
       expect((await keys.get("a"))?.lastUsedMs).toBe(6_000_000);

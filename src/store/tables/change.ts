@@ -29,9 +29,10 @@ export interface Changed<T> {
 }
 
 /**
- * Runs one change: its work, its audit entry and the new revision are committed together. The revision is incremented first, which
+ * Runs one change: its work, its audit entry and the new revision are committed together. The revision is raised first, which
  * locks its row until the commit. So changes are serialized, each one sees the one before, and whoever has read a revision
- * never finds an older change later.
+ * never finds an older change later. It is the time, or one more than the last: a standby that takes over without the last changes
+ * must not give their revisions to others, which nobody who has read those would notice.
  */
 export async function change<T>(
   database: Database,
@@ -40,7 +41,8 @@ export async function change<T>(
   work: (transaction: Database, revision: number) => Promise<Changed<T>>,
 ): Promise<T> {
   return database.transaction(async (transaction) => {
-    await transaction.run(sql`update revision set value = value + 1 where id = 1`);
+    const nowMs = Math.trunc(context.wallMs());
+    await transaction.run(sql`update revision set value = case when value < ${nowMs} then ${nowMs} else value + 1 end where id = 1`);
     const { value, audit } = await work(transaction, await readRevision(transaction));
     if (audit !== null) await writeAudit(transaction, context, audit, by);
     return value;
