@@ -17,7 +17,9 @@ export class ReceiptIds {
   /** The id for the receipt of the next request. */
   next(wallMs: number): string {
     if (wallMs > this.timeMs) this.turn(wallMs);
-    // Too many ids for one millisecond, or a clock that was set back: the time in the ids advances by itself.
+    // A clock that was wrong and is right now: receipts are listed by the time in their ids, and would be missing in lists of their time.
+    else if (this.timeMs - wallMs > setBackMs) this.turn(wallMs);
+    // Too many ids for one millisecond, or a clock that was set back a little: the time in the ids advances by itself.
     else if (this.count === countMax) this.turn(this.timeMs + 1);
     return `${this.idHead}${counts[this.count++]!}${this.idTail}`;
   }
@@ -46,3 +48,5 @@ const countMax = 0x1000;
 const counts = Array.from({ length: countMax }, (_, count) => count.toString(16).padStart(3, "0"));
 /** How long the random part stays the same. */
 const tailMs = 1_000;
+/** Lists of receipts take ids of up to a minute before and after their time. */
+const setBackMs = 60_000;

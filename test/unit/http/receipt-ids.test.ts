@@ -14,7 +14,15 @@ describe("the ids of receipts", () => {
     expect(ids.name()).toBe(requestNameOf(id));
   });
 
-  test("are unique and rise, however the clock goes and however many there are in a moment", () => {
+  test("have the time again, and are unique, after a clock that was hours ahead is set right", () => {
+    const ids = new ReceiptIds();
+    const times = [1_790_007_200_000, 1_790_007_200_001, 1_790_000_000_000, 1_790_000_000_000, 1_790_007_200_000, 1_790_007_200_001];
+    const made = times.map((wallMs) => ids.next(wallMs));
+    expect(made.map((id) => Number.parseInt(id.replace("-", "").slice(0, 12), 16))).toEqual(times);
+    expect(new Set(made).size).toBe(times.length);
+  });
+
+  test("are unique and rise, however a clock is set a little and however many there are in a moment", () => {
     const steps = fc.array(fc.record({ byMs: fc.integer({ min: -5_000, max: 5_000 }), count: fc.integer({ min: 1, max: 6_000 }) }), {
       minLength: 1,
       maxLength: 6,
