@@ -63,6 +63,12 @@ export function postgresError(error: unknown): StorageError {
       `PostgreSQL does not let the user of the store's address do that: ${(error as SQL.PostgresError).message} (${state}). Make it the owner of the database, or of its schema and tables.`,
     );
   }
+  if (state === "42704" && (error as SQL.PostgresError).message.includes("configuration parameter")) {
+    return new StorageError(
+      "unavailable",
+      `PostgreSQL does not know a parameter of the store's address: ${(error as SQL.PostgresError).message} (${state}). Remove it there.`,
+    );
+  }
   switch (state.slice(0, 2)) {
     case "42":
       // Messages of this class name only tables and columns.

@@ -16,3 +16,10 @@ test("a user of PostgreSQL without rights is told to get them, and receipts wait
     message: expect.stringContaining("does not match this version"),
   });
 });
+
+test("a parameter in the address that PostgreSQL does not know is named, and does not look like a store of another version", () => {
+  const error = failed("42704", 'unrecognized configuration parameter "pgbouncer"');
+  expect(error.kind).toBe("unavailable");
+  expect(error.message).toContain('unrecognized configuration parameter "pgbouncer" (42704). Remove it there.');
+  expect(error.message).not.toMatch(/version|backup/);
+});
