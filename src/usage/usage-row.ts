@@ -7,6 +7,8 @@ export interface UsageQuery {
   readonly keyId: string | null;
   /** Only calls that count for this group. Their keys cannot be told apart. */
   readonly groupId?: string | null;
+  /** By group: only these. */
+  readonly groups?: readonly string[] | null;
   /** Only keys that are now in one of these groups, or are among these. Which group a token of an issuer is in is not stored. */
   readonly keysOf?: { readonly groups: readonly string[]; readonly keys: readonly string[] } | null;
   readonly model: string | null;

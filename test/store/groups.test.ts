@@ -205,6 +205,11 @@ for (const engine of engines) {
         ["grp_org", 3, 23],
         ["grp_web", 2, 12],
       ]);
+      expect(await by(["group"], { groups: ["grp_ads", "grp_web"], sinceMs: today - 2 * hourMs })).toEqual([
+        ["grp_ads", 1, 11],
+        ["grp_web", 2, 12],
+      ]);
+      expect(await by(["group"], { groups: [] })).toEqual([]);
       expect(await by(["model"], { groupId: "grp_org" })).toEqual([
         ["model-1", 2, 16],
         ["other", 1, 7],

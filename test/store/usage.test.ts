@@ -240,6 +240,10 @@ describe.each(engines)("usage on $name", (engine) => {
       { ...any, by: ["group"], model: "Model-A" },
     ];
     for (const query of queries) expect(await storage.outcomes(query)).toEqual([...expectedOutcomes(ended, query)]);
+    const byGroup: UsageQuery = { ...any, by: ["group"] };
+    expect(await storage.outcomes({ ...byGroup, groups: ["grp_1"] })).toEqual(
+      [...expectedOutcomes(ended, byGroup)].filter(({ group }) => group.group === "grp_1"),
+    );
     expect(await storage.outcomesFrom()).toBe(Date.UTC(2026, 1, 27));
 
     const began = [...firstContentBoundsMs, Infinity].map(() => 0);

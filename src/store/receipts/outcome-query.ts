@@ -8,7 +8,7 @@ import type { Database } from "../database.ts";
 import { joinSql, nameSql, sql, type Sql } from "../sql.ts";
 import { timeBuckets, upstreamFigures } from "./outcome-sums.ts";
 import { name } from "./receipt-row.ts";
-import { ceiling, clamped, compareRows, endMs, floor, grouping, isKeyOf, refuseTooMany, rowsMax, shown } from "./usage-query.ts";
+import { ceiling, clamped, compareRows, endMs, floor, grouping, isGroupOf, isKeyOf, refuseTooMany, rowsMax, shown } from "./usage-query.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
 
 type OutcomeSpan = Pick<UsageQuery, "sinceMs" | "untilMs">;
@@ -41,9 +41,10 @@ export async function outcomesOf(database: Database, query: UsageQuery): Promise
     .toSorted((one, other) => compareRows(one, other, by));
 }
 
-function ownerCondition({ keyId, groupId = null, keysOf = null }: UsageQuery, by: readonly UsageColumn[]): Sql {
+function ownerCondition({ keyId, groupId = null, groups = null, keysOf = null }: UsageQuery, by: readonly UsageColumn[]): Sql {
   if (keyId !== null) return sql`owner_id = ${name(keyId)}`;
   if (groupId !== null) return sql`owner_id = ${name(groupId)}`;
+  if (groups !== null) return isGroupOf(groups);
   if (keysOf !== null) return isKeyOf(keysOf, sql`owner_id`);
   return by.includes("key") || by.includes("group") ? sql`owner_id <> ${everybody}` : sql`owner_id = ${everybody}`;
 }
