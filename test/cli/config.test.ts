@@ -2,6 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
+import { defaultGroup } from "../../src/keys/stored-group.ts";
 import type { ResourceChange } from "../../src/manage/resource-file/desired-resources.ts";
 import { CommandLine } from "../support/command-line.ts";
 
@@ -148,6 +149,19 @@ describe("sluice config", () => {
       ["keys.laptop.key", "****ijkl", "store", null],
       ["keys.laptop.limits", { rpm: 60 }, "store", null],
     ]);
+    // A key of the file with the same name is another one: the token of that in the store still works, and must not be called unused.
+    const named = { groups: [{ name: "web" }], keys: [{ name: "laptop", key: "sk-another-one-0123456789abcdef" }] };
+    writeFileSync(cli.config, JSON.stringify({ admin: "off", data_dir: cli.dataDir, ...named }));
+    const ada = { kind: "cli", name: "ada" } as const;
+    await cli.withStorage((storage) => storage.groups.create("grp_web000000001", { ...defaultGroup, name: "web" }, [], ada));
+    const both = await cli.here(["config", "explain", "keys.laptop", "groups.web", "--no-defaults"], { env });
+    expect(both.out.match(/^keys\.laptop\.key .*$/gm)).toEqual([
+      expect.stringMatching(/\*{4}cdef +\S+sluice\.yaml:1$/) as string,
+      expect.stringMatching(/\*{4}ijkl +store$/) as string,
+    ]);
+    expect(both.out).not.toContain("not used");
+    expect(both.err).toMatch(/the store has another of this name \((\S+)\)\. Clients can use both; to end it: sluice keys revoke \1\n/);
+    expect(both.err).toContain("the store has another of this name (grp_web000000001). Keys that were put into it stay there");
     expect(await cli.here(["config", "explain", "no.such"], { env })).toMatchObject({ code: 1, err: expect.stringContaining("no.such") });
   });
 

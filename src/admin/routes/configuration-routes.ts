@@ -91,7 +91,7 @@ export const configurationRoutes: readonly AdminRoute[] = [
           overridden: z.string().nullable().describe("Where the file says otherwise, so that this is not used."),
         }),
       ),
-      notes: z.array(z.string()).describe("What was left out."),
+      notes: z.array(z.string()).describe("What was left out, and names that both the file and the store have."),
     }),
     handle: async ({ query: { path }, services }) => {
       const { rows, notes } = await storedSettings(services, path === undefined ? [] : [path]);

@@ -1,4 +1,5 @@
 import type { StoredChannel } from "../../gateway/storage.ts";
+import type { Key } from "../../keys/key.ts";
 import type { ChannelEditContext } from "../channel-context.ts";
 import { headersOf, hiddenValue } from "../channel-secrets.ts";
 import { groupFields, keyFields, priceFileFields } from "./fields.ts";
@@ -8,7 +9,7 @@ import { dayName } from "./price-plan.ts";
 /** What the store says, as settings of the configuration, without secrets. */
 export interface StoredSettings {
   readonly rows: readonly StoredSetting[];
-  /** What was left out. */
+  /** What was left out, and what a name does not tell. */
   readonly notes: readonly string[];
 }
 
@@ -35,8 +36,9 @@ export async function storedSettings(context: ChannelEditContext, paths: readonl
   const shown = asked.length > 0 ? groups.filter(({ name }) => asked.some((path) => `${path}.`.startsWith(`groups.${name}.`))) : groups;
   if (shown.length > entriesMax) notes.push(manyGroups);
   for (const group of shown.slice(0, entriesMax)) {
-    const place = context.fileGroups().some(({ name }) => name === group.name) ? context.definedAt("groups", group.name) : null;
-    rows.push(...membersOf(`groups.${group.name}`, groupFields(group, groupName), place));
+    const twin = context.fileGroups().find(({ name }) => name === group.name);
+    if (twin !== undefined) notes.push(`${alsoInStore(context, "groups", group)} Keys that were put into it stay there, with its limits.`);
+    rows.push(...membersOf(`groups.${group.name}`, groupFields(group, groupName), null));
   }
   // There may be a million keys: all of them belong into an export.
   const named = paths.flatMap((path) => (path.startsWith("keys.") ? [path.slice("keys.".length)] : []));
@@ -47,11 +49,20 @@ export async function storedSettings(context: ChannelEditContext, paths: readonl
       : await reports.keys.list({ search: null, revoked: false, after: null, limit: entriesMax });
   if (wanted.length === 0 && keys.length === entriesMax) notes.push(manyKeys);
   for (const key of keys) {
-    const place = context.fileKeys().some(({ name }) => name === key.name) ? context.definedAt("keys", key.name) : null;
+    const twin = context.fileKeys().find(({ id, name }) => id === key.id || name === key.name);
+    const place = twin?.id === key.id ? context.definedAt("keys", twin.name) : null;
+    if (twin !== undefined && place === null && key.revokedMs === null)
+      notes.push(`${alsoInStore(context, "keys", key)} Clients can use both; to end it: sluice keys revoke ${key.id}`);
     const { name, ...members } = keyFields(key, groupName);
     rows.push(...membersOf(`keys.${key.name}`, { name, id: key.id, key: `****${key.tokens[0]?.last4 ?? ""}`, ...members }, place));
   }
   return { rows, notes };
+}
+
+/** Keys and groups are used by their tokens and ids, so that one of the same name in the file does not replace one of the store. */
+function alsoInStore({ definedAt }: ChannelEditContext, list: "groups" | "keys", { id, name }: Pick<Key, "id" | "name">): string {
+  const what = list === "keys" ? "key" : "group";
+  return `Besides the ${what} ${name} of ${definedAt(list, name)}, the store has another of this name (${id}).`;
 }
 
 const entriesMax = 200;
