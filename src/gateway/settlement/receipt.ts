@@ -38,6 +38,10 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     costUncertain ||= attempt.costUncertain;
     estimated ||= attempt.estimated;
   }
+  if (billedNanos === null && admission.nanos !== null) {
+    billedNanos = leastNanos(record, receipts, admission, admission.nanos, ratesOf);
+    costUncertain = true;
+  }
   const answered = speakerOf(attempts);
   return {
     id: admission.id,
@@ -119,6 +123,34 @@ function attemptOf(one: AttemptRecord, record: CallRecord, admission: Admission,
     costUncertain: work === "doubtful" || work === "begun" || work === "broken",
     estimated: usage !== null && (isGuessed(one, record) || cost.estimated),
   };
+}
+
+/**
+ * What a call with a budget cost at least, if some of it is unknown, such as searches without a rate. Otherwise it would cost its budget nothing,
+ * and whoever searches could spend any amount. If there is no price any more, it costs what was reserved for it.
+ */
+function leastNanos(
+  record: CallRecord,
+  receipts: readonly AttemptReceipt[],
+  { startedMs }: Admission,
+  reservedNanos: number,
+  ratesOf: RatesOf,
+): number {
+  let sum = 0;
+  for (const [at, one] of record.attempts.entries()) {
+    const nanos = receipts[at]!.nanos ?? knownNanos(one, used(one, workDoneBy(one), record), startedMs, ratesOf);
+    if (nanos === null) return Math.max(sum, reservedNanos);
+    sum += nanos;
+  }
+  return sum;
+}
+
+/** The cost of an attempt without its searches, and without the other models whose prices are unknown. */
+function knownNanos({ provider, model, expected }: AttemptRecord, usage: MeteredUsage, atMs: number, ratesOf: RatesOf): number | null {
+  const { webSearches: _web, fileSearches: _files, advice = [], ...others } = usage;
+  const { nanos } = costNanos(ratesOf(provider, model, atMs, usage.servedModel), others, expected);
+  if (nanos === null) return null;
+  return advice.reduce((sum, one) => sum + (costNanos(ratesOf(provider, one.model, atMs), one.usage).nanos ?? 0), nanos);
 }
 
 /** What the model that served costs, and those that it asked. If one of them is unknown, so is the sum. */

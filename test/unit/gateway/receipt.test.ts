@@ -150,6 +150,23 @@ describe("what an attempt costs", () => {
     expect(written([], { state: "failed" }, null)).toMatchObject({ billedNanos: 0, attempts: [] });
   });
 
+  test("counts on a budget without what is unknown of it, such as searches without a rate, or as reserved where no price is left", () => {
+    const searched = tried({ usage: { ...nothingCounted, promptTokens: 8, completionTokens: 4, webSearches: 3, fileSearches: 1 } });
+    expect(written([searched])).toMatchObject({ billedNanos: null, costUncertain: false, attempts: [{ nanos: null }] });
+    const budgeted = (attempts: readonly AttemptRecord[], ratesOf: RatesOf): Receipt =>
+      receiptOf(recorded(attempts), { ...admission, nanos: 1_000_000 }, ratesOf);
+    expect(budgeted([tried(), searched], () => rates)).toMatchObject({
+      billedNanos: 2 * nanosOf(8, 4),
+      costUncertain: true,
+      attempts: [{ nanos: nanosOf(8, 4) }, { nanos: null }],
+    });
+    const advice = ["known", "unknown"].map((model) => ({ model, usage: { ...nothingCounted, promptTokens: 2, completionTokens: 1 } }));
+    const advised = tried({ usage: { ...nothingCounted, promptTokens: 8, completionTokens: 4, advice } });
+    expect(budgeted([advised], (_, model) => (model === "unknown" ? null : rates)).billedNanos).toBe(nanosOf(8, 4) + nanosOf(2, 1));
+    expect(budgeted([searched], () => null)).toMatchObject({ billedNanos: 1_000_000, costUncertain: true });
+    expect(budgeted([tried()], () => rates)).toMatchObject({ billedNanos: nanosOf(8, 4), costUncertain: false });
+  });
+
   test("is nothing at the models of this machine", () => {
     const book = makePriceBook([shippedPrices()]);
     const receipt = receiptOf(recorded([tried({ provider: "embedded" })]), admission, (provider, model, atMs) =>
