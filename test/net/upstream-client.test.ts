@@ -1507,3 +1507,152 @@ describe("a channel with a proxy", () => {
     expect(failed.detail).not.toBe("");
   });
 });
+
+describe.skipIf(certificates === null)("a channel with a proxy, over TLS,", () => {
+  interface Tunnels {
+    readonly url: string;
+    /** The request lines. */
+    readonly seen: string[];
+    /** What passed through, both ways. */
+    readonly passed: Buffer[];
+    readonly open: () => number;
+  }
+
+  /** A proxy that answers CONNECT as it is told, and then passes everything on. */
+  async function startTunnels(answers = "HTTP/1.1 200 Connection established\r\n\r\n", secured = false): Promise<Tunnels> {
+    const sockets = new Set<Socket>();
+    const [seen, passed]: [string[], Buffer[]] = [[], []];
+    const accept = (client: Socket): void => {
+      keep(client);
+      client.once("data", (first: Buffer) => {
+        const line = first.toString("latin1", 0, first.indexOf("\r\n"));
+        seen.push(line);
+        if (answers === "") return;
+        client.write(answers);
+        if (!answers.startsWith("HTTP/1.1 200")) return client.end();
+        const { hostname, port } = new URL(`http://${line.split(" ")[1]}`);
+        const onward = net.connect({ host: hostname, port: Number(port) });
+        keep(onward);
+        for (const [from, to] of [
+          [client, onward],
+          [onward, client],
+        ] as const) {
+          from.on("data", (bytes: Buffer) => passed.length < 1_000 && passed.push(bytes));
+          from.pipe(to);
+          from.on("close", () => to.destroy());
+        }
+      });
+    };
+    const keep = (socket: Socket): void => {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => sockets.delete(socket));
+    };
+    const server = secured ? tls.createServer({ ...certificates!.valid }, accept) : net.createServer(accept);
+    await new Promise<void>((resolve) => server.listen({ port: 0, host: "127.0.0.1" }, resolve));
+    stops.push(() => {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    });
+    const url = `http${secured ? "s" : ""}://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    return { url, seen, passed, open: () => sockets.size };
+  }
+
+  const start = (behaviour: Behaviour, pair = certificates!.valid): Promise<Upstream> => {
+    tls.setDefaultCACertificates([...authoritiesBefore, certificates!.authority]);
+    return Upstream.start(behaviour, { ...pair });
+  };
+
+  test.each([
+    ["a plain proxy", false],
+    ["a proxy that is itself reached over TLS", true],
+  ])("goes through one tunnel again and again, and a stale one is replaced: %s", async (_, secured) => {
+    const client = new Client();
+    client.secret = "sk-canary";
+    let closing = false;
+    const upstream = await start({
+      asked: (peer, { nth, head, body }) => {
+        if (closing && nth > 1) return peer.socket.destroy();
+        peer.say(answer(`${head.split("\r\n")[0]} ${body.length}`));
+      },
+    });
+    const tunnels = await startTunnels(undefined, secured);
+    const ask = () => client.ask(upstream.url, { body: Buffer.alloc(100_000), channel: { proxy: tunnels.url } });
+    for (let call = 0; call < 5; call++) expect(await ask()).toBe("POST /v1/chat HTTP/1.1 100000");
+    const { host } = new URL(upstream.url);
+    expect(tunnels.seen).toEqual([`CONNECT ${host} HTTP/1.1`]);
+    closing = true;
+    for (let call = 0; call < 10; call++) expect(await ask()).toBe("POST /v1/chat HTTP/1.1 100000");
+    expect([tunnels.seen.length, upstream.peers.length]).toEqual([11, 11]);
+    expect(Buffer.concat(tunnels.passed).includes("sk-canary")).toBe(false);
+  });
+
+  test("makes the upstream wait for a body that nobody reads, and closes all of it when it is aborted", async () => {
+    const upstream = await start({
+      asked: (peer) => {
+        peer.say("HTTP/1.1 200 OK\r\n\r\n");
+        flood(peer, Buffer.alloc(65_536, "abcdefgh"));
+      },
+    });
+    const tunnels = await startTunnels();
+    const exchange = new Client().send(upstream.url, { channel: { proxy: tunnels.url } });
+    const reply = (await exchange.reply) as Reply;
+    await eventually("the upstream has to wait", () => upstream.peers[0]!.socket.writableNeedDrain);
+    let read = 0;
+    while (read < 8 * 1024 * 1024) {
+      const part = (await reply.next()) as Uint8Array;
+      for (let at = 0; at < part.length; at += 1_009)
+        if (part[at] !== 0x61 + ((read + at) % 8)) throw new Error(`byte ${read + at} is wrong`);
+      read += part.length;
+    }
+    exchange.abort();
+    await upstream.allClosed();
+    await eventually("the tunnel is closed", () => tunnels.open() === 0);
+  });
+
+  test.each(["selfSigned", "wrongName", "expired"] as const)("does not trust a certificate because of its proxy: %s", async (which) => {
+    const upstream = await start(keepsAnswering, certificates![which]);
+    const tunnels = await startTunnels();
+    expect(await new Client().fail(upstream.url, { channel: { proxy: tunnels.url } })).toMatchObject({ kind: "tls_failed" });
+    expect(upstream.requests).toBe(0);
+    await eventually("the tunnel is closed", () => tunnels.open() === 0);
+  });
+
+  test("is given up in the time for connecting: where the proxy says nothing, and where the upstream behind it does", async () => {
+    const silent = await startTunnels("");
+    const stalled = await Upstream.start({});
+    const tunnels = await startTunnels();
+    for (const [proxy, url] of [
+      [silent, "https://127.0.0.1:9"],
+      [tunnels, stalled.url.replace("http", "https")],
+    ] as const) {
+      const channel = { proxy: proxy.url, timeouts: { ...timeouts, connectMs: 100 } };
+      const exchange = new Client().send(url, { channel });
+      expect([await exchange.reply, exchange.isUnsent]).toMatchObject([{ kind: "connect_timeout" }, true]);
+      await eventually("it is closed", () => proxy.open() === 0);
+    }
+  });
+
+  test("that is aborted while the tunnel is opened leaves nothing behind", async () => {
+    const silent = await startTunnels("");
+    const exchange = new Client().send("https://127.0.0.1:9", { channel: { proxy: silent.url } });
+    await eventually("it is asked", () => silent.seen.length === 1);
+    exchange.abort();
+    expect(await exchange.reply).toMatchObject({ kind: "client_gone" });
+    await eventually("it is closed", () => silent.open() === 0);
+  });
+
+  test.each([
+    ["HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno", "misconfigured", "the proxy answered 403 to CONNECT"],
+    ["HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "misconfigured", "the proxy answered 407 to CONNECT"],
+    ["HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 502 Bad Gateway\r\n\r\n", "unreachable", "the proxy answered 502 to CONNECT"],
+    ["SSH-2.0-OpenSSH_9.9\r\n", "bad_response", "it is not HTTP"],
+    ["HTTP/1.1 200 OK\r\n\r\nhello", "bad_response", "sent more"],
+    ["HTTP/1.1 2", "disconnected", "closed while it was opened"],
+  ])("says what the proxy said instead of opening a tunnel: %j", async (answers, kind, detail) => {
+    const refusing = await startTunnels(answers);
+    const failed = await new Client().fail("https://127.0.0.1:9", { channel: { proxy: refusing.url } });
+    expect(failed).toMatchObject({ kind, blame: "channel", detail: expect.stringContaining(detail) });
+    await eventually("it is closed", () => refusing.open() === 0);
+  });
+});

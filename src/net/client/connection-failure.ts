@@ -29,7 +29,6 @@ const kinds: { readonly [code: string]: FailureKind } = {
   ECONNRESET: "disconnected",
   EPIPE: "disconnected",
   ConnectionClosed: "disconnected",
-  UnrequestedUpgrade: "misconfigured",
 };
 
 /** The code or name of an error, without its message, which may contain a path or a secret. */

@@ -9,6 +9,7 @@ import { ConnectionOutput } from "./connection-output.ts";
 import { overflow } from "./overflow.ts";
 import { readScheduler, type PausedReader } from "./read-scheduler.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
+import { openTunnel } from "./tunnel.ts";
 
 /** What a connection is opened to. Connections with the same key are interchangeable. */
 export interface Origin {
@@ -19,6 +20,8 @@ export interface Origin {
   readonly reach: Reach;
   /** The path of a unix socket on this machine, instead of a host and a port. */
   readonly socketPath: string | null;
+  /** The HTTP proxy that the connection goes through, if any. It resolves the name of the upstream. */
+  readonly proxy?: Origin | null;
 }
 
 /** The exchange that a connection carries at the moment. */
@@ -270,17 +273,18 @@ export interface PendingConnection {
   abandon(): void;
 }
 
-/** Opens a connection, including its TLS handshake, within a time limit. */
+/** Opens a connection, including its TLS handshake and the tunnel through a proxy, within a time limit. */
 export function connect(origin: Origin, withinMs: number): PendingConnection {
-  const blocked = net.isIP(origin.hostname) === 0 ? null : blockedAddress(origin.hostname, origin.reach);
+  const first = origin.proxy ?? origin;
+  const blocked = net.isIP(first.hostname) === 0 ? null : blockedAddress(first.hostname, first.reach);
   if (blocked !== null) return { opened: Promise.resolve(failure("misconfigured", `the channel leads to ${blocked}`)), abandon: () => {} };
-  const socket = openSocket(origin);
+  let { secure } = first;
+  let socket = openSocket(first);
   let settle: (outcome: Connection | Failure) => void = () => {};
   const opened = new Promise<Connection | Failure>((resolve) => {
     settle = (outcome) => {
       timeout.clear();
-      socket.off("error", onError);
-      socket.off("close", onClose);
+      unwatch();
       if (!(outcome instanceof Connection)) {
         // An abandoned socket may still emit an error, which would be uncaught.
         socket.on("error", () => {});
@@ -291,14 +295,31 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
     const onError = (error: unknown): void => {
       const cause = connectionFailure(error);
       // The TLS library has too many codes to list them, and nothing else fails with an unknown code here.
-      settle(origin.secure && cause.kind === "bad_response" ? failure("tls_failed", cause.detail) : cause);
+      settle(secure && cause.kind === "bad_response" ? failure("tls_failed", cause.detail) : cause);
     };
-    const onClose = (): void =>
-      settle(failure(origin.secure ? "tls_failed" : "disconnected", "the connection was closed while it was opened"));
+    const onClose = (): void => settle(failure(secure ? "tls_failed" : "disconnected", "the connection was closed while it was opened"));
     const timeout = new ConnectTimeout(withinMs, () => settle(failure("connect_timeout", `no connection within ${withinMs} ms`)));
-    socket.once("error", onError);
-    socket.once("close", onClose);
-    socket.once(origin.secure ? "secureConnect" : "connect", () => settle(new Connection(origin, socket)));
+    const watch = (then: () => void): void => {
+      socket.once("error", onError);
+      socket.once("close", onClose);
+      socket.once(secure ? "secureConnect" : "connect", then);
+    };
+    const unwatch = (): void => {
+      socket.off("error", onError);
+      socket.off("close", onClose);
+    };
+    const onOpen = (): void => settle(new Connection(origin, socket));
+    /** Plain requests are the proxy's to pass on; for the others there is a tunnel, and TLS inside of it. */
+    const onProxy = (): void =>
+      openTunnel(socket, origin, (refusal) => {
+        if (refusal !== null) return settle(refusal);
+        unwatch();
+        socket.on("error", () => {});
+        socket = tls.connect({ socket, ...tlsOptions(origin) });
+        secure = true;
+        watch(onOpen);
+      });
+    watch(first !== origin && origin.secure ? onProxy : onOpen);
   });
   return { opened, abandon: () => settle(failure("client_gone", "called off while connecting")) };
 }
@@ -331,19 +352,18 @@ function openSocket({ hostname, port, secure, socketPath, reach }: Origin): net.
   if (socketPath !== null) return net.connect({ path: socketPath, ...stopsReadingAtOnce });
   const lookup = guardedLookup(reach);
   const socket = secure
-    ? tls.connect({
-        host: hostname,
-        port,
-        lookup,
-        rejectUnauthorized: true,
-        ...stopsReadingAtOnce,
-        ...(net.isIP(hostname) === 0 ? { servername: hostname } : undefined),
-      })
+    ? tls.connect({ port, lookup, ...tlsOptions({ hostname }) })
     : net.connect({ host: hostname, port, lookup, ...stopsReadingAtOnce });
   socket.setNoDelay(true);
   // Detects a peer that has vanished even on an idle connection.
   socket.setKeepAlive(true, peerCheckMs);
   return socket;
+}
+
+function tlsOptions({ hostname }: Pick<Origin, "hostname">): tls.ConnectionOptions {
+  // An address has no place in SNI (RFC 6066, 3).
+  const servername = net.isIP(hostname) === 0 ? { servername: hostname } : undefined;
+  return { host: hostname, rejectUnauthorized: true, ...stopsReadingAtOnce, ...servername };
 }
 
 const peerCheckMs = 30_000;

@@ -2,7 +2,7 @@ import { isFailure } from "../../operations/failure.ts";
 import { startExchange } from "./exchange.ts";
 import type { Reach } from "./guarded-lookup.ts";
 import { Pool } from "./pool.ts";
-import { makeHead, originOf, pathStart } from "./request-head.ts";
+import { destinationOf, makeHead } from "./request-head.ts";
 import { readWithin } from "./read-within.ts";
 
 export interface TextRequest {
@@ -33,10 +33,8 @@ export interface FetchTextOptions {
 export function makeFetchText({ nowMs, connectMs = 5_000, timeoutMs = 10_000 }: FetchTextOptions) {
   const pool = new Pool(nowMs);
   return async function fetchText({ method, url, headers, body, reach, bytesMax }: TextRequest): Promise<FetchedText> {
-    const pathAt = pathStart(url);
-    const address = url.slice(0, pathAt);
-    const { origin, host } = originOf(address, `${reach} ${address}`, reach);
-    const head = makeHead({ method, headers }, url.slice(pathAt), { host, authHeader: "authorization", auth: null });
+    const { origin, host, path } = destinationOf(url, reach);
+    const head = makeHead({ method, headers }, path, { host, authHeader: "authorization", auth: null });
     const content = body === null ? null : new TextEncoder().encode(body);
     const read = await readWithin(startExchange({ origin, pool, connectMs }, head, content), timeoutMs, bytesMax);
     if (read === "late") return { ok: false, problem: `there was no answer within ${timeoutMs} ms` };

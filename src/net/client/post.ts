@@ -4,7 +4,7 @@ import { isFailure } from "../../operations/failure.ts";
 import { startExchange } from "./exchange.ts";
 import type { Reach } from "./guarded-lookup.ts";
 import { Pool } from "./pool.ts";
-import { makeHead, originOf, pathStart } from "./request-head.ts";
+import { destinationOf, makeHead } from "./request-head.ts";
 import { readWithin } from "./read-within.ts";
 
 export interface PostOptions {
@@ -30,10 +30,8 @@ export interface PostReply {
 export function makePost({ nowMs, wallMs, reach, connectMs = 5_000, timeoutMs = 10_000 }: PostOptions) {
   const pool = new Pool(nowMs);
   return async function post(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<PostReply> {
-    const pathAt = pathStart(url);
-    const address = url.slice(0, pathAt);
-    const { origin, host } = originOf(address, `${reach} ${address}`, reach);
-    const head = makeHead({ method: "POST", headers }, url.slice(pathAt), { host, authHeader: "authorization", auth: null });
+    const { origin, host, path } = destinationOf(url, reach);
+    const head = makeHead({ method: "POST", headers }, path, { host, authHeader: "authorization", auth: null });
     const exchange = startExchange({ origin, pool, connectMs }, head, new TextEncoder().encode(body));
     const read = await readWithin(exchange, timeoutMs, answerBytesMax);
     if (read === "late") return unanswered(`there was no answer within ${timeoutMs} ms`);

@@ -19,7 +19,7 @@ export function makeReply(status: number, headers: Headers, source: BodySource):
   return new BoundedReply(status, headers, decodeContent(source, headers.get("content-encoding") ?? null));
 }
 
-/** By lower-case name. Implemented by HeaderLines and by the runtime's Headers. */
+/** By lower-case name, as in HeaderLines. */
 interface Headers {
   get(name: string): string | null | undefined;
 }

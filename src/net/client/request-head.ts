@@ -4,7 +4,6 @@ import { safeFieldValue } from "../message/header-lines.ts";
 import type { Origin } from "./connection.ts";
 
 /** The headers that every request has. */
-export const ownHeaders = { "accept-encoding": "identity", "user-agent": "sluice" };
 const ownLines = "accept-encoding: identity\r\nuser-agent: sluice\r\n";
 
 export interface HeadFields {
@@ -37,11 +36,26 @@ export function traceLines(trace: TraceHeaders | null): string {
   return tracestate === null ? parent : `${parent}tracestate: ${safeFieldValue(tracestate, "")}\r\n`;
 }
 
-/** The same as headers. */
-export function traceFields(trace: TraceHeaders | null): Readonly<Record<string, string>> {
-  if (trace === null) return {};
-  const { traceparent, tracestate } = trace;
-  return tracestate === null ? { traceparent } : { traceparent, tracestate };
+/** Where a request goes to: what to connect to, the Host header, and what to request there. */
+export interface Destination {
+  readonly origin: Origin;
+  /** Without the usual port. */
+  readonly host: string;
+  /** The request target: a path, or for a proxy that passes the request on, the whole URL (RFC 9112, 3.2.2). */
+  readonly path: string;
+}
+
+/** The destination of a URL. A connection that was opened under one reach, or through one proxy, is never reused under another. */
+export function destinationOf(url: string, reach: Origin["reach"], proxy: string | null = null): Destination {
+  const pathAt = pathStart(url);
+  const address = url.slice(0, pathAt);
+  const { host, ...place } = placeOf(address);
+  const key = `${reach} ${address}`;
+  if (proxy === null) return { origin: { key, ...place, reach, proxy: null }, host, path: url.slice(pathAt) };
+  const { host: _, ...proxyPlace } = placeOf(proxy);
+  const throughProxy: Origin = { key: proxy, ...proxyPlace, reach: "any" };
+  const origin = { key: `${proxy} ${key}`, ...place, reach, proxy: throughProxy };
+  return { origin, host, path: place.secure ? url.slice(pathAt) : url };
 }
 
 export function pathStart(url: string): number {
@@ -49,20 +63,8 @@ export function pathStart(url: string): number {
   return at < 0 ? url.length : at;
 }
 
-/**
- * Where to connect for an address, and the Host header, which leaves out the usual port. A connection that was opened under one reach
- * is never reused under another, so the key has to tell them apart.
- */
-export function originOf(address: string, key: string, reach: Origin["reach"]): { readonly origin: Origin; readonly host: string } {
+function placeOf(address: string) {
   const { protocol, hostname, port, host } = new URL(address);
   const secure = protocol === "https:";
-  const origin = {
-    key,
-    hostname: hostname.replace(/^\[|\]$/g, ""),
-    port: Number(port || (secure ? 443 : 80)),
-    secure,
-    reach,
-    socketPath: null,
-  };
-  return { origin, host };
+  return { host, hostname: hostname.replace(/^\[|\]$/g, ""), port: Number(port || (secure ? 443 : 80)), secure, socketPath: null };
 }

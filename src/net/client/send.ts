@@ -5,8 +5,7 @@ import { failure, isFailure, type Failure, type FailureKind } from "../../operat
 import type { Origin } from "./connection.ts";
 import { startExchange, type SendClock, type UpstreamTarget } from "./exchange.ts";
 import { Pool } from "./pool.ts";
-import { startProxiedExchange } from "./proxied-exchange.ts";
-import { makeHead, originOf, ownHeaders, pathStart, traceFields, traceLines } from "./request-head.ts";
+import { destinationOf, makeHead, pathStart, traceLines, type Destination } from "./request-head.ts";
 
 /**
  * The only place that talks to upstreams. It never throws, never follows a redirect, and has no timer but the one for
@@ -22,7 +21,7 @@ export function makeSend(
   const engineWaiters = new EngineWaiters();
   const clock: SendClock = { nowMs, standstillMs };
   const prepared = new WeakMap<UpstreamRequest["headers"], PreparedRequest>();
-  const parsedUrls = { any: new Map<string, ParsedUrl>(), public: new Map<string, ParsedUrl>() };
+  const parsedUrls = { any: new Map<string, Destination>(), public: new Map<string, Destination>() };
 
   return function send(request, channel, credential, trace = null) {
     const key = secret(channel, credential);
@@ -30,14 +29,14 @@ export function makeSend(
     const last = prepared.get(request.headers);
     if (last !== undefined && isFor(last, request, channel, key))
       return startExchange(last.target, last.head, request.body, traceLines(trace));
-    return channel.proxy === null ? direct(request, channel, key, trace) : proxied(request, channel, channel.proxy, key, trace);
+    return prepare(request, channel, key, trace);
   };
 
-  function direct(request: UpstreamRequest, channel: Channel, key: string | undefined, trace: TraceHeaders | null): Exchange {
+  function prepare(request: UpstreamRequest, channel: Channel, key: string | undefined, trace: TraceHeaders | null): Exchange {
     const { url, method } = request;
     const { connectMs } = channel.timeouts;
-    const { origin, host, path } = parseUrl(url, channel.reach);
-    if (origin === null) return engineExchange(request, path, connectMs, traceLines(trace));
+    if (url.startsWith(engineScheme)) return engineExchange(request, url.slice(pathStart(url)), connectMs, traceLines(trace));
+    const { origin, host, path } = channel.proxy === null ? parseUrl(url, channel.reach) : destinationOf(url, channel.reach, channel.proxy);
     const { authHeader, authPrefix } = channel.address;
     const head = makeHead(request, path, { host, authHeader, auth: authValue(authPrefix, key) });
     const target = { origin, pool, connectMs, clock };
@@ -46,16 +45,11 @@ export function makeSend(
   }
 
   /** Few URLs are requested over and over; those that contain a model's name may be many. */
-  function parseUrl(url: string, reach: Origin["reach"]): ParsedUrl {
+  function parseUrl(url: string, reach: Origin["reach"]): Destination {
     const cache = reach === "public" ? parsedUrls.public : parsedUrls.any;
     const cached = cache.get(url);
     if (cached !== undefined) return cached;
-    const pathAt = pathStart(url);
-    const address = url.slice(0, pathAt);
-    const path = url.slice(pathAt);
-    const parsed: ParsedUrl = address.startsWith(engineScheme)
-      ? { origin: null, host: "local", path }
-      : { ...originOf(address, reach === "public" ? `${reach} ${address}` : address, reach), path };
+    const parsed = destinationOf(url, reach);
     if (cache.size >= parsedUrlsMax) cache.clear();
     cache.set(url, parsed);
     return parsed;
@@ -152,27 +146,7 @@ function noEngines(): Promise<Failure> {
   return Promise.resolve(failure("misconfigured", "this gateway has no engines of its own"));
 }
 
-/** A URL, split into what to connect to and what to request. */
-interface ParsedUrl {
-  /** Null for an engine of this process. */
-  readonly origin: Origin | null;
-  readonly host: string;
-  readonly path: string;
-}
-
 const parsedUrlsMax = 1024;
-
-function proxied(
-  request: UpstreamRequest,
-  { address }: Channel,
-  proxy: string,
-  key: string | undefined,
-  trace: TraceHeaders | null,
-): Exchange {
-  const auth = authValue(address.authPrefix, key);
-  const headers = { ...request.headers, ...ownHeaders, ...(auth === null ? undefined : { [address.authHeader]: auth }) };
-  return startProxiedExchange(request, { ...headers, ...traceFields(trace) }, proxy);
-}
 
 function authValue(prefix: string, secret: string | undefined): string | null {
   return secret === undefined || secret === "" ? null : prefix + secret;

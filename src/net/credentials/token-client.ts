@@ -5,8 +5,7 @@ import type { Exchange } from "../../gateway/ports.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { startExchange } from "../client/exchange.ts";
 import { Pool } from "../client/pool.ts";
-import { startProxiedExchange } from "../client/proxied-exchange.ts";
-import { makeHead, originOf, pathStart } from "../client/request-head.ts";
+import { destinationOf, makeHead } from "../client/request-head.ts";
 import { awsIdentity } from "./aws-identity.ts";
 import { entraIdentity } from "./entra-identity.ts";
 import { federatedToken } from "./google-federation.ts";
@@ -61,15 +60,10 @@ export function makeObtainToken({ wallMs, nowMs, timeoutMs = tokenTimeoutMs, mac
   function start({ method, url, headers, body, metadata, machine: isMachine }: TokenRequest, channel: Channel): Exchange {
     const content = body === null ? null : new TextEncoder().encode(body);
     const isNear = metadata || isMachine === true;
-    if (channel.proxy !== null && !isNear && method !== "PUT") {
-      return startProxiedExchange({ method, url, headers, body: content }, headers, channel.proxy);
-    }
     const reach = metadata || (isNear && isMetadata(new URL(url).hostname)) ? "metadata" : isNear ? "any" : channel.reach;
-    const pathAt = pathStart(url);
-    const address = url.slice(0, pathAt);
-    const origin = originOf(address, `${reach} ${address}`, reach);
-    const head = makeHead({ method, headers }, url.slice(pathAt), { host: origin.host, authHeader: "authorization", auth: null });
-    return startExchange({ origin: origin.origin, pool, connectMs: channel.timeouts.connectMs }, head, content);
+    const { origin, host, path } = destinationOf(url, reach, isNear ? null : channel.proxy);
+    const head = makeHead({ method, headers }, path, { host, authHeader: "authorization", auth: null });
+    return startExchange({ origin, pool, connectMs: channel.timeouts.connectMs }, head, content);
   }
 }
 
