@@ -279,6 +279,23 @@ describe("concurrent changes of one channel", () => {
   });
 });
 
+test("S51: a password in an address, which older versions took, is neither shown nor exported", async () => {
+  const { world, call, look } = await rig();
+  const old = { ...entry, base_url: "https://ada:canary-password@api.example.com/v1" };
+  await world.storage.channels.create({ name: "old", entry: old, sealed: null, last4: [] }, { kind: "cli", name: "ada" });
+  const file = { text: JSON.stringify({ channels: [{ name: "old", ...entry }] }) };
+  for (const called of [
+    await look("/channels"),
+    await look("/channels/old"),
+    await look("/configuration/store"),
+    await look("/audit"),
+    await call("GET", "/resources"),
+    await call("POST", "/resources/diff", file),
+  ]) {
+    expect([called.status, called.text.includes("api.example.com"), called.text.includes("canary")]).toEqual([200, true, false]);
+  }
+});
+
 describe("S51: the headers of a channel", () => {
   const hidden = "Bearer canary-in-a-header";
   const headers = { "x-key": hidden, "x-team": "red" };

@@ -1,8 +1,8 @@
 import { z } from "zod";
+import { entryWithoutSecrets } from "../../channels/entry-without-secrets.ts";
 import type { StoredChannel } from "../../gateway/storage.ts";
 import { learnedAnswer, shownLessons } from "./learned-view.ts";
 import type { ChannelStatus } from "../../manage/channel-context.ts";
-import { headersOf, hiddenValue } from "../../manage/channel-secrets.ts";
 import { isoMoment, isoOrNull } from "../../usage/time-text.ts";
 import { moment } from "../fields/scalars.ts";
 
@@ -66,17 +66,10 @@ export function shownChannel(
       until_at: isoMoment(untilMs),
     })),
     learned: shownLessons(status?.learned ?? []),
-    entry: stored === null ? null : shownEntry(stored.entry),
+    entry: stored === null ? null : { ...entryWithoutSecrets(stored.entry) },
     secrets: (stored?.last4 ?? []).map((last4) => ({ last4 })),
     created_at: isoOrNull(stored?.createdMs ?? null),
     updated_at: isoOrNull(stored?.updatedMs ?? null),
     etag: stored === null ? null : tagOf(stored),
   };
-}
-
-/** Headers may contain credentials, so their values are not shown. */
-function shownEntry(entry: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const headers = headersOf(entry);
-  if (headers === null) return { ...entry };
-  return { ...entry, headers: Object.fromEntries(Object.keys(headers).map((name) => [name, hiddenValue])) };
 }

@@ -1,3 +1,4 @@
+import { entryWithoutSecrets } from "../../channels/entry-without-secrets.ts";
 import type { StoredChannel } from "../../gateway/storage.ts";
 import type { StoredKey } from "../../keys/stored-key.ts";
 import { headersOf } from "../channel-secrets.ts";
@@ -65,7 +66,7 @@ function channelEntry({ name, entry, last4 }: StoredChannel, names: VariableName
   const hidden = Object.keys(headers ?? {})
     .toSorted(order)
     .map((header) => [header, names.refer(`channel_${name}_${header}`, `the header ${header} of channel ${name}`)]);
-  const { headers: _, ...others } = entry;
+  const { headers: _, ...others } = entryWithoutSecrets(entry);
   return {
     name,
     ...sortedMembers(escaped(others)),

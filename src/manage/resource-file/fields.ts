@@ -1,3 +1,4 @@
+import { entryWithoutSecrets } from "../../channels/entry-without-secrets.ts";
 import type { Limits } from "../../limits/limits.ts";
 import type { NewGroup } from "../../keys/stored-group.ts";
 import type { NewKey } from "../../keys/stored-key.ts";
@@ -90,6 +91,7 @@ export function entryChanges(before: StoredChannelEntry, after: StoredChannelEnt
     from: from === null ? null : hiddenValue,
     to: to === null ? null : hiddenValue,
   }));
+  const [from, to] = [entryWithoutSecrets(before), entryWithoutSecrets(after)];
   const others = fieldChanges({ ...before, headers: null }, { ...after, headers: null });
-  return [...others, ...headers];
+  return [...others.map(({ field }) => ({ field, from: from[field] ?? null, to: to[field] ?? null })), ...headers];
 }

@@ -1,7 +1,7 @@
+import { entryWithoutSecrets } from "../../channels/entry-without-secrets.ts";
 import type { StoredChannel } from "../../gateway/storage.ts";
 import type { Key } from "../../keys/key.ts";
 import type { ChannelEditContext } from "../channel-context.ts";
-import { headersOf, hiddenValue } from "../channel-secrets.ts";
 import { groupFields, keyFields, priceFileFields } from "./fields.ts";
 import { groupNamesOf } from "./group-plan.ts";
 import { dayName } from "./price-plan.ts";
@@ -70,9 +70,10 @@ const manyGroups = `Of the groups in the store, the first ${entriesMax} are show
 const manyKeys = `Of the keys in the store, the first ${entriesMax} are shown: name one, as in keys.NAME, or use sluice keys list.`;
 
 function channelMembers({ entry, last4 }: StoredChannel): Readonly<Record<string, unknown>> {
-  const headers = headersOf(entry);
-  const hidden = headers === null ? {} : { headers: Object.fromEntries(Object.keys(headers).map((name) => [name, hiddenValue])) };
-  return { ...entry, ...hidden, ...(last4.length === 0 ? {} : { api_keys: last4.map((end) => `****${end.replace(/^\*+$/, "")}`) }) };
+  return {
+    ...entryWithoutSecrets(entry),
+    ...(last4.length === 0 ? {} : { api_keys: last4.map((end) => `****${end.replace(/^\*+$/, "")}`) }),
+  };
 }
 
 function membersOf(path: string, members: Readonly<Record<string, unknown>>, overridden: string | null): readonly StoredSetting[] {
