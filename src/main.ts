@@ -16,7 +16,7 @@ import type { StoreRequest } from "./cli/command-registry.ts";
 import type { DoctorRequest } from "./cli/doctor/arguments.ts";
 import { askHealth } from "./cli/health.ts";
 import { isExecutable, ownProgram, withRuntimeSettings } from "./cli/process/executable.ts";
-import { holdHangup, type EarlyHangup } from "./cli/process/early-hangup.ts";
+import { holdSignals, type EarlySignals } from "./cli/process/early-signals.ts";
 import { listenProblem } from "./cli/process/listen-problem.ts";
 import { openFilesMax } from "./cli/process/open-files.ts";
 import { asTyped, launchOf } from "./cli/process/own-command.ts";
@@ -321,7 +321,7 @@ function ignoreProxies(): void {
 
 async function start(file: string | null, given: StartInvocation): Promise<void> {
   withRuntimeSettings(process.env);
-  const early = holdHangup(process);
+  const early = holdSignals(process);
   ignoreProxies();
   // A change during the start, which takes a while, must not be missed.
   const since = file === null ? null : stateOf(file);
@@ -441,7 +441,7 @@ function makeLog(write: (bytes: Uint8Array) => number, { logLevel, logFormat }: 
 }
 
 /** Starts this program several times on one port, and supervises the processes. */
-async function superviseWorkers(workers: number, { listen, logLevel, logFormat }: Settings, early: EarlyHangup): Promise<void> {
+async function superviseWorkers(workers: number, { listen, logLevel, logFormat }: Settings, early: EarlySignals): Promise<void> {
   const refused = workerCountProblem(workers, availableParallelism());
   if (refused !== null) {
     console.error(refused);

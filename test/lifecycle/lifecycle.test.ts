@@ -3,7 +3,7 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { constants, existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from "node:fs";
 import { mkdir, mkdtemp, open, rename, rm, writeFile, type FileHandle } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { constants as system, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { header } from "../support/chaos/request.ts";
@@ -421,14 +421,33 @@ function spawn(
   };
 }
 
-describe("SIGHUP during the start", () => {
-  /** The bit of SIGHUP among the signals that a process ignores or answers. */
-  function heeds(pid: number, what: "SigIgn" | "SigCgt"): boolean {
+describe("a signal during the start", () => {
+  /** The bit of a signal among those that a process ignores or answers. */
+  function heeds(pid: number, what: "SigIgn" | "SigCgt", signal: "SIGHUP" | "SIGTERM" = "SIGHUP"): boolean {
     const mask = new RegExp(`${what}:\\s+([0-9a-f]+)`).exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-    return mask !== undefined && (BigInt(`0x${mask}`) & 1n) === 1n;
+    return mask !== undefined && ((BigInt(`0x${mask}`) >> BigInt(system.signals[signal] - 1)) & 1n) === 1n;
   }
 
-  test.skipIf(process.platform !== "linux")("does not end it, and causes a reload after the start", async () => {
+  test.skipIf(process.platform !== "linux")("SIGTERM is answered, so that it ends in a container too", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
+    // As long as somebody else has the store for himself, the start waits for it.
+    using store = new Database(join(directory, "sluice.db"));
+    store.run("begin exclusive");
+    const file = join(directory, "sluice.yaml");
+    await writeFile(file, JSON.stringify({ listen: "127.0.0.1:0", admin: "off", data_dir: directory }));
+    const child = spawn(["start", "--config", file], {});
+    try {
+      // Where nobody listens to it, the first process of a container does not even get it.
+      await eventually("it listens to the signal", () => heeds(child.process.pid, "SigCgt", "SIGTERM"));
+      child.process.kill("SIGTERM");
+      expect(await child.process.exited).toBe(0);
+    } finally {
+      child.process.kill("SIGKILL");
+      await rm(directory, { recursive: true });
+    }
+  });
+
+  test.skipIf(process.platform !== "linux")("SIGHUP does not end it, and causes a reload after the start", async () => {
     const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
     const dataDir = join(directory, "data");
     await mkdir(dataDir);
