@@ -305,10 +305,13 @@ export function network(): Kind<string> {
   };
 }
 
+/** The scheme may be written in capitals. */
+const addressPattern = "^[hH][tT][tT][pP][sS]?://[^/?# ][^?# ]*$";
+
 export function address(): Kind<string> {
   return {
     type: "http or https address",
-    json: { type: "string", pattern: "^[hH][tT][tT][pP][sS]?://[^/?# ][^?# ]*$", maxLength: 2048 },
+    json: { type: "string", pattern: addressPattern, maxLength: 2048 },
     read: (value) => {
       if (typeof value !== "string") return notA("an address", value, "write it as in https://api.example.com/v1");
       const verdict = checkAddress(value);
@@ -342,7 +345,7 @@ export function issuer(): Kind<string> {
   const fix = "write it exactly as the issuer does, as in https://login.example.com";
   return {
     type: "https address",
-    json: { type: "string", pattern: "^https?://[^/?# ][^?# ]*$", maxLength: 2048 },
+    json: { type: "string", pattern: addressPattern, maxLength: 2048 },
     read: (value) => {
       if (typeof value !== "string") return notA("an address", value, fix);
       const verdict = checkAddress(value);

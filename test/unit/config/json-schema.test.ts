@@ -123,6 +123,17 @@ describe("the JSON Schema", () => {
       "chat",
       "json",
       "mp3",
+      "HTTPS://A.example/v1/",
+      "http://localhost:1",
+      "unix:/run/sluice.sock",
+      "[::1]:1",
+      "fd00::/8",
+      "660",
+      " .5e1 ",
+      "1.5 h",
+      "25 MB",
+      "2030-01-01T12:00:00.5+01:00",
+      "app://x",
     ];
     const forms = [null, true, false, 0, 1, 0.5, -1, 1e30, [], {}, [[]], [{}], [1], [null], { a: 1 }, { a: null }, { a: {} }, { a: [] }];
     const wholes = [["x"], ["x", "x"], ["chat"], { a: "b" }, { "x-a": "b" }, ["json"], ["mp3"], ["https://a.example"], ["*"]];
