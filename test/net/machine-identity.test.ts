@@ -143,6 +143,11 @@ describe("the access keys of a machine come from", () => {
       { ...agent, AWS_CONTAINER_CREDENTIALS_FULL_URI: "http://agent.example/" },
       "no address of this machine",
     ],
+    [
+      "an agent whose name only begins as an address of this machine",
+      { ...agent, AWS_CONTAINER_CREDENTIALS_FULL_URI: "http://127.0.0.1.agent.example/" },
+      "no address of this machine",
+    ],
     ["no machine of the cloud", { AWS_EC2_METADATA_DISABLED: "true" }, "no access keys were found"],
   ])("nowhere, with %s: that is a failure of the credential, and shows no secret", async (_, env, detail) => {
     const outcome = await obtain(aws, env);

@@ -72,7 +72,8 @@ async function container(ports: IdentityPorts): Promise<AccessToken | Failure | 
 }
 
 function isAgent({ protocol, hostname }: URL): boolean {
-  return protocol === "https:" || agents.has(hostname) || hostname.startsWith("127.");
+  // Not every name that begins as an address of this machine is one: 127.example.com.
+  return protocol === "https:" || agents.has(hostname) || /^127(?:\.\d+){3}$/.test(hostname);
 }
 
 const agents: ReadonlySet<string> = new Set(["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "localhost", "[::1]"]);
