@@ -106,7 +106,9 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const route = routeOf(path);
   if (route === null) {
     options.unknownRoutes.note(request, path, head.requestId);
-    return errorResponse(neverServed.has(request.method) ? wrongMethod(request.method, path) : unknownRoute(request.method, path), head);
+    if (!neverServed.has(request.method)) return errorResponse(unknownRoute(request.method, path), head);
+    head.add("allow", "GET, POST");
+    return errorResponse(wrongMethod(request.method, path), head);
   }
   // A client that would rather have a WebSocket goes on over HTTP after this status, and after no other.
   if (route.name === "responses" && request.method === "GET" && /^websocket$/i.test(request.header("upgrade") ?? "")) {
@@ -255,7 +257,5 @@ function readiness(ready: boolean, version: string, degraded: readonly string[],
 
 /** Keys in URLs end up in logs and browser histories, so they are rejected at once. */
 function hasKeyParameter(query: string): boolean {
-  return query
-    .split("&")
-    .some((pair) => ["api_key", "apikey", "api-key", "key", "access_token"].includes(pair.slice(0, pair.indexOf("=")).toLowerCase()));
+  return /(?:^|&)(?:api_?key|api-key|key|access_token)=/i.test(query);
 }

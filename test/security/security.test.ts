@@ -212,6 +212,10 @@ describe("S07: two credentials are one too many", () => {
     expect([response.status, codeOf(response)]).toEqual([400, "key_in_url"]);
     expect(response.text).not.toContain(clientKey);
   });
+
+  test.each(["keys", "api_keys", "monkey=1", "x=key="])("no other part of a URL is taken for a key (?%s)", async (query) => {
+    expect((await ask({ path: `/v1/models?${query}`, headers: authorised })).status).toBe(200);
+  });
 });
 
 describe("S08: no spelling of a path leads anywhere else", () => {
@@ -412,6 +416,8 @@ describe("S11: malformed HTTP", () => {
     const { statuses, raw } = await say(bytes);
     expect(allowed).toContain(statuses[0] ?? 0);
     expect(raw).not.toContain("X-A");
+    // RFC 9110, 15.5.6.
+    if (statuses[0] === 405) expect(raw.toLowerCase()).toContain("\r\nallow: ");
   });
 
   test.each(["h2c", "websocket"])("an upgrade to %s is ignored", async (protocol) => {
