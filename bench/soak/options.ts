@@ -17,7 +17,7 @@ Runs a gateway under mixed load and faults, and says whether memory, open files,
 the ledger equals the receipts and what the upstream served. The exit code is 1 if not.
 
   --minutes N        how long (60); below 5 nothing is said about memory
-  --rate N           calls a second (30)
+  --rate N           calls a second (100)
   --seed N           of the order of calls (1)
   --store URL        a PostgreSQL database that is empty, in place of SQLite
   --state URL        a Redis, in place of memory
@@ -40,7 +40,7 @@ export function readSoakOptions(given: readonly string[]): SoakOptions | { reado
     if (values.help) return { refused: usage, asked: true };
     return {
       minutes: number("minutes", values.minutes, 60, 24 * 60),
-      rate: number("rate", values.rate, 30, 1_000),
+      rate: number("rate", values.rate, 100, 1_000),
       seed: number("seed", values.seed, 1, 2 ** 31),
       json: values.json,
       store: values.store ?? "sqlite",
