@@ -48,6 +48,11 @@ export function recorded(usage: MeteredUsage | null): CallRecord {
 
 /** What it costs, at these rates or those that are known of its model. */
 export function invoice(usage: MeteredUsage | null, known: PriceRates | RatesOf): Receipt {
-  const admission = { id: "0199", startedMs: 1_700_000_000_000, owners: [] as readonly string[] } as Admission;
+  const admission = {
+    id: "0199",
+    startedMs: 1_700_000_000_000,
+    owners: [] as readonly string[],
+    nanos: null,
+  } as Partial<Admission> as Admission;
   return receiptOf(recorded(usage), admission, typeof known === "function" ? known : () => known);
 }

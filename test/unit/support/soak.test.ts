@@ -149,7 +149,7 @@ test("the memory of a soak is told apart, and by parts of its time", () => {
 });
 
 test("the options of a soak are checked", () => {
-  expect(readSoakOptions([])).toMatchObject({ minutes: 60, rate: 30, json: false });
+  expect(readSoakOptions([])).toMatchObject({ minutes: 60, rate: 100, json: false });
   expect(readSoakOptions(["--minutes", "0.3", "--rate", "8", "--json"])).toMatchObject({ minutes: 0.3, rate: 8, json: true });
   for (const wrong of [
     ["--minutes", "0"],
