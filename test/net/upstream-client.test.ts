@@ -707,6 +707,28 @@ function flood(peer: Peer, piece: Uint8Array): void {
   more();
 }
 
+const floods: Behaviour = {
+  asked: (peer) => {
+    peer.say("HTTP/1.1 200 OK\r\n\r\n");
+    flood(peer, Buffer.alloc(65_536, "abcdefgh"));
+  },
+};
+
+/** Lets a flood wait, reads eight mebibytes of it, and aborts it. */
+async function readFlood(exchange: Exchange, upstream: Upstream): Promise<void> {
+  const reply = (await exchange.reply) as Reply;
+  await eventually("the upstream has to wait", () => upstream.peers[0]!.socket.writableNeedDrain);
+  let read = 0;
+  while (read < 8 * 1024 * 1024) {
+    const part = (await reply.next()) as Uint8Array;
+    for (let at = 0; at < part.length; at += 1_009)
+      if (part[at] !== 0x61 + ((read + at) % 8)) throw new Error(`byte ${read + at} is wrong`);
+    read += part.length;
+  }
+  exchange.abort();
+  await upstream.allClosed();
+}
+
 describe("a body", () => {
   const mebibyte = 1024 * 1024;
   /** What the system itself may hold between two sockets on this machine. */
@@ -1295,24 +1317,9 @@ describe.skipIf(certificates === null)("over TLS", () => {
 
   test("a body that nobody reads makes the upstream wait, is whole when it is read, and closes when it is aborted", async () => {
     const client = new Client();
-    const upstream = await start({
-      asked: (peer) => {
-        peer.say("HTTP/1.1 200 OK\r\n\r\n");
-        flood(peer, Buffer.alloc(65_536, "abcdefgh"));
-      },
-    });
+    const upstream = await start(floods);
     const exchange = client.send(upstream.url);
-    const reply = (await exchange.reply) as Reply;
-    await eventually("the upstream has to wait", () => upstream.peers[0]!.socket.writableNeedDrain);
-    let read = 0;
-    while (read < 8 * 1024 * 1024) {
-      const part = (await reply.next()) as Uint8Array;
-      for (let at = 0; at < part.length; at += 1_009)
-        if (part[at] !== 0x61 + ((read + at) % 8)) throw new Error(`byte ${read + at} is wrong`);
-      read += part.length;
-    }
-    exchange.abort();
-    await upstream.allClosed();
+    await readFlood(exchange, upstream);
   });
 
   test("a certificate that nobody vouches for is a failure, and nothing is sent", async () => {
@@ -1588,25 +1595,10 @@ describe.skipIf(certificates === null)("a channel with a proxy, over TLS,", () =
   });
 
   test("makes the upstream wait for a body that nobody reads, and closes all of it when it is aborted", async () => {
-    const upstream = await start({
-      asked: (peer) => {
-        peer.say("HTTP/1.1 200 OK\r\n\r\n");
-        flood(peer, Buffer.alloc(65_536, "abcdefgh"));
-      },
-    });
+    const upstream = await start(floods);
     const tunnels = await startTunnels();
     const exchange = new Client().send(upstream.url, { channel: { proxy: tunnels.url } });
-    const reply = (await exchange.reply) as Reply;
-    await eventually("the upstream has to wait", () => upstream.peers[0]!.socket.writableNeedDrain);
-    let read = 0;
-    while (read < 8 * 1024 * 1024) {
-      const part = (await reply.next()) as Uint8Array;
-      for (let at = 0; at < part.length; at += 1_009)
-        if (part[at] !== 0x61 + ((read + at) % 8)) throw new Error(`byte ${read + at} is wrong`);
-      read += part.length;
-    }
-    exchange.abort();
-    await upstream.allClosed();
+    await readFlood(exchange, upstream);
     await eventually("the tunnel is closed", () => tunnels.open() === 0);
   });
 
