@@ -2,15 +2,25 @@ import type { CompactJWSHeaderParameters, createLocalJWKSet, JWK } from "jose";
 import { IssuerProblem, isObject, type IssuerClient } from "./issuer-client.ts";
 
 type SelectKey = ReturnType<typeof createLocalJWKSet>;
-export type VerificationKey = Awaited<ReturnType<SelectKey>>;
+type VerificationKey = Awaited<ReturnType<SelectKey>>;
+
+/** The keys that a token may have been signed with: most name one, and some issuers give theirs no names. */
+export interface FoundKeys {
+  readonly keys: readonly VerificationKey[];
+  /** Which of the sets that the issuer has had they are from. */
+  readonly set: number;
+}
 
 /**
- * The public keys of an issuer (RFC 7517), fetched when they are needed. A token with an unknown key is a reason to look for new
- * ones, because issuers replace their keys; but anybody can send such a token, so the issuer is asked once in a while only. An issuer
- * that is down is no reason to forget its keys, for a day, and neither is one that hangs.
+ * The public keys of an issuer (RFC 7517), fetched when they are needed. A token with an unknown key, or with a signature that none of
+ * them made, is a reason to look for new ones, because issuers replace their keys, some under the same name; but anybody can send such
+ * a token, so the issuer is asked once in a while only. An issuer that is down is no reason to forget its keys, for a day, and neither
+ * is one that hangs.
  */
 export class KeySet {
   private select: SelectKey | null = null;
+  private fetched = "";
+  private set = 0;
   private fetchedMs = Number.NEGATIVE_INFINITY;
   private triedMs = Number.NEGATIVE_INFINITY;
   private problem: IssuerProblem | null = null;
@@ -25,21 +35,35 @@ export class KeySet {
     private readonly patienceMs = 1_000,
   ) {}
 
-  /** The key that a token names; null if the issuer has none such. */
-  async find(header: CompactJWSHeaderParameters): Promise<VerificationKey | IssuerProblem | null> {
+  /** The keys that fit what a token says of its own; none if the issuer has no such key. */
+  async find(header: CompactJWSHeaderParameters): Promise<FoundKeys | IssuerProblem> {
     const ageMs = this.nowMs() - this.fetchedMs;
     if (ageMs > staleMaxMs) this.select = null;
     if (ageMs > freshMs) await this.renewed();
     const known = await this.selected(header);
-    if (known !== null) return known;
+    if (known.keys.length > 0) return known;
     await this.refresh();
-    return (await this.selected(header)) ?? this.problem;
+    const found = await this.selected(header);
+    return found.keys.length === 0 && this.problem !== null ? this.problem : found;
   }
 
-  private async selected(header: CompactJWSHeaderParameters): Promise<VerificationKey | null> {
-    if (this.select === null) return null;
+  /** Whether the issuer has other keys by now. */
+  async isReplaced({ set }: FoundKeys): Promise<boolean> {
+    if (set === this.set) await this.refresh();
+    return set !== this.set;
+  }
+
+  private async selected(header: CompactJWSHeaderParameters): Promise<FoundKeys> {
+    const { select, set } = this;
+    if (select === null) return { keys: [], set };
     // It rejects where none or several fit, and where the key itself is unusable.
-    return this.select(header).catch(() => null);
+    const chosen: unknown = await select(header).catch((error: unknown) => error);
+    if (!(chosen instanceof Error)) return { keys: [chosen as VerificationKey], set };
+    const keys: VerificationKey[] = [];
+    if (isIterable(chosen)) {
+      for await (const key of chosen) if (keys.push(key) === candidatesMax) break;
+    }
+    return { keys, set };
   }
 
   private async renewed(): Promise<void> {
@@ -72,6 +96,9 @@ export class KeySet {
     const jose = await import("jose");
     this.problem = null;
     this.fetchedMs = this.nowMs();
+    const text = JSON.stringify(keys);
+    if (text !== this.fetched) this.set += 1;
+    this.fetched = text;
     this.select = jose.createLocalJWKSet({ keys: [...keys] });
   }
 
@@ -100,8 +127,15 @@ async function keysPlace(client: IssuerClient): Promise<string | IssuerProblem> 
   return typeof keys === "string" ? keys : new IssuerProblem(`${place} does not tell where the keys are`);
 }
 
+/** The error for several keys that fit gives them, one after the other. */
+function isIterable(error: Error): error is Error & AsyncIterable<VerificationKey> {
+  return Symbol.asyncIterator in error;
+}
+
 const publicKinds: ReadonlySet<string> = new Set(["RSA", "EC", "OKP"]);
 const keysMax = 100;
+/** Each of them is a signature to be verified for a token of anybody. */
+const candidatesMax = 4;
 const freshMs = 10 * 60_000;
 const staleMaxMs = 24 * 60 * 60_000;
 const pauseMs = 10_000;

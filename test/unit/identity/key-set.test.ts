@@ -22,7 +22,8 @@ beforeEach(() => {
 
 const find = async (kid: string): Promise<string> => {
   const found = await keys.find({ alg: "ES256", kid });
-  return found instanceof IssuerProblem ? found.message : found === null ? "none" : "found";
+  if (found instanceof IssuerProblem) return found.message;
+  return found.keys.length === 0 ? "none" : "found";
 };
 
 describe("the keys of an issuer", () => {
@@ -101,6 +102,16 @@ describe("the keys of an issuer", () => {
   test("that cannot be used do not hide those that can", async () => {
     issuer.keys = [null, 7, { kty: "EC" }, { kty: "unknown", kid: "one" }, { kty: "oct", kid: "one", k: "AAAA" }, one.publicJwk];
     expect(await find("one")).toBe("found");
+  });
+
+  test("are all found where several have the same name, but no more than four", async () => {
+    issuer.keys = [one.publicJwk, { ...two.publicJwk, kid: "one" }];
+    const several = await keys.find({ alg: "ES256", kid: "one" });
+    expect(several instanceof IssuerProblem ? several : several.keys.length).toBe(2);
+    clock.nowMs += 11 * 60_000;
+    issuer.keys = Array.from({ length: 50 }, () => one.publicJwk);
+    const many = await keys.find({ alg: "ES256", kid: "one" });
+    expect(many instanceof IssuerProblem ? many : many.keys.length).toBe(4);
   });
 
   test("are looked for in the operator's network only if they are at the issuer's own origin", async () => {

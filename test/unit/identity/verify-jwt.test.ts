@@ -59,6 +59,48 @@ describe("a token", () => {
     expect(await verify(await signed(stranger))).toEqual({ kind: "refused", reason: "its signature is wrong" });
   });
 
+  test("signed with a key that has replaced another of the same name is valid, and the old key is worth nothing then", async () => {
+    const [before, after] = [await signingKey("one"), await signingKey("one")];
+    const paper = new PaperIssuer();
+    paper.keys = [before.publicJwk];
+    let atMs = 0;
+    const replaced = new KeySet(new IssuerClient(issuerUrl, false, paper.fetchText), null, () => atMs);
+    const kindOf = async (by: SigningKey) =>
+      (await verifyJwt(await signed(by), { issuer: issuerUrl, audience: "sluice", keys: replaced, lifetimeMaxMs: 3_600_000 }, nowMs)).kind;
+    expect(await kindOf(before)).toBe("valid");
+    paper.keys = [after.publicJwk];
+    expect(await kindOf(after)).toBe("refused");
+    atMs = 10_000;
+    expect(await kindOf(after)).toBe("valid");
+    expect(await kindOf(before)).toBe("refused");
+    // Whoever forges tokens makes the gateway ask once in ten seconds.
+    const { length } = paper.asked;
+    for (let at = 0; at < 20; at += 1) expect(await kindOf(stranger)).toBe("refused");
+    atMs = 20_000;
+    for (let at = 0; at < 20; at += 1) expect(await kindOf(stranger)).toBe("refused");
+    expect(paper.asked.length).toBe(length + 2);
+  });
+
+  test("of an issuer that publishes several keys of one name, or keys without names, may be signed with any of them", async () => {
+    const [old, now] = [await signingKey("one"), await signingKey("one")];
+    const { kid: _, ...unnamed } = now.publicJwk;
+    for (const [published, header] of [
+      [[old.publicJwk, now.publicJwk], {}],
+      [[old.publicJwk, unnamed], { kid: undefined }],
+    ] as const) {
+      const paper = new PaperIssuer();
+      paper.keys = [...published];
+      const keySet = new KeySet(new IssuerClient(issuerUrl, false, paper.fetchText), null, () => 0);
+      const rules = { issuer: issuerUrl, audience: "sluice", keys: keySet, lifetimeMaxMs: 3_600_000 };
+      expect((await verifyJwt(await signed(now, {}, header), rules, nowMs)).kind).toBe("valid");
+      expect(await verifyJwt(await signed(now, { aud: "other" }, header), rules, nowMs)).toMatchObject({
+        kind: "refused",
+        reason: "its claim 'aud' is missing or wrong",
+      });
+      expect((await verifyJwt(await signed(stranger, {}, header), rules, nowMs)).kind).toBe("refused");
+    }
+  });
+
   test("that brings its own key is refused", async () => {
     const token = await signed(stranger, {}, { jwk: stranger.publicJwk, jku: "https://evil.example/keys" });
     expect((await verify(token)).kind).toBe("refused");
