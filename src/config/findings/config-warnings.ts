@@ -3,9 +3,12 @@ import { isGroup } from "../kinds.ts";
 import { isLoopback } from "../listen.ts";
 import type { ConfigFile } from "../schema.ts";
 
+/** Whether a setting is in the file. */
+type Wrote = (path: Path) => boolean;
+
 /** Warnings about settings that may not do what is expected of them. `given` is the file before defaults. */
 export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
-  const wrote = (path: Path): boolean => path.reduce<unknown>(member, given) !== undefined;
+  const wrote: Wrote = (path) => path.reduce<unknown>(member, given) !== undefined;
   const findings: Finding[] = [];
   for (const [at, channel] of file.channels.entries()) {
     const path = ["channels", at];
@@ -36,7 +39,41 @@ export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
       ),
     );
   }
-  return [...findings, ...ofCollector(file.otel?.endpoint ?? null)];
+  return [...findings, ...ofListeners(file, wrote), ...ofMetrics(file, wrote), ...ofCollector(file.otel?.endpoint ?? null)];
+}
+
+function ofListeners({ listen, admin }: ConfigFile, wrote: Wrote): Finding[] {
+  if (listen.path !== undefined) return [];
+  const findings: Finding[] = [];
+  if (wrote(["listen_mode"])) {
+    const fix = "remove it, or listen on a socket, as in unix:/run/sluice/sluice.sock";
+    findings.push(warning(["listen_mode"], "this is for a unix socket, and `listen` is a port", fix));
+  }
+  if (admin !== null && admin.port !== 0 && admin.port === listen.port && meet(admin.host, listen.host)) {
+    // The start would say that another program has the port.
+    findings.push(
+      warning(["admin"], `this is where clients connect: listen has port ${listen.port} too`, "give it a port of its own, or off"),
+    );
+  }
+  return findings;
+}
+
+function meet(one: string, other: string): boolean {
+  return one === other || [one, other].some((host) => host === "0.0.0.0" || host === "::");
+}
+
+/** Metrics that somebody has set up and nobody can ask for. */
+function ofMetrics({ metrics, admin, otel }: ConfigFile, wrote: Wrote): Finding[] {
+  const asked = ["token", "public", "data_port"];
+  // What is exported has labels of keys, and budgets, all the same.
+  const named = (otel?.metrics === true ? asked : [...asked, "key_labels", "budgets"]).find((name) => wrote(["metrics", name]));
+  if (named === undefined) return [];
+  const path = ["metrics", named];
+  if (!metrics.enabled) return [warning(path, "this has no effect while metrics.enabled is false", "remove it, or remove metrics.enabled")];
+  if (admin !== null || metrics.data_port) return [];
+  return [
+    warning(path, "nobody can ask for the metrics: the admin listener is off", "set metrics.data_port: true, or turn that listener on"),
+  ];
 }
 
 function ofCollector(endpoint: string | null): Finding[] {

@@ -604,6 +604,37 @@ describe("channels", () => {
       baseUrl: "https://res.services.ai.azure.com/openai/v1",
       authHeader: "api-key",
     });
+  test("are given for a mode of a socket where there is none", async () => {
+    expect(await warned('listen_mode: "600"')).toEqual([[1, "listen_mode"]]);
+    expect(await warned('listen: unix:/run/sluice.sock\nlisten_mode: "600"')).toEqual([]);
+  });
+
+  test("are given for two listeners at one port", async () => {
+    for (const pair of ["127.0.0.1:4400\nadmin: 127.0.0.1:4400", "127.0.0.1:4401", "127.0.0.1:5000\nadmin: 0.0.0.0:5000\nadmin_tls: true"])
+      expect((await warned(`listen: ${pair}`)).map(([, path]) => path)).toEqual(["admin"]);
+    for (const pair of ["127.0.0.1:0\nadmin: 127.0.0.1:0", "127.0.0.2:4400\nadmin: 127.0.0.1:4400", "127.0.0.1:4401\nadmin: off"])
+      expect(await warned(`listen: ${pair}`)).toEqual([]);
+  });
+
+  test("are given for metrics that are set up, and that nobody can ask for", async () => {
+    const token = "token: aaaaaaaabbbbbbbb";
+    const collector = "otel: { endpoint: http://127.0.0.1:4318 }";
+    for (const nobody of [
+      `metrics: { ${token}, enabled: false }`,
+      `metrics: { ${token} }\nadmin: off`,
+      `metrics: { ${token} }\nadmin: off\n${collector}`,
+    ])
+      expect(await warned(nobody)).toEqual([[1, "metrics.token"]]);
+    expect(await warned("metrics: { budgets: true }\nadmin: off")).toEqual([[1, "metrics.budgets"]]);
+    for (const read of [
+      `metrics: { ${token}, budgets: true }`,
+      `metrics: { ${token}, data_port: true }\nadmin: off`,
+      `metrics: { budgets: true, enabled: false }\nadmin: off\n${collector}`,
+      "metrics: { enabled: false }",
+    ])
+      expect(await warned(read)).toEqual([]);
+  });
+
   });
 
   test("with only an address speak the OpenAI API and support everything", async () => {
