@@ -1,7 +1,7 @@
 import { operations, type Operation } from "../operations/operation.ts";
 import { networkPrefix } from "../limits/network-prefix.ts";
 import { nanosOf } from "../usage/dollars.ts";
-import { checkAddress } from "./address.ts";
+import { checkAddress, type AddressUse } from "./address.ts";
 import { isLoopback, parseListen, parseListenOrSocket, portBehind, portMax, type Listen } from "./listen.ts";
 import { nearest } from "./findings/nearest.ts";
 import { durationText, parseDuration, parseSize } from "./quantity.ts";
@@ -281,7 +281,7 @@ export function fileMode(): Kind<number> {
     read: (value) =>
       typeof value === "string" && /^0?[0-7]{3}$/.test(value)
         ? parseInt(value, 8)
-        : notA("a file mode", value, 'write it in quotes, as in "660"', subject(value)),
+        : notA("a file mode", value, 'write three digits from 0 to 7 in quotes, as in "660"', subject(value)),
   };
 }
 
@@ -307,22 +307,23 @@ export function network(): Kind<string> {
 
 /** The scheme may be written in capitals. */
 const addressPattern = "^[hH][tT][tT][pP][sS]?://[^/?# ][^?# ]*$";
+const queryAddressPattern = "^[hH][tT][tT][pP][sS]?://[^/?# ][^# ]*$";
 
-export function address(): Kind<string> {
+export function address(use?: AddressUse): Kind<string> {
   return {
     type: "http or https address",
-    json: { type: "string", pattern: addressPattern, maxLength: 2048 },
+    json: { type: "string", pattern: use?.mayHaveQuery === true ? queryAddressPattern : addressPattern, maxLength: 2048 },
     read: (value) => {
-      if (typeof value !== "string") return notA("an address", value, "write it as in https://api.example.com/v1");
-      const verdict = checkAddress(value);
+      if (typeof value !== "string") return notA("an address", value, `write it as in ${use?.example ?? "https://api.example.com/v1"}`);
+      const verdict = checkAddress(value, use);
       return verdict.ok ? verdict.url : new InvalidValue(verdict.reason, verdict.fix);
     },
   };
 }
 
 /** An address that nothing is added to, and that others compare as a text: a slash at its end stays. */
-export function exactAddress(): Kind<string> {
-  const kind = address();
+export function exactAddress(use?: AddressUse): Kind<string> {
+  const kind = address(use);
   return {
     ...kind,
     read: (value) => {
@@ -332,10 +333,27 @@ export function exactAddress(): Kind<string> {
   };
 }
 
-/** An address whose path is as good as a password, as with many receivers of webhooks. */
-export function secretAddress(): Kind<string> {
-  return { ...exactAddress(), secrecy: "path" };
+/** An address whose path or query is as good as a password, as with many receivers of webhooks. */
+export function secretAddress(use: AddressUse): Kind<string> {
+  return { ...exactAddress({ ...use, mayHaveQuery: true }), secrecy: "path" };
 }
+
+/** The name of a host alone, or its address: what the header `Host` has before the port. */
+export function hostName(): Kind<string> {
+  const fix = "write the name alone, as in sluice.example.com";
+  return {
+    type: "host name",
+    json: pattern(hostNamePattern),
+    read: (value) => {
+      if (typeof value !== "string") return notA("a host name", value, fix);
+      if (hostNamePattern.test(value)) return value;
+      return new InvalidValue(`${subject(value)} is not the name of a host`, fix);
+    },
+  };
+}
+
+/** An IPv6 address may be in brackets. Names inside of a network may have underscores. */
+const hostNamePattern = /^(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|\[?[0-9A-Fa-f:.]{2,45}\]?)$/;
 
 /**
  * The address of an issuer of tokens, or of its keys. It is compared as a text with what tokens say, so that it stays as it is written.
@@ -561,7 +579,7 @@ export function isGroup(value: unknown): value is Record<string, unknown> {
 
 /** A missing line and an empty value have their own messages. `shown` is how the value may be called. */
 export function notA(what: string, value: unknown, fix: string, shown = "this"): InvalidValue {
-  if (value === undefined) return new InvalidValue("this is missing", fix);
+  if (value === undefined) return new InvalidValue("this is missing", fix === textFix ? "add it" : fix);
   if (value === null) return new InvalidValue("this has no value", `${fix}, or remove the line`);
   return new InvalidValue(`${shown} is not ${what}`, fix);
 }

@@ -17,6 +17,7 @@ import {
   flag,
   headerName,
   headerValue,
+  hostName,
   integer,
   label,
   list,
@@ -303,7 +304,7 @@ export const fileSchema = z.strictObject({
   ),
   admin: defaulted(orOff(listen()), "127.0.0.1:4401", "Where the admin API listens. It is separate from the clients' listener."),
   admin_names: optional(
-    list(text(), 100),
+    list(hostName(), 100),
     "Host names by which browsers may reach the admin listener, in addition to its own address.",
     "none",
   ),
@@ -556,7 +557,7 @@ export const fileSchema = z.strictObject({
   otel: optionalGroup(
     {
       endpoint: required(
-        address(),
+        address({ example: "http://127.0.0.1:4318", keyPlace: "a token belongs in headers" }),
         "The OTLP address of a collector, such as `http://127.0.0.1:4318`. `/v1/traces` and `/v1/metrics` are added to it.",
       ),
       headers: optional(
@@ -589,7 +590,10 @@ export const fileSchema = z.strictObject({
   ),
   webhooks: groups(
     {
-      url: required(secretAddress(), "Where notices are sent, by POST. Its path is not shown, because with many receivers it is a secret."),
+      url: required(
+        secretAddress({ example: "https://hooks.example.com/sluice", keyPlace: "the receiver knows us by the signature" }),
+        "Where notices are sent, by POST. Its path and query are not shown, because with many receivers they are a secret.",
+      ),
       secret: required(
         secret(),
         "Signs each notice, in the way of Standard Webhooks: `whsec_` and base64, or any text of at least 16 characters. Take it from a variable.",

@@ -39,4 +39,25 @@ describe("a place to listen", () => {
     expect(await load('"0600"')).toBe(0o600);
     for (const wrong of ["660", "0660", "0o660", '"999"', '"rw"']) expect(await load(wrong)).toContain('"660"');
   });
+
+  test("of the admin API may have further names: of hosts, alone", async () => {
+    const load = async (names: string): Promise<unknown> => {
+      const loaded = await loadConfig({ path: null, text: `admin_names: [${names}]`, env: {}, nofile: 1024 });
+      return loaded.ok ? loaded.settings.adminNames : null;
+    };
+    const names = ["gateway", "sluice.example.com", "sluice_gateway", "10.0.0.1", "fd00::1", "[fd00::1]"];
+    expect(await load(names.map((name) => JSON.stringify(name)).join(", "))).toEqual(names);
+    // None of these would ever be the host of a request.
+    for (const wrong of ["https://gateway", "gateway:4401", "gateway/console", "*.example.com", "a b", ""])
+      expect([wrong, await load(JSON.stringify(wrong))]).toEqual([wrong, null]);
+  });
+
+  test("of a webhook may have a query, and that of an upstream or a collector may not", async () => {
+    const load = (text: string) => loadConfig({ path: null, text, env: {}, nofile: 1024 });
+    const url = "https://h.example.com/flow?api-version=1&sig=secret";
+    const loaded = await load(`webhooks: [{ url: "${url}", secret: aaaaaaaabbbbbbbb }]`);
+    expect(loaded.ok && loaded.settings.webhooks.map((webhook) => webhook.url)).toEqual([url]);
+    for (const other of [`otel: { endpoint: "${url}" }`, `channels: [{ name: a, base_url: "${url}" }]`])
+      expect((await load(other)).ok).toBe(false);
+  });
 });

@@ -367,7 +367,14 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ],
   ["a password in an address", channelWith("tier: 1").replace("up.", "u:p@up."), 3, "channels[0].base_url", /password/, /api_key/],
   ["a proxy with a password", channelWith("proxy: http://u:p@proxy"), 5, "channels[0].proxy", /password/, /remove it/],
-  ["a proxy at a metadata address", channelWith("proxy: http://169.254.169.254"), 5, "channels[0].proxy", /metadata/, /upstream/],
+  [
+    "a proxy at a metadata address",
+    channelWith("proxy: http://169.254.169.254"),
+    5,
+    "channels[0].proxy",
+    /metadata/,
+    /address of the server itself/,
+  ],
   ["a key among the headers", channelWith("headers: { Authorization: x }"), 5, "channels[0].headers", /key does not belong/, /api_key/],
   [
     "a header of the connection",
@@ -464,6 +471,34 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
     /16 bytes in base64/,
     /openssl/,
   ],
+  ["a webhook without a secret", "webhooks:\n  - url: https://h/hook", 2, "webhooks[0].secret", /missing/, /^add it$/],
+  [
+    "a webhook at an address with a password",
+    "webhooks:\n  - url: https://u:p@h/hook\n    secret: aaaaaaaabbbbbbbb",
+    2,
+    "webhooks[0].url",
+    /user name or a password/,
+    /signature/,
+  ],
+  ["no address of a collector", "otel:\n  sample: 1", 1, "otel.endpoint", /missing/, /as in http:\/\/127\.0\.0\.1:4318$/],
+  [
+    "a collector without a scheme",
+    "otel:\n  endpoint: localhost:4318",
+    2,
+    "otel.endpoint",
+    /not the address/,
+    /write http:\/\/localhost:4318,/,
+  ],
+  [
+    "an upstream without a scheme",
+    channelWith("tier: 1").replace("https://up.example.com/v1", "gpu1:8000/v1"),
+    3,
+    "channels[0].base_url",
+    /not the address/,
+    /write http:\/\/gpu1:8000\/v1,/,
+  ],
+  ["an admin name with a scheme", "admin_names: [http://gateway]", 1, "admin_names[0]", /not the name of a host/, /name alone/],
+  ["an admin name with a port", 'admin_names: ["gateway:4401"]', 1, "admin_names[0]", /not the name of a host/, /name alone/],
   ["an unknown store", "store: mysql://h", 1, "store", /not a supported backend/, /postgres/],
   ["a tab", "routing:\n\tattempts: 2", 2, "", /tab/, /spaces/],
   ["an unclosed bracket", "channels: [\nlisten: 127.0.0.1:1\n", 1, "", /bracket \[ of this line is not closed/, /add the \]/],
@@ -569,6 +604,37 @@ describe("warnings", () => {
     expect(await warned(`${channelWith("tier: 1")}routing: { deadlines: { stream: 10s, whole: 10s } }`)).toEqual([]);
   });
 
+  test("are given for a mode of a socket where there is none", async () => {
+    expect(await warned('listen_mode: "600"')).toEqual([[1, "listen_mode"]]);
+    expect(await warned('listen: unix:/run/sluice.sock\nlisten_mode: "600"')).toEqual([]);
+  });
+
+  test("are given for two listeners at one port", async () => {
+    for (const pair of ["127.0.0.1:4400\nadmin: 127.0.0.1:4400", "127.0.0.1:4401", "127.0.0.1:5000\nadmin: 0.0.0.0:5000\nadmin_tls: true"])
+      expect((await warned(`listen: ${pair}`)).map(([, path]) => path)).toEqual(["admin"]);
+    for (const pair of ["127.0.0.1:0\nadmin: 127.0.0.1:0", "127.0.0.2:4400\nadmin: 127.0.0.1:4400", "127.0.0.1:4401\nadmin: off"])
+      expect(await warned(`listen: ${pair}`)).toEqual([]);
+  });
+
+  test("are given for metrics that are set up, and that nobody can ask for", async () => {
+    const token = "token: aaaaaaaabbbbbbbb";
+    const collector = "otel: { endpoint: http://127.0.0.1:4318 }";
+    for (const nobody of [
+      `metrics: { ${token}, enabled: false }`,
+      `metrics: { ${token} }\nadmin: off`,
+      `metrics: { ${token} }\nadmin: off\n${collector}`,
+    ])
+      expect(await warned(nobody)).toEqual([[1, "metrics.token"]]);
+    expect(await warned("metrics: { budgets: true }\nadmin: off")).toEqual([[1, "metrics.budgets"]]);
+    for (const read of [
+      `metrics: { ${token}, budgets: true }`,
+      `metrics: { ${token}, data_port: true }\nadmin: off`,
+      `metrics: { budgets: true, enabled: false }\nadmin: off\n${collector}`,
+      "metrics: { enabled: false }",
+    ])
+      expect(await warned(read)).toEqual([]);
+  });
+
   test("are given for the address of a collector that takes no OTLP over HTTP", async () => {
     for (const address of ["http://c:4318/v1/traces", "https://c/otlp/v1/metrics/", "http://c:4317"])
       expect(await warned(`otel:\n  endpoint: ${address}`)).toEqual([[2, "otel.endpoint"]]);
@@ -604,37 +670,6 @@ describe("channels", () => {
       baseUrl: "https://res.services.ai.azure.com/openai/v1",
       authHeader: "api-key",
     });
-  test("are given for a mode of a socket where there is none", async () => {
-    expect(await warned('listen_mode: "600"')).toEqual([[1, "listen_mode"]]);
-    expect(await warned('listen: unix:/run/sluice.sock\nlisten_mode: "600"')).toEqual([]);
-  });
-
-  test("are given for two listeners at one port", async () => {
-    for (const pair of ["127.0.0.1:4400\nadmin: 127.0.0.1:4400", "127.0.0.1:4401", "127.0.0.1:5000\nadmin: 0.0.0.0:5000\nadmin_tls: true"])
-      expect((await warned(`listen: ${pair}`)).map(([, path]) => path)).toEqual(["admin"]);
-    for (const pair of ["127.0.0.1:0\nadmin: 127.0.0.1:0", "127.0.0.2:4400\nadmin: 127.0.0.1:4400", "127.0.0.1:4401\nadmin: off"])
-      expect(await warned(`listen: ${pair}`)).toEqual([]);
-  });
-
-  test("are given for metrics that are set up, and that nobody can ask for", async () => {
-    const token = "token: aaaaaaaabbbbbbbb";
-    const collector = "otel: { endpoint: http://127.0.0.1:4318 }";
-    for (const nobody of [
-      `metrics: { ${token}, enabled: false }`,
-      `metrics: { ${token} }\nadmin: off`,
-      `metrics: { ${token} }\nadmin: off\n${collector}`,
-    ])
-      expect(await warned(nobody)).toEqual([[1, "metrics.token"]]);
-    expect(await warned("metrics: { budgets: true }\nadmin: off")).toEqual([[1, "metrics.budgets"]]);
-    for (const read of [
-      `metrics: { ${token}, budgets: true }`,
-      `metrics: { ${token}, data_port: true }\nadmin: off`,
-      `metrics: { budgets: true, enabled: false }\nadmin: off\n${collector}`,
-      "metrics: { enabled: false }",
-    ])
-      expect(await warned(read)).toEqual([]);
-  });
-
   });
 
   test("with only an address speak the OpenAI API and support everything", async () => {
