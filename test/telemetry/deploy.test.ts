@@ -103,6 +103,17 @@ test("no alert blames a channel for a time that attempts on others are part of",
   expect(late.map(({ expr }) => expr.includes("channel"))).toEqual([false]);
 });
 
+test("every alert has a case in which promtool sees it fire, and what is wrong with one gateway names it", () => {
+  const { tests } = parse(readFileSync(join(deploy, "prometheus/sluice.rules.test.yaml"), "utf8")) as {
+    readonly tests: readonly { readonly alert_rule_test: readonly { readonly alertname: string; readonly exp_alerts: readonly unknown[] }[] }[];
+  };
+  const fired = tests.flatMap((one) => one.alert_rule_test.flatMap(({ alertname, exp_alerts }) => (exp_alerts.length > 0 ? alertname : [])));
+  expect(rules.flatMap(({ alert }) => alert ?? []).filter((alert) => !fired.includes(alert))).toEqual([]);
+  const ofOne = /sluice_(?:store|shared_limits)_up|sluice_journal|sluice_event_loop|sluice_workers|sluice_tls/;
+  for (const { alert, expr } of rules.filter((rule) => rule.alert !== undefined && ofOne.test(rule.expr)))
+    expect([alert, expr]).toEqual([alert, expect.stringContaining("by (instance)")]);
+});
+
 test.skipIf(Bun.which("promtool") === null)("promtool accepts the alert rules, and they fire as their tests say", () => {
   for (const command of [
     ["check", "rules", rulesFile],
