@@ -212,6 +212,7 @@ export class App {
       fileKeys: () => this.settings.keys.map(({ key }) => key),
       attached: (key) => this.groups.attached(key),
       groups: () => this.groups.tree.effectiveGroups(),
+      ofAll: settings.webhooks.length > 0 && options.isLeader,
       onLook: async (budgets, keys) => this.webhooks?.looked(budgets, keys),
     });
     this.webhooks =

@@ -2,7 +2,7 @@ import type { Storage } from "../gateway/storage.ts";
 import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import { hasBudgets } from "../limits/limits.ts";
-import { storedKeys } from "../manage/key-search.ts";
+import { keyPage, storedKeys } from "../manage/key-search.ts";
 import { budgetSpending, groupSpending, type BudgetSpending } from "../manage/key-spending.ts";
 import type { BudgetState } from "../telemetry/metrics/state-metrics.ts";
 
@@ -15,16 +15,24 @@ export interface BudgetWatchOptions {
   readonly attached: (key: Key) => Key | null;
   /** All groups, with the defaults of those above them. */
   readonly groups: () => readonly Group[];
+  /** Whether somebody wants to hear of every key and group, however many there are, and not of those alone that the metrics show. */
+  readonly ofAll: boolean;
   /** Called after each look, with the budgets and the keys. */
   readonly onLook: (budgets: readonly BudgetState[], keys: readonly Key[]) => Promise<void>;
 }
 
-/** Looks up, once a minute, what keys and groups have left of their budgets. Between two looks, and while the store is away, the last one counts. */
+/**
+ * Looks up, once a minute, what keys and groups have left of their budgets. Between two looks, and while the store is away, the last one
+ * counts. Each look is at the same first ones, which `states` is of, and at some of the others in turn.
+ */
 export class BudgetWatch {
   private timer: ReturnType<typeof setInterval> | null = null;
   private looking = false;
   private lookedMs = 0;
   states: readonly BudgetState[] = [];
+  /** Where the next look at the other keys and groups begins. */
+  private keyCursor: string | null = null;
+  private groupsSeen = 0;
 
   constructor(private readonly options: BudgetWatchOptions) {}
 
@@ -50,10 +58,21 @@ export class BudgetWatch {
     this.lookedMs = this.options.wallMs();
     try {
       const known = [...this.options.fileKeys()];
+      const inFile = known.length;
       for await (const key of storedKeys(this.options.reports, storedKeysMax)) known.push(key);
-      const keys = known.map((key) => this.options.attached(key) ?? key);
-      this.states = [...(await this.budgets(keys)), ...(await this.groupBudgets())];
-      await this.options.onLook(this.states, keys);
+      const keys = known.map((key) => this.attached(key));
+      const groups = this.options.groups().filter(({ limits }) => hasBudgets(limits));
+      const budgeted = keys.filter(({ limits }) => hasBudgets(limits));
+      this.states = [...(await this.budgets(budgeted.slice(0, budgetedMax))), ...(await this.groupBudgets(groups.slice(0, budgetedMax)))];
+      const states = [...this.states];
+      const { ofAll, onLook } = this.options;
+      if (ofAll && (known.length - inFile === storedKeysMax || budgeted.length > budgetedMax)) {
+        const others = await this.otherKeys();
+        keys.push(...others);
+        states.push(...(await this.budgets(others.filter(({ limits }) => hasBudgets(limits)))));
+      }
+      if (ofAll) states.push(...(await this.groupBudgets(this.otherGroups(groups))));
+      await onLook(states, keys);
     } catch {
       // The store is away, which is reported elsewhere.
     } finally {
@@ -61,18 +80,43 @@ export class BudgetWatch {
     }
   }
 
+  private attached(key: Key): Key {
+    return this.options.attached(key) ?? key;
+  }
+
+  /** Some of all keys, from where the last look ended. What is told of one that is among the first as well is told once. */
+  private async otherKeys(): Promise<readonly Key[]> {
+    const keys: Key[] = [];
+    let budgeted = 0;
+    do {
+      const query = { search: null, revoked: false, after: this.keyCursor, limit: pageKeys };
+      const page = await keyPage(this.options, query);
+      const attached = page.keys.map(({ key }) => this.attached(key));
+      keys.push(...attached);
+      budgeted += attached.filter(({ limits }) => hasBudgets(limits)).length;
+      this.keyCursor = page.next;
+    } while (this.keyCursor !== null && keys.length < storedKeysMax && budgeted < budgetedMax);
+    return keys;
+  }
+
+  private otherGroups(groups: readonly Group[]): readonly Group[] {
+    const others = groups.slice(budgetedMax);
+    const from = this.groupsSeen < others.length ? this.groupsSeen : 0;
+    this.groupsSeen = from + budgetedMax;
+    return others.slice(from, this.groupsSeen);
+  }
+
   private async budgets(keys: readonly Key[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
-    for (const key of keys.filter(({ limits }) => hasBudgets(limits)).slice(0, budgetedMax)) {
+    for (const key of keys) {
       states.push(...(await budgetSpending(this.options, key)).map((spending) => stateOf("key", key.id, spending)));
     }
     return states;
   }
 
-  private async groupBudgets(): Promise<readonly BudgetState[]> {
+  private async groupBudgets(groups: readonly Group[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
-    const budgeted = this.options.groups().filter(({ limits }) => hasBudgets(limits));
-    for (const group of budgeted.slice(0, budgetedMax)) {
+    for (const group of groups) {
       states.push(...(await groupSpending(this.options, group)).map((spending) => stateOf("group", group.id, spending)));
     }
     return states;
@@ -85,5 +129,7 @@ function stateOf(of: BudgetState["of"], id: string, { name, models, budget, spen
 
 const everyMs = 60_000;
 const storedKeysMax = 1_000;
+/** The store gives no longer pages. */
+const pageKeys = 200;
 /** Each takes a query or two. */
 const budgetedMax = 200;

@@ -69,7 +69,7 @@ export interface KeyPage {
 
 /** Lists keys of the configuration first, then those of the store, each by id. The cursor says which of the two it points into. */
 export async function keyPage(
-  { fileKeys, reports }: ManageContext,
+  { fileKeys, reports }: Pick<ManageContext, "fileKeys" | "reports">,
   { search, revoked, groups = null, after, limit }: KeyPageQuery,
 ): Promise<KeyPage> {
   const inStore = after?.startsWith(storeCursor) === true;

@@ -1,8 +1,10 @@
-import { expect, test } from "bun:test";
-import { BudgetWatch } from "../../../src/app/budget-watch.ts";
+import { describe, expect, test } from "bun:test";
+import { BudgetWatch, type BudgetWatchOptions } from "../../../src/app/budget-watch.ts";
 import type { KeyQuery, Storage } from "../../../src/gateway/storage.ts";
+import type { Group } from "../../../src/keys/group.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { defaultKey } from "../../../src/keys/stored-key.ts";
+import type { Limits } from "../../../src/limits/limits.ts";
 
 const keyNamed = (name: string): Key => ({ ...defaultKey, id: name, name });
 
@@ -25,8 +27,72 @@ test("a thousand keys of the store are looked at, and not the first page of them
     fileKeys: () => [keyNamed("file:own")],
     attached: (key) => key,
     groups: () => [],
+    ofAll: false,
     onLook: async (_, keys) => resolve(keys),
   });
   watch.recent();
   expect((await promise).map(({ id }) => id)).toEqual(["file:own", ...ids.slice(0, 1_000)]);
+});
+
+describe("where somebody wants to hear of all", () => {
+  const limits: Limits = { ...defaultKey.limits, budget: { nanos: 1e9, period: "total" } };
+
+  /** The ids of the keys and of the budgets of each look. */
+  async function looks(count: number, options: Partial<BudgetWatchOptions>, store: Storage) {
+    const seen: { readonly keys: readonly string[]; readonly budgets: readonly string[]; readonly shown: readonly string[] }[] = [];
+    let done = Promise.withResolvers<void>();
+    let nowMs = 1e12;
+    const watch: BudgetWatch = new BudgetWatch({
+      reports: store,
+      wallMs: () => (nowMs += 60_000),
+      fileKeys: () => [],
+      attached: (key) => key,
+      groups: () => [],
+      ofAll: true,
+      onLook: async (budgets, keys) => {
+        seen.push({ keys: keys.map(({ id }) => id), budgets: budgets.map(({ id }) => id), shown: watch.states.map(({ id }) => id) });
+        done.resolve();
+      },
+      ...options,
+    });
+    for (let look = 0; look < count; look += 1) {
+      done = Promise.withResolvers<void>();
+      watch.recent();
+      await done.promise;
+      // What began the look has to see that it has ended.
+      await Promise.resolve();
+      await Promise.resolve();
+    }
+    return seen;
+  }
+  const receipts = { usage: async () => [], payments: async () => [] };
+  const numbered = (count: number): readonly string[] => Array.from({ length: count }, (_, at) => `k-${String(at).padStart(5, "0")}`);
+
+  test("every key is looked at in turn, and the first ones each time", async () => {
+    const ids = numbered(3_500);
+    const seen = await looks(4, {}, { ...listing(ids), receipts } as unknown as Storage);
+    for (const { keys } of seen) expect(keys.slice(0, 1_000)).toEqual(ids.slice(0, 1_000));
+    expect([...new Set(seen.flatMap(({ keys }) => keys))].toSorted()).toEqual([...ids]);
+    expect(seen.map(({ keys }) => keys.length <= 2_000)).toEqual([true, true, true, true]);
+  });
+
+  test("every budget is, of the file and of the store, and the metrics show the same ones each time", async () => {
+    const fileKeys = numbered(250).map((id) => ({ ...keyNamed(`file:${id}`), limits }));
+    const ids = numbered(300);
+    const store = { keys: { list: async (query: KeyQuery) => (await listing(ids).keys.list(query)).map((key) => ({ ...key, limits })) } };
+    const seen = await looks(3, { fileKeys: () => fileKeys }, { ...store, receipts } as unknown as Storage);
+    expect(new Set(seen.flatMap(({ budgets }) => budgets))).toEqual(new Set([...fileKeys.map(({ id }) => id), ...ids]));
+    for (const { shown, budgets } of seen) {
+      expect(shown).toEqual(fileKeys.slice(0, 200).map(({ id }) => id));
+      // A look is bounded: the first ones, and as many others as fill a page after that.
+      expect(budgets.length).toBeLessThanOrEqual(600);
+    }
+  });
+
+  test("every group with a budget is", async () => {
+    const groups = numbered(450).map((id) => ({ id, name: id, limits }) as unknown as Group);
+    const seen = await looks(3, { groups: () => groups }, { ...listing([]), receipts } as unknown as Storage);
+    expect(seen.map(({ budgets }) => budgets.length)).toEqual([400, 250, 400]);
+    expect(new Set(seen.flatMap(({ budgets }) => budgets))).toEqual(new Set(groups.map(({ id }) => id)));
+  });
 });
