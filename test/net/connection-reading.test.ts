@@ -2,7 +2,10 @@ import { afterEach, expect, test } from "bun:test";
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
 import fc from "fast-check";
+import type { Reply } from "../../src/gateway/ports.ts";
 import { Connection, type Origin } from "../../src/net/client/connection.ts";
+import { startExchange } from "../../src/net/client/exchange.ts";
+import { Pool } from "../../src/net/client/pool.ts";
 import { eventually } from "../support/eventually.ts";
 
 const open: (net.Socket | net.Server)[] = [];
@@ -14,7 +17,9 @@ afterEach(() => {
 });
 
 /** A connection, the stream below it, and whoever is at its other end. */
-async function connected(): Promise<{ readonly connection: Connection; readonly socket: net.Socket; readonly peer: net.Socket }> {
+async function connected(
+  origin = {} as Origin,
+): Promise<{ readonly connection: Connection; readonly socket: net.Socket; readonly peer: net.Socket }> {
   const server = net.createServer({ noDelay: true });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -24,7 +29,7 @@ async function connected(): Promise<{ readonly connection: Connection; readonly 
   const [peer] = await accepted;
   if (socket.connecting) await once(socket, "connect");
   open.push(server, socket, peer);
-  return { connection: new Connection({} as Origin, socket), socket, peer };
+  return { connection: new Connection(origin, socket), socket, peer };
 }
 
 const ignoring = { onHead: () => {}, onBody: () => {}, onEnd: () => {} };
@@ -96,3 +101,21 @@ test("however it is cut and wherever its reader pauses, everything is given once
     { numRuns: 60 },
   );
 }, 60_000);
+
+test("a few bytes that come while their reader is behind are not lost", async () => {
+  const origin = { key: "here" } as Origin;
+  const { connection, socket, peer } = await connected(origin);
+  const pool = new Pool(() => 0);
+  pool.put(connection);
+  const { reply } = startExchange({ origin, pool, connectMs: 1_000 }, Buffer.from("GET / HTTP/1.1\r\n\r\n"), null);
+  const head = "HTTP/1.1 200 OK\r\ncontent-length: 60019\r\n\r\n";
+  // More than is queued for a reader, and less than is read at once.
+  peer.write(head + "a".repeat(60_000));
+  const answer = (await reply) as Reply;
+  await eventually("it came", () => socket.bytesRead === head.length + 60_000);
+  peer.write("b".repeat(19));
+  await eventually("the connection reads no more", () => socket.readableLength === 1);
+  const parts: string[] = [];
+  for (let part = await answer.next(); part instanceof Uint8Array; part = await answer.next()) parts.push(Buffer.from(part).toString());
+  expect(parts.join("")).toBe("a".repeat(60_000) + "b".repeat(19));
+});

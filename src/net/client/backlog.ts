@@ -1,5 +1,5 @@
 import type { FileSlot, FileSlots } from "../../files/file-slots.ts";
-import { release } from "../message/message-parser.ts";
+import { copiedBytesMax, release } from "../message/message-parser.ts";
 
 /**
  * The unread rest of a chunk that arrived faster than it is read. It is in memory, or in a file if its reader is slow. Its
@@ -39,13 +39,15 @@ export class Backlog {
 
   /**
    * The next bytes: a view of the chunk, which is valid until the next call unless it is shared, or bytes read back from the
-   * file. Rejects if they cannot be read back.
+   * file. Few bytes are a copy: readers take small parts for copies, and keep them. Rejects if they cannot be read back.
    */
   take(bytesMax: number): Buffer | Promise<Buffer> {
     const { at, slot, chunk } = this;
     const length = Math.min(bytesMax, this.length);
     this.at += length;
-    return chunk === null ? this.readBack(slot!, at - this.slotStart, length) : chunk.subarray(at, at + length);
+    if (chunk === null) return this.readBack(slot!, at - this.slotStart, length);
+    const part = chunk.subarray(at, at + length);
+    return length > copiedBytesMax ? part : Buffer.from(part);
   }
 
   /** Writes the unread rest to a file. If that fails, it stays in memory. */
