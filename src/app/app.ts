@@ -337,14 +337,16 @@ export class App {
     upstreams.forgetUnknown(this.current.snapshot);
   }
 
-  /** Ends the calls of keys that were revoked, or are in a frozen group now. */
+  /** Ends the calls of keys that were revoked, or are in a frozen group now, and of tokens that are there with them. */
   private keysChanged(keys: readonly ChangedKey[], revokedIds: readonly string[]): void {
     for (const id of revokedIds) this.gateway.calls.cancelKeyAndTokens(id, revoked);
     this.tokenIssuers.keysChanged(keys.map(({ id }) => id));
-    for (const { id, key } of keys) {
-      const frozen = key?.group == null ? null : (this.groups.tree.chainOf(key.group)?.frozen ?? null);
-      if (frozen !== null) this.gateway.calls.cancelKey(id, groupFrozen(frozen));
-    }
+    for (const { id, key } of keys) this.cancelIfFrozen(id, key?.group ?? null);
+  }
+
+  private cancelIfFrozen(keyId: string, group: string | null): void {
+    const frozen = group === null ? null : (this.groups.tree.chainOf(group)?.frozen ?? null);
+    if (frozen !== null) this.gateway.calls.cancelKeyWithGroup(keyId, groupFrozen(frozen));
   }
 
   /** A group may be frozen now, or be below a frozen one. */
@@ -474,6 +476,7 @@ export class App {
     // Before the store is read, which may take long: no call may begin with a removed key after those that run have been ended.
     this.current = { ...this.current, ring: this.ring() };
     for (const { key } of gone) this.gateway.calls.cancelKeyAndTokens(key.id, revoked);
+    for (const { key } of settings.keys) this.cancelIfFrozen(key.id, key.group);
     this.cancelGone();
     this.rememberSecrets(settings);
     this.priceBook = this.prices();

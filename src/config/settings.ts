@@ -108,6 +108,8 @@ export interface TokenRuleSetting {
   readonly storedKey: string | null;
   /** The id or the name of a group of the store that tokens belong to, in place of the key's own; null for none. */
   readonly storedGroup: string | null;
+  /** Whether it names a group, of the file or of the store: then its tokens stay there, wherever the key is put. */
+  readonly namesGroup: boolean;
 }
 
 /** The paths are absolute. */

@@ -18,6 +18,8 @@ export class Cancellation {
   keyId: string | null = null;
   /** The key that this one has its permissions from, if it is a token of an issuer. */
   basisId: string | null = null;
+  /** The key whose group it is in, if it is such a token. */
+  placedById: string | null = null;
   /** The ids of the key's groups. */
   groupIds: readonly string[] = noGroupIds;
   /** What the call is about, for whoever watches the running calls. */
@@ -33,9 +35,10 @@ export class Cancellation {
   private last: (() => void) | null = null;
 
   /** Names the key of the call. */
-  isOf({ id, basis, chain }: Pick<Key, "id" | "basis" | "chain">): void {
+  isOf({ id, basis, inGroupOfBasis, chain }: Pick<Key, "id" | "basis" | "inGroupOfBasis" | "chain">): void {
     this.keyId = id;
     if (basis !== undefined) this.basisId = basis;
+    if (basis !== undefined && inGroupOfBasis === true) this.placedById = basis;
     if (chain !== undefined) this.groupIds = chain.ids;
   }
 

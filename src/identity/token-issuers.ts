@@ -27,6 +27,8 @@ export interface TokenRule {
   readonly storedKey: string | null;
   /** The id or the name of a group of the store that tokens belong to, in place of the key's own; null for none. */
   readonly storedGroup: string | null;
+  /** Whether it names a group, of the file or of the store: then its tokens stay there, wherever the key is put. */
+  readonly namesGroup: boolean;
 }
 
 /** A subject whose tokens are refused; null stands for all subjects of the issuer. */
@@ -190,7 +192,7 @@ export class TokenIssuers {
     }
     const expiresMs = Math.min(verdict.expiresMs, base.expiresMs ?? Number.POSITIVE_INFINITY);
     if (rule.storedKey !== null) this.storedKeys.add(base.id);
-    const basis = base.id === "" ? {} : { basis: base.id };
+    const basis = base.id === "" ? {} : { basis: base.id, ...(rule.namesGroup ? {} : { inGroupOfBasis: true as const }) };
     return { ...base, ...basis, group, id, name: id.slice(subjectPrefix.length), expiresMs };
   }
 

@@ -26,6 +26,8 @@ export interface Key {
   readonly group: string | null;
   /** Of a token of an issuer: the id of the key, of the store or the file, that it has its permissions from, and ends with. */
   readonly basis?: string;
+  /** Of such a token: it is in the group of that key, and not in one that its rule names. */
+  readonly inGroupOfBasis?: true;
   /** Its group and those above it, looked up when the key is used. The limits then include their defaults. */
   readonly chain?: GroupChain;
 }

@@ -46,6 +46,7 @@ beforeAll(async () => {
         { group: "robots", claims: { tier: "group" } },
         { group: "nightly", claims: { tier: "stored" } },
         { key: "workers", claims: { tier: "stored-key" } },
+        { key: "fleet", claims: { tier: "fleet" } },
         { key: "limited", claims: { tier: "small" } },
         { key: "tester", claims: { tier: "tester" } },
         { key: "jobs", claims: { repository: "acme/*" } },
@@ -170,6 +171,20 @@ describe("a token of an issuer, sent in place of a key,", () => {
     await keys.revoke(id);
     expect(await stream.reply).toMatchObject({ status: 200, done: false, error: { code: "key_revoked" } });
     expect(await statusOf(key, "large")).toBe(401);
+  });
+
+  test("is in the group of the key of its rule, and its running stream ends when that is put into a frozen one", async () => {
+    const by = { kind: "cli", name: "ada" } as const;
+    const { id } = await keys.make({ name: "fleet", models: ["large"] });
+    const { groups } = keys.store.storage;
+    const { id: stopped } = await groups.create("grp_stopped00001", { ...defaultGroup, name: "stopped", frozen: true }, [], by);
+    const key = await token({ sub: "f1", tier: "fleet" });
+    await eventually("that it is accepted", async () => (await statusOf(key, "large")) === 200, slowed(10_000));
+    const stream = await rig.open({ model: "large", x_tokens: 2_000, x_pace_ms: 20 }, { key, stream: true, timeoutMs: slowed(60_000) });
+    await stream.untilBody(500);
+    await keys.store.storage.keys.change(id, { group: stopped }, by);
+    expect(await stream.reply).toMatchObject({ status: 200, done: false, error: { code: "group_frozen" } });
+    expect(await statusOf(key, "large")).toBe(403);
   });
 
   test("that is forged, expired, for others, or matches no rule gets the answer of a wrong key, which tells nothing", async () => {

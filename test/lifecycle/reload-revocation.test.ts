@@ -57,3 +57,25 @@ test("no call begins with a key after it was removed from the file and the calls
   const codes = new Set(replies.map(({ done, error }) => (done ? "served to its end" : error?.code)));
   expect(codes).toEqual(new Set(["invalid_api_key", "key_revoked"]));
 });
+
+test("moving a key of the file into a frozen group ends its running streams, and those of other keys go on", async () => {
+  await rig.gateway.rewriteConfig(rig.config);
+  rig.gateway.signal("SIGHUP");
+  await eventually("that the key works again", async () => (await rig.chat({ model: "plain" }, { key: leaverKey })).status === 200);
+  const open = (key: string) => rig.open(long, { key, stream: true, timeoutMs: 30_000 });
+  const [call, bystander] = [await open(leaverKey), await open(clientKey)];
+  await Promise.all([call.untilBody(500), bystander.untilBody(500)]);
+  const keys = (rig.config["keys"] as readonly { readonly name: string }[]).map((key) =>
+    key.name === "leaver" ? { ...key, group: "below" } : key,
+  );
+  const groups = [
+    { name: "stopped", frozen: true },
+    { name: "below", parent: "stopped" },
+  ];
+  await rig.gateway.rewriteConfig({ ...rig.config, groups, keys });
+  rig.gateway.signal("SIGHUP");
+  const { done, error } = await call.reply;
+  expect({ done, code: error?.code }).toEqual({ done: false, code: "group_frozen" });
+  expect(await rig.chat({ model: "plain" }, { key: leaverKey })).toMatchObject({ status: 403, error: { code: "group_frozen" } });
+  expect((await bystander.reply).done).toBe(true);
+});

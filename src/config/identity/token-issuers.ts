@@ -49,6 +49,7 @@ export function readTokenIssuers(
       ),
       storedKey: key === undefined || byName.has(key) ? null : key,
       storedGroup: group === undefined || groups.has(group) ? null : group,
+      namesGroup: group !== undefined,
     })),
   }));
   return { settings, findings };

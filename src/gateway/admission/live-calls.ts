@@ -70,6 +70,11 @@ export class LiveCalls {
     for (const call of [...this.calls]) if (call.keyId === keyId || call.basisId === keyId) call.cancel(failure);
   }
 
+  /** Ends every call of a key, and of all tokens that are in its group because of it. */
+  cancelKeyWithGroup(keyId: string, failure: Failure): void {
+    for (const call of [...this.calls]) if (call.keyId === keyId || call.placedById === keyId) call.cancel(failure);
+  }
+
   /** Ends every call of a group for which there is a failure. */
   cancelGroups(failureOf: (groupId: string) => Failure | null): void {
     for (const call of [...this.calls]) {

@@ -128,9 +128,9 @@ describe("token_issuers", () => {
     const text = `${keys}${groups}token_issuers: [{ ${issuer}, rules: [{ key: other, group: robots }, { key: job }] }]`;
     const loaded = await load(text);
     if (!loaded.ok) throw new Error("it cannot be used");
-    expect(loaded.settings.tokenIssuers[0]?.rules.map(({ key, storedKey }) => [key.group, storedKey])).toEqual([
-      ["file-group:robots", "other"],
-      [null, "job"],
+    expect(loaded.settings.tokenIssuers[0]?.rules.map(({ key, storedKey, namesGroup }) => [key.group, storedKey, namesGroup])).toEqual([
+      ["file-group:robots", "other", true],
+      [null, "job", false],
     ]);
     expect(loaded.warnings.map(({ reason, fix }) => `${reason}: ${fix}`)).toEqual([
       "there is no key 'job' in this file, so that a key of the store is meant: write 'jobs' if you mean the one in this file",

@@ -51,6 +51,23 @@ test("the calls of tokens that have their permissions from a key end with it, an
   expect([own, token, same].map(({ failure: reason }) => reason)).toEqual([gone, gone, null]);
 });
 
+test("the calls of tokens that are in a group because of a key end with it when the group is frozen, and those that a rule put elsewhere do not", () => {
+  const live = new LiveCalls();
+  const begun = (key: Parameters<Cancellation["isOf"]>[0]): Cancellation => {
+    const call = new Cancellation();
+    call.isOf(key);
+    live.begin(call);
+    return call;
+  };
+  const [own, placed, apart] = [
+    begun({ id: "k-1" }),
+    begun({ id: "jwt:ci:a", basis: "k-1", inGroupOfBasis: true }),
+    begun({ id: "jwt:ci:b", basis: "k-1" }),
+  ];
+  live.cancelKeyWithGroup("k-1", gone);
+  expect([own, placed, apart].map(({ failure: reason }) => reason)).toEqual([gone, gone, null]);
+});
+
 test("whoever waits for the last of them is told when it has ended", async () => {
   const live = new LiveCalls();
   const [one, other] = [new Cancellation(), new Cancellation()];

@@ -42,7 +42,13 @@ const rule = (
   key: Key,
   claims: Record<string, string> = {},
   { storedGroup = null, storedKey = null }: { storedGroup?: string | null; storedKey?: string | null } = {},
-): TrustedIssuer["rules"][number] => ({ key, claims: new Map(Object.entries(claims)), storedKey, storedGroup });
+): TrustedIssuer["rules"][number] => ({
+  key,
+  claims: new Map(Object.entries(claims)),
+  storedKey,
+  storedGroup,
+  namesGroup: storedGroup !== null,
+});
 
 beforeAll(async () => {
   signing = await signingKey("one");
@@ -83,6 +89,7 @@ describe("a token of an issuer", () => {
       name: "ci:job-1",
       expiresMs: nowMs + 660_000,
       basis: "file:jobs",
+      inGroupOfBasis: true,
     });
   });
 
@@ -121,6 +128,7 @@ describe("a token of an issuer", () => {
     stored?.set("web", "grp_1");
     issuers.groupsChanged();
     expect(await opened(token)).toMatchObject({ id: "jwt:ci:job-1", group: "grp_1", models: ["small-*"] });
+    expect(await opened(token)).not.toHaveProperty("inGroupOfBasis");
     // Another group has the name now.
     stored?.set("web", "grp_2");
     issuers.groupsChanged();
@@ -157,6 +165,7 @@ describe("a token of an issuer", () => {
         group: "grp_1",
         expiresMs: nowMs + 660_000,
         basis: "k-1",
+        inGroupOfBasis: true,
       });
       expect(issuers.invalidate()).toEqual(["k-1"]);
       storedKeys.set("robots", { ...inStore, models: ["small-*"], expiresMs: nowMs + 1000 });
