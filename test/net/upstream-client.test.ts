@@ -707,6 +707,15 @@ function flood(peer: Peer, piece: Uint8Array): void {
   more();
 }
 
+const mebibyte = 1024 * 1024;
+/** What the system itself may hold between two sockets on this machine. */
+const heldBySystem = existsSync("/proc/sys/net/ipv4/tcp_rmem")
+  ? ["tcp_rmem", "tcp_wmem"].reduce(
+      (sum, name) => sum + Number(/\d+$/.exec(readFileSync(`/proc/sys/net/ipv4/${name}`, "utf8").trim())?.[0]),
+      0,
+    )
+  : 16 * mebibyte;
+
 const floods: Behaviour = {
   asked: (peer) => {
     peer.say("HTTP/1.1 200 OK\r\n\r\n");
@@ -714,31 +723,28 @@ const floods: Behaviour = {
   },
 };
 
-/** Lets a flood wait, reads eight mebibytes of it, and aborts it. */
-async function readFlood(exchange: Exchange, upstream: Upstream): Promise<void> {
+/** Lets a flood wait, reads so much of it, and aborts it. */
+async function readFlood(
+  exchange: Exchange,
+  upstream: Upstream,
+  bytes = 8 * mebibyte,
+  onRead?: (read: number) => Promise<void>,
+): Promise<void> {
   const reply = (await exchange.reply) as Reply;
   await eventually("the upstream has to wait", () => upstream.peers[0]!.socket.writableNeedDrain);
   let read = 0;
-  while (read < 8 * 1024 * 1024) {
+  while (read < bytes) {
     const part = (await reply.next()) as Uint8Array;
     for (let at = 0; at < part.length; at += 1_009)
       if (part[at] !== 0x61 + ((read + at) % 8)) throw new Error(`byte ${read + at} is wrong`);
     read += part.length;
+    await onRead?.(read);
   }
   exchange.abort();
   await upstream.allClosed();
 }
 
 describe("a body", () => {
-  const mebibyte = 1024 * 1024;
-  /** What the system itself may hold between two sockets on this machine. */
-  const heldBySystem = existsSync("/proc/sys/net/ipv4/tcp_rmem")
-    ? ["tcp_rmem", "tcp_wmem"].reduce(
-        (sum, name) => sum + Number(/\d+$/.exec(readFileSync(`/proc/sys/net/ipv4/${name}`, "utf8").trim())?.[0]),
-        0,
-      )
-    : 16 * mebibyte;
-
   const framings: Readonly<
     Record<string, (bytes: Buffer) => { readonly head: string; readonly frame: (piece: Buffer) => Buffer; readonly last: string }>
   > = {
@@ -1522,14 +1528,16 @@ describe.skipIf(certificates === null)("a channel with a proxy, over TLS,", () =
     readonly seen: string[];
     /** What passed through, both ways. */
     readonly passed: Buffer[];
+    readonly clients: readonly Socket[];
     readonly open: () => number;
   }
 
   /** A proxy that answers CONNECT as it is told, and then passes everything on. */
   async function startTunnels(answers = "HTTP/1.1 200 Connection established\r\n\r\n", secured = false): Promise<Tunnels> {
     const sockets = new Set<Socket>();
-    const [seen, passed]: [string[], Buffer[]] = [[], []];
+    const [seen, passed, clients]: [string[], Buffer[], Socket[]] = [[], [], []];
     const accept = (client: Socket): void => {
+      clients.push(client);
       keep(client);
       client.once("data", (first: Buffer) => {
         const line = first.toString("latin1", 0, first.indexOf("\r\n"));
@@ -1562,7 +1570,7 @@ describe.skipIf(certificates === null)("a channel with a proxy, over TLS,", () =
       for (const socket of sockets) socket.destroy();
     });
     const url = `http${secured ? "s" : ""}://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    return { url, seen, passed, open: () => sockets.size };
+    return { url, seen, passed, clients, open: () => sockets.size };
   }
 
   const start = (behaviour: Behaviour, pair = certificates!.valid): Promise<Upstream> => {
@@ -1570,10 +1578,12 @@ describe.skipIf(certificates === null)("a channel with a proxy, over TLS,", () =
     return Upstream.start(behaviour, { ...pair });
   };
 
-  test.each([
+  const kinds = [
     ["a plain proxy", false],
     ["a proxy that is itself reached over TLS", true],
-  ])("goes through one tunnel again and again, and a stale one is replaced: %s", async (_, secured) => {
+  ] as const;
+
+  test.each(kinds)("goes through one tunnel again and again, and a stale one is replaced: %s", async (_, secured) => {
     const client = new Client();
     client.secret = "sk-canary";
     let closing = false;
@@ -1594,20 +1604,44 @@ describe.skipIf(certificates === null)("a channel with a proxy, over TLS,", () =
     expect(Buffer.concat(tunnels.passed).includes("sk-canary")).toBe(false);
   });
 
-  test("makes the upstream wait for a body that nobody reads, and closes all of it when it is aborted", async () => {
-    const upstream = await start(floods);
-    const tunnels = await startTunnels();
-    const exchange = new Client().send(upstream.url, { channel: { proxy: tunnels.url } });
-    await readFlood(exchange, upstream);
-    await eventually("the tunnel is closed", () => tunnels.open() === 0);
+  test.each(kinds)(
+    "makes the upstream wait for a body that is read slowly, and closes all of it when it is aborted: %s",
+    async (_, secured) => {
+      const upstream = await start(floods);
+      const tunnels = await startTunnels(undefined, secured);
+      const exchange = new Client().send(upstream.url, { channel: { proxy: tunnels.url } });
+      let ahead = 0;
+      // Slowly, so that the connection is stopped again and again.
+      await readFlood(exchange, upstream, 32 * mebibyte, async (read) => {
+        ahead = Math.max(ahead, upstream.peers[0]!.socket.bytesWritten - read);
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      });
+      // On both sides of the proxy, which holds little itself.
+      expect(ahead).toBeLessThan(2 * heldBySystem + 4 * mebibyte);
+      await eventually("the tunnel is closed", () => tunnels.open() === 0);
+    },
+  );
+
+  test.each(kinds)("is told at once that the connection broke: %s", async (_, secured) => {
+    const upstream = await start({ asked: (peer) => peer.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello") });
+    const tunnels = await startTunnels(undefined, secured);
+    for (const how of ["end", "resetAndDestroy"] as const) {
+      const reply = await new Client().reply(upstream.url, { channel: { proxy: tunnels.url } });
+      expect(Buffer.from((await reply.next()) as Uint8Array).toString()).toBe("hello");
+      tunnels.clients.at(-1)![how]();
+      expect(await reply.next()).toMatchObject({ kind: "disconnected" });
+      await eventually("it is closed", () => tunnels.open() === 0);
+    }
   });
 
   test.each(["selfSigned", "wrongName", "expired"] as const)("does not trust a certificate because of its proxy: %s", async (which) => {
     const upstream = await start(keepsAnswering, certificates![which]);
-    const tunnels = await startTunnels();
-    expect(await new Client().fail(upstream.url, { channel: { proxy: tunnels.url } })).toMatchObject({ kind: "tls_failed" });
-    expect(upstream.requests).toBe(0);
-    await eventually("the tunnel is closed", () => tunnels.open() === 0);
+    for (const [, secured] of kinds) {
+      const tunnels = await startTunnels(undefined, secured);
+      expect(await new Client().fail(upstream.url, { channel: { proxy: tunnels.url } })).toMatchObject({ kind: "tls_failed" });
+      expect(upstream.requests).toBe(0);
+      await eventually("the tunnel is closed", () => tunnels.open() === 0);
+    }
   });
 
   test("is given up in the time for connecting: where the proxy says nothing, and where the upstream behind it does", async () => {

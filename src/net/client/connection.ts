@@ -9,7 +9,7 @@ import { ConnectionOutput } from "./connection-output.ts";
 import { overflow } from "./overflow.ts";
 import { readScheduler, type PausedReader } from "./read-scheduler.ts";
 import { ResponseParser, type ResponseSink } from "./response-parser.ts";
-import { openTunnel } from "./tunnel.ts";
+import { openTunnel, TunnelStream } from "./tunnel.ts";
 
 /** What a connection is opened to. Connections with the same key are interchangeable. */
 export interface Origin {
@@ -59,6 +59,8 @@ export class Connection implements PausedReader {
   constructor(
     readonly origin: Origin,
     private readonly socket: net.Socket,
+    /** What carries a socket that is read on although it is paused. */
+    private readonly carrier: TunnelStream | null = null,
   ) {
     this.output = new ConnectionOutput(socket);
     listenTo(socket, this);
@@ -133,12 +135,17 @@ export class Connection implements PausedReader {
   onData(chunk: Buffer): void {
     const isTooMuch = chunk.length > partBytes && readScheduler.isTooMuch(chunk.length);
     this.isStopped = isTooMuch || this.isPaused || this.backlog !== null;
-    if (!this.isStopped && chunk.length <= wholeBytesMax) return this.deliverChunk(chunk);
+    if (!this.isStopped && chunk.length <= wholeBytesMax) {
+      this.deliverChunk(chunk);
+      if (this.socket.readableLength === 0) this.carrier?.go();
+      return;
+    }
     const length = this.isStopped ? chunk.length - 1 : chunk.length;
     const last = Buffer.of(chunk.at(-1)!);
     this.addBacklog(new Backlog(chunk, length, () => this.handler?.onStall()));
     if (!this.isStopped || !this.isAlive) return;
     // A paused socket still reads half a mebibyte; one with unread input stops at once.
+    this.carrier?.stop();
     this.socket.pause();
     this.socket.unshift(last);
   }
@@ -280,6 +287,7 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
   if (blocked !== null) return { opened: Promise.resolve(failure("misconfigured", `the channel leads to ${blocked}`)), abandon: () => {} };
   let { secure } = first;
   let socket = openSocket(first);
+  let carrier: TunnelStream | null = null;
   let settle: (outcome: Connection | Failure) => void = () => {};
   const opened = new Promise<Connection | Failure>((resolve) => {
     settle = (outcome) => {
@@ -308,14 +316,15 @@ export function connect(origin: Origin, withinMs: number): PendingConnection {
       socket.off("error", onError);
       socket.off("close", onClose);
     };
-    const onOpen = (): void => settle(new Connection(origin, socket));
+    const onOpen = (): void => settle(new Connection(origin, socket, carrier));
     /** Plain requests are the proxy's to pass on; for the others there is a tunnel, and TLS inside of it. */
     const onProxy = (): void =>
       openTunnel(socket, origin, (refusal) => {
         if (refusal !== null) return settle(refusal);
         unwatch();
         socket.on("error", () => {});
-        socket = tls.connect({ socket, ...tlsOptions(origin) });
+        if (secure) carrier = new TunnelStream(socket);
+        socket = tls.connect({ socket: carrier ?? socket, ...tlsOptions(origin) });
         secure = true;
         watch(onOpen);
       });

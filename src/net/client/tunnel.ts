@@ -1,4 +1,5 @@
 import type net from "node:net";
+import { Duplex } from "node:stream";
 import { failure, type Failure } from "../../operations/failure.ts";
 import { ResponseParser } from "./response-parser.ts";
 
@@ -37,4 +38,58 @@ function refusalOf(status: number, hasMore: boolean): Failure | null {
   if (status >= 500) return failure("unreachable", answered);
   if (status >= 300) return failure("misconfigured", answered);
   return hasMore ? failure("bad_response", `${answered}, and sent more`) : null;
+}
+
+/**
+ * Carries a TLS connection inside another one, to a proxy. The runtime reads what carries a connection without end, although nobody
+ * reads the connection itself: this can be stopped.
+ */
+export class TunnelStream extends Duplex {
+  private isStopped = false;
+  private isPassing = false;
+
+  constructor(private readonly outer: net.Socket) {
+    super({ allowHalfOpen: false });
+    outer.on("readable", () => this.pass());
+    outer.on("end", () => this.push(null));
+    outer.on("close", () => this.destroy());
+    outer.on("error", (error) => this.destroy(error));
+  }
+
+  /** What arrives from now on stays with the system. */
+  stop(): void {
+    this.isStopped = true;
+  }
+
+  go(): void {
+    if (!this.isStopped) return;
+    this.isStopped = false;
+    this.pass();
+  }
+
+  override _read(): void {}
+
+  override _write(chunk: Uint8Array, _: string, done: (error?: Error | null) => void): void {
+    this.outer.write(chunk, done);
+  }
+
+  override _final(done: () => void): void {
+    this.outer.end(done);
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.outer.destroy();
+    done(error);
+  }
+
+  private pass(): void {
+    if (this.isPassing) return;
+    this.isPassing = true;
+    while (!this.isStopped) {
+      const chunk = this.outer.read() as Buffer | null;
+      if (chunk === null) break;
+      this.push(chunk);
+    }
+    this.isPassing = false;
+  }
 }
