@@ -83,6 +83,8 @@ export function postgresError(error: unknown): StorageError {
         `PostgreSQL rejected the login (${state}). Check the user, the password and the database in the store's address.`,
       );
     case "XX":
+      // An internal error, as which poolers and hosted servers report a server that does not start or cannot be reached.
+      if (state === "XX000") break;
       return new StorageError("damaged", `PostgreSQL reports damaged data (${state}). Check its log, and restore a backup if necessary.`);
     case "22":
     case "23":

@@ -23,3 +23,8 @@ test("a parameter in the address that PostgreSQL does not know is named, and doe
   expect(error.message).toContain('unrecognized configuration parameter "pgbouncer" (42704). Remove it there.');
   expect(error.message).not.toMatch(/version|backup/);
 });
+
+test("an internal error, which poolers report of a server that is away, may pass, and damaged data do not", () => {
+  expect(failed("XX000", "Control plane request failed")).toMatchObject({ kind: "unavailable", message: expect.stringContaining("XX000") });
+  for (const state of ["XX001", "XX002"]) expect(failed(state, "invalid page in block 3").kind).toBe("damaged");
+});
