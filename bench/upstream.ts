@@ -308,7 +308,8 @@ const uploadStart = Buffer.from(`POST ${transcriptionPath} `);
 const behaviours = new Map(Object.entries(models).map(([behaviour, model]) => [model, behaviour as Behaviour]));
 
 function behaviourOf(request: Buffer, bodyStart: number): Behaviour {
-  const start = request.indexOf('"model":"', bodyStart) + '"model":"'.length;
+  // Some write a blank after the colon.
+  const start = request.indexOf('"', request.indexOf('"model":', bodyStart) + '"model":'.length) + 1;
   const model = request.toString("latin1", start, request.indexOf('"', start));
   const behaviour = behaviours.get(model as (typeof models)[Behaviour]);
   if (behaviour === undefined) throw new Error(`no behaviour goes by the name ${JSON.stringify(model)}`);
