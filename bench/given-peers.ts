@@ -12,6 +12,8 @@ export type GivenPeer = (typeof givenPeers)[number];
 export interface StartedPeer extends Target {
   /** The request of the bench, as this gateway takes it. */
   readonly asked: Asked;
+  /** Whether it checks a key. */
+  readonly keyed: boolean;
 }
 
 /** Starts a program with a configuration for this upstream, with a key that it checks or without one. */
@@ -20,8 +22,41 @@ export async function startGivenPeer(name: GivenPeer, program: string, upstream:
   const port = freePort();
   const directory = join(scratch, `${name}-${port}`);
   mkdirSync(directory, { recursive: true });
-  return starters[name]({ program, port, directory, upstream, withKey });
+  return { ...(await starters[name]({ program, port, directory, upstream, withKey })), keyed: withKey };
 }
+
+/** It answers what the upstream said; and one that checks a key lets nobody else through to the upstream. */
+export async function provePeer({ origin, headers, asked, keyed }: StartedPeer, upstream: Upstream): Promise<void> {
+  const body = asked.body.kind === "json" ? asked.body.text : "";
+  const post = (credentials: Readonly<Record<string, string>>) =>
+    fetch(origin + asked.path, {
+      method: asked.method,
+      headers: { "content-type": "application/json", ...credentials },
+      body,
+      signal: AbortSignal.timeout(30_000),
+    });
+  const [expected, response] = await Promise.all([
+    fetch(upstream.origin + asked.path, { method: "POST", body: JSON.stringify({ model: models.json }) }),
+    post(headers),
+  ]);
+  const said = await response.text();
+  if (response.status !== 200 || contentOf(said) !== contentOf(await expected.text()))
+    throw new Error(`it answered ${response.status}: ${said.slice(0, 300)}`);
+  if (!keyed) return;
+  const { calls } = await upstream.counters();
+  for (const credentials of [{}, { authorization: `${headers["authorization"]}x` }]) {
+    const { status } = await post(credentials);
+    if (status < 400) throw new Error(`it answered ${status} to a request without its key`);
+  }
+  if ((await upstream.counters()).calls !== calls) throw new Error("it passed a request without its key on");
+}
+
+function contentOf(answer: string): string {
+  const { choices } = JSON.parse(answer) as { choices: readonly { message: { content: string } }[] };
+  return choices[0]?.message.content ?? "";
+}
+
+type Startable = Omit<StartedPeer, "keyed">;
 
 interface PeerStart {
   readonly program: string;
@@ -31,14 +66,18 @@ interface PeerStart {
   readonly withKey: boolean;
 }
 
-const starters: Readonly<Record<GivenPeer, (peer: PeerStart) => Promise<StartedPeer>>> = {
+const starters: Readonly<Record<GivenPeer, (peer: PeerStart) => Promise<Startable>>> = {
   busbar: startBusbar,
   bifrost: startBifrost,
   litellm: startLitellm,
 };
 
-/** By docs/configuration.md of GetBusbar/busbar 1.5.3. Its keys are made by its admin API, and carry the limits of a group. */
-async function startBusbar({ program, port, directory, upstream, withKey }: PeerStart): Promise<StartedPeer> {
+/**
+ * By docs/configuration.md of GetBusbar/busbar 1.5.5. Its keys are made by its admin API, and carry the limits of a group. What they use
+ * is counted in memory: stores that keep it are plugins, which are not part of the program. It has no log of requests unless it is given
+ * somewhere to send them, and counts no metrics unless it is told to.
+ */
+async function startBusbar({ program, port, directory, upstream, withKey }: PeerStart): Promise<Startable> {
   const adminPort = freePort();
   const [config, signing] = [join(directory, "config.yaml"), join(directory, "signing.key")];
   if (withKey) writeFileSync(signing, Bun.spawnSync([program, "--generate-signing-key"]).stdout, { mode: 0o600 });
@@ -56,18 +95,28 @@ async function startBusbar({ program, port, directory, upstream, withKey }: Peer
       auth: { chain: withKey ? ["keys"] : [], admin_auth: ["admin-tokens"], ...(withKey ? { signing_key: { file: signing } } : {}) },
       providers: { bench: { api_key: { env: "BENCH_UPSTREAM_KEY" } } },
       models: { [models.json]: { provider: "bench" } },
-      groups: {
-        bench: {
-          limits: [{ requests: 1_000_000_000, per: "minute" }, { tokens: 1_000_000_000_000, per: "minute" }, { concurrent: 10_000 }],
-        },
-      },
+      ...(withKey
+        ? {
+            groups: {
+              bench: {
+                limits: [
+                  { requests: farRequests, per: "minute" },
+                  { tokens: farTokens, per: "minute" },
+                  { concurrent: 1_000_000 },
+                  { budget: farDollars * 100, per: "month" },
+                ],
+              },
+            },
+            rate_card: { [models.json]: { input_utok: 1, output_utok: 4 } },
+          }
+        : {}),
     }),
   );
   const running = start({
     name: "busbar",
     command: [program],
     directory,
-    environment: { BUSBAR_CONFIG: config, BUSBAR_STATE_FILE: "", BENCH_UPSTREAM_KEY: "x", BENCH_ADMIN_TOKEN: adminToken },
+    environment: { BUSBAR_CONFIG: config, BENCH_UPSTREAM_KEY: "x", BENCH_ADMIN_TOKEN: adminToken },
   });
   const origin = `http://127.0.0.1:${port}`;
   await answered(running, `${origin}/healthz`);
@@ -87,14 +136,27 @@ async function busbarKey(url: string): Promise<string> {
   return made;
 }
 
-/** By docs.getbifrost.ai/deployment-guides/config-json. A virtual key of its governance plugin is one of the file. */
-async function startBifrost({ program, port, directory, upstream, withKey }: PeerStart): Promise<StartedPeer> {
+/**
+ * By transports/config.schema.json of maximhq/bifrost 1.6.11. A virtual key is one of the file, with limits and a budget, which it keeps
+ * in SQLite. With it, each call is logged into SQLite, as it is by default, but without what was said, which receipts have not either.
+ * Metrics are counted and requests are written to its output with a key and without, as they are by default. It does not start where it cannot fetch a list of prices from the
+ * network, so it is given one of its own, which is much shorter: this makes its memory look smaller.
+ */
+async function startBifrost({ program, port, directory, upstream, withKey }: PeerStart): Promise<Startable> {
   const virtualKey = `sk-bf-${clientKey}`;
+  const file = (name: string) => `file://${join(directory, name)}`;
+  const price = { provider: "openai", mode: "chat", input_cost_per_token: 1e-6, output_cost_per_token: 4e-6 };
+  writeFileSync(join(directory, "prices.json"), JSON.stringify({ [models.json]: price }));
+  for (const name of ["parameters.json", "tools.json"]) writeFileSync(join(directory, name), "{}");
   writeFileSync(
     join(directory, "config.json"),
     JSON.stringify({
-      client: { enable_logging: false, drop_excess_requests: false, enforce_governance_header: withKey },
+      client: { enable_logging: withKey, disable_content_logging: true, enforce_auth_on_inference: withKey },
       config_store: { enabled: withKey, type: "sqlite", config: { path: join(directory, "config.db") } },
+      logs_store: { enabled: withKey, type: "sqlite", config: { path: join(directory, "logs.db") } },
+      framework: {
+        pricing: { pricing_url: file("prices.json"), model_parameters_url: file("parameters.json"), mcp_library_url: file("tools.json") },
+      },
       providers: {
         openai: {
           keys: [{ id: "bench", name: "bench", value: "x", models: ["*"], weight: 1 }],
@@ -104,24 +166,34 @@ async function startBifrost({ program, port, directory, upstream, withKey }: Pee
       ...(withKey
         ? {
             governance: {
+              budgets: [{ id: "bench", max_limit: farDollars, reset_duration: "1M", virtual_key_id: "bench" }],
+              rate_limits: [
+                {
+                  id: "bench",
+                  request_max_limit: farRequests,
+                  request_reset_duration: "1m",
+                  token_max_limit: farTokens,
+                  token_reset_duration: "1m",
+                },
+              ],
               virtual_keys: [
                 {
                   id: "bench",
                   name: "bench",
                   value: virtualKey,
                   is_active: true,
+                  rate_limit_id: "bench",
                   provider_configs: [{ provider: "openai", allowed_models: ["*"], key_ids: ["bench"], weight: 1 }],
                 },
               ],
             },
-            plugins: [{ name: "governance", enabled: true, config: { is_vk_mandatory: true } }],
           }
         : {}),
     }),
   );
   const running = start({
     name: "bifrost",
-    command: [program, "-app-dir", directory, "-host", "127.0.0.1", "-port", String(port), "-log-level", "error"],
+    command: [program, "-app-dir", directory, "-host", "127.0.0.1", "-port", String(port)],
     directory,
   });
   const origin = `http://127.0.0.1:${port}`;
@@ -133,8 +205,11 @@ async function startBifrost({ program, port, directory, upstream, withKey }: Pee
   return { ...started("peer", running, { origin, headers }), asked: { ...asked, body: { kind: "json", text } } };
 }
 
-/** By docs.litellm.ai/docs/proxy/configs. Without a database, its only key is the master key. */
-async function startLitellm({ program, port, directory, upstream, withKey }: PeerStart): Promise<StartedPeer> {
+/**
+ * By docs.litellm.ai/docs/proxy/configs, for version 1.106. Without PostgreSQL, its only key is the master key, which has no limits and no
+ * budget, and nothing is kept of a call.
+ */
+async function startLitellm({ program, port, directory, upstream, withKey }: PeerStart): Promise<Startable> {
   const config = join(directory, "config.yaml");
   writeFileSync(
     config,
@@ -167,6 +242,8 @@ async function answered(running: Running, url: string): Promise<void> {
   ]);
 }
 
+/** So far away that no call meets them, and counted all the same. */
+const [farRequests, farTokens, farDollars] = [1_000_000_000, 1_000_000_000_000, 1_000_000];
 const adminToken = "bench-admin-token-0123456789abcdef0123456789abcdef";
 /** A Python program imports for half a minute on a busy machine. */
 const peerStartsWithinMs = 120_000;

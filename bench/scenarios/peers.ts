@@ -1,7 +1,7 @@
 import { ask } from "../ask.ts";
 import { type Bench, cpuOf, inTurns, reason, type Scenario } from "../bench.ts";
 import { residentBytes } from "../cpu.ts";
-import { type GivenPeer, givenPeers, type StartedPeer, startGivenPeer } from "../given-peers.ts";
+import { type GivenPeer, givenPeers, provePeer, type StartedPeer, startGivenPeer } from "../given-peers.ts";
 import { type Gateway, oneChannel, withKey } from "../gateway.ts";
 import { closedLoop } from "../load.ts";
 import { compared, judged, type Row, type Table } from "../report.ts";
@@ -38,6 +38,15 @@ export const peers: Scenario = async (bench) => {
   const askedOf = (target: Target) => ("asked" in target ? (target as StartedPeer).asked : ask("json"));
   const idle: Record<string, number> = {};
   for (const [name, target] of Object.entries(variants)) idle[name] = residentBytes(target.pid) / 1e6;
+  for (const { shown, target } of given) {
+    try {
+      await provePeer(target, upstream);
+    } catch (error) {
+      missing.push([shown, `not measured: ${reason(error).split("\n")[0] ?? ""}`]);
+      delete variants[shown];
+      await target.stop();
+    }
+  }
   const connections = 32;
   await inTurns({ title: "peers, warm-up", rounds: 1, variants }, async (target) => {
     await closedLoop(target, askedOf(target), { connections, seconds: options.quick ? 2 : 10 });
