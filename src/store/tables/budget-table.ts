@@ -62,7 +62,8 @@ export class BudgetTable implements BudgetStorage {
       checkNanos(back);
     }
     const byBudget = renewals.toSorted((a, b) => (a.budget < b.budget ? -1 : 1));
-    for (const rows of batches(byBudget, renewalRow)) {
+    const all = [...batches(byBudget, renewalRow)];
+    for (const [at, rows] of all.entries()) {
       await this.database.transaction(async (transaction) => {
         // Spending may or may not have been deducted already, so that only the returned amount says exactly what is left.
         await transaction.run(sql`
@@ -72,13 +73,10 @@ export class BudgetTable implements BudgetStorage {
               when budget_holds.nanos - kept.back > kept.nanos then kept.nanos else budget_holds.nanos - kept.back end,
             wanted = case when kept.answers = 1 then 0 else budget_holds.wanted end
           from kept where budget_holds.budget = kept.budget and budget_holds.holder = ${holder}`);
+        // Once, because it reads all holds of the process, of which there may be tens of thousands.
+        if (at === all.length - 1) await transaction.run(sql`delete from budget_holds where holder = ${holder} and nanos = 0`);
       });
     }
-    if (renewals.length === 0) return;
-    // Once, because it reads all holds of the process, of which there may be tens of thousands.
-    await this.database.transaction(async (transaction) => {
-      await transaction.run(sql`delete from budget_holds where holder = ${holder} and nanos = 0`);
-    });
   }
 
   async wanted(holder: string): Promise<readonly string[]> {
