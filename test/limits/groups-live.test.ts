@@ -117,6 +117,28 @@ describe("a group", () => {
     expect((await keys.receipt(before.requestId)).owners).toEqual([one]);
   });
 
+  test("that is deleted while a call of it runs is charged for the call, and so is the one above it", async () => {
+    const organisation = await group("organisation", null, { budget: { nanos: 100 * callNanos, period: "month" } });
+    const team = await group("team", organisation, { budget: { nanos: 50 * callNanos, period: "month" }, concurrency: 1 });
+    const key = await keys.make({ group: team });
+    const call = await rig.open(
+      { model: "priced", max_tokens: 10, x_tokens: 10, x_pace_ms: 100 },
+      { key: key.token, stream: true, timeoutMs: 30_000 },
+    );
+    await call.untilBody(100);
+    await keys.store.storage.keys.change(key.id, { group: null }, by);
+    await keys.store.storage.groups.remove(team, by);
+    const { requestId, done } = await call.reply;
+    expect([done, (await keys.receipt(requestId)).owners]).toEqual([true, [team, organisation]]);
+    for (const id of [team, organisation]) {
+      await eventually("the call is counted", async () => {
+        const paid = await keys.store.storage.receipts.payments(id, null);
+        return paid.reduce((sum, { nanos }) => sum + nanos, 0) === callNanos;
+      });
+    }
+    expect((await chat(key.token)).status).toBe(200);
+  });
+
   test("that was made a moment ago is known to a key that was made after it", async () => {
     const key = await keys.make({ group: await group("team", null) });
     expect((await chat(key.token)).status).toBe(200);

@@ -13,6 +13,7 @@ import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat, openChat, type ChatCall } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
+import { newGroup } from "../support/groups.ts";
 import { product } from "../support/product.ts";
 import { ben, count, degraded, makeKey, mostAtOnce, offer, opened, tally, type MadeKey, type TimedReply } from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
@@ -196,6 +197,25 @@ describe("several processes behind one port", () => {
     expect(tally(replies)).toEqual({ "200 key_revoked": 12 });
     const after = await Promise.all(Array.from({ length: 12 }, () => chat(gateway, {}, { key: key.token })));
     expect(tally(after)).toEqual({ "401 invalid_api_key": 12 });
+  });
+
+  test("all learn that a group is frozen, and the streams of the keys below it end within five seconds", async () => {
+    const { groups } = store.storage;
+    const { id: top } = await groups.create("grp_freezing0001", newGroup("company", { kind: "organisation" }), [], ben);
+    const { id: team } = await groups.create("grp_freezing0002", newGroup("crew", { parent: top }), [], ben);
+    const [below, beside] = [await makeKey(store, {}, { group: team }), await makeKey(store)];
+    const open = (key: MadeKey, x_tokens: number) => opened(gateway, key, { x_tokens, x_pace_ms: 20 });
+    const streams = await Promise.all(Array.from({ length: 12 }, () => open(below, 1_000)));
+    const others = await Promise.all(Array.from({ length: 6 }, () => open(beside, 200)));
+    await Promise.all([...streams, ...others].map((call) => call.untilBody(200)));
+    const frozenMs = performance.now();
+    await groups.change(top, { frozen: true }, [], ben);
+    const replies = await Promise.all(streams.map(({ reply }) => reply));
+    expect(performance.now() - frozenMs).toBeLessThan(slowed(5_000));
+    expect(tally(replies)).toEqual({ "200 group_frozen": 12 });
+    const after = await Promise.all(Array.from({ length: 12 }, () => chat(gateway, {}, { key: below.token })));
+    expect(tally(after)).toEqual({ "403 group_frozen": 12 });
+    expect(tally(await Promise.all(others.map(({ reply }) => reply)))).toEqual({ 200: 6 });
   });
 
   test("read their file again when the parent is told to", async () => {
