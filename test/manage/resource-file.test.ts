@@ -262,6 +262,36 @@ describe("applying a resource file", () => {
     expect(pruned.slice(2)).toEqual(["remove group web", "remove group other"]);
   });
 
+  test("moves groups in an order in which no step has too many levels, whatever the order of the file", async () => {
+    const before = "groups: [{ name: a }, { name: b, parent: a }, { name: c, parent: b }]";
+    const after = ["{ name: x }", "{ name: a, parent: x }", "{ name: b, parent: x }", "{ name: c, parent: b }"];
+    for (const entries of [after, after.toReversed()]) {
+      await using world = await manageWorld();
+      await apply(world, before);
+      const changes = await apply(world, `groups: [${entries.join(", ")}]`);
+      expect([...changes].toSorted()).toEqual(["change group a", "change group b", "create group x"]);
+      expect(await apply(world, `groups: [${entries.join(", ")}]`)).toEqual([]);
+    }
+  });
+
+  test("moves groups after others have been removed, where there are too many levels before", async () => {
+    await using world = await manageWorld();
+    await apply(world, "groups: [{ name: a }, { name: b, parent: a }, { name: c, parent: b }]");
+    const after = "groups: [{ name: x }, { name: a, parent: x }, { name: b, parent: a }]";
+    expect(await apply(world, after)).toContain("group a: Groups have at most 3 levels.");
+    expect(await apply(world, after, { prune: true })).toEqual(["create group x", "remove group c", "change group a"]);
+    expect(await apply(world, after, { prune: true })).toEqual([]);
+  });
+
+  test("turns a tree of groups upside down", async () => {
+    await using world = await manageWorld();
+    await apply(world, "groups: [{ name: a }, { name: b, parent: a }, { name: c, parent: b }]");
+    const after = "groups: [{ name: a, parent: b }, { name: b, parent: c }, { name: c }]";
+    expect(await apply(world, after)).toEqual(["change group c", "change group b", "change group a"]);
+    expect(await apply(world, after)).toEqual([]);
+    expect(await apply(world, "groups: [{ name: c, parent: a }]")).toContain("group c: A group cannot be below itself.");
+  });
+
   test("refuses the name of a revoked key, because a revocation is final", async () => {
     await using world = await manageWorld();
     await apply(world, file);

@@ -5,9 +5,11 @@ import { ManageError } from "../error.ts";
 import { createGroup, editGroup, groupInFile, removeGroup, type GroupEdit } from "../groups.ts";
 import type { DesiredGroup, DesiredResources, PlannedChange } from "./desired-resources.ts";
 import { fieldChanges, groupFields, type GroupNames } from "./fields.ts";
+import { possibleOrder } from "./group-order.ts";
 
 export interface PlannedGroups {
   readonly changes: readonly PlannedChange[];
+  /** What goes, and then what was not possible before. */
   readonly removals: readonly PlannedChange[];
 }
 
@@ -21,20 +23,32 @@ export function plannedGroups(
   if (desired === null) return { changes: [], removals: [] };
   const byName = new Map(stored.map((group) => [group.name, group]));
   const groupName = groupNamesOf(context, stored);
-  const changes = parentsFirst(desired, ({ fields }) => fields).flatMap((group) => {
+  const planned = (group: DesiredGroup): readonly PlannedChange[] => {
     const before = byName.get(group.fields.name);
     return before === undefined ? [created(group, groupName)] : changed(before, group, groupName);
-  });
-  const inFile = context.fileGroups().find(({ name }) => changes.some(({ change }) => change.name === name));
-  if (inFile !== undefined) return groupInFile(context, inFile);
+  };
   const wanted = new Set(desired.map(({ fields }) => fields.name));
   const extra = prune ? stored.filter(({ name }) => !wanted.has(name)) : [];
+  const existing = [...context.fileGroups(), ...stored];
+  const order = possibleOrder(
+    parentsFirst(desired, ({ fields }) => fields),
+    ({ fields }) => fields,
+    existing,
+    extra,
+  );
+  const changes = order.entries.flatMap(planned);
+  const late = order.late.flatMap(planned);
+  const inFile = context.fileGroups().find(({ name }) => [...changes, ...late].some(({ change }) => change.name === name));
+  if (inFile !== undefined) return groupInFile(context, inFile);
   const named = extra.map((group) => ({ ...group, parent: group.parent === null ? null : groupName(group.parent) }));
   return {
     changes,
-    removals: parentsFirst(named, (group) => group)
-      .toReversed()
-      .map(removed),
+    removals: [
+      ...parentsFirst(named, (group) => group)
+        .toReversed()
+        .map(removed),
+      ...late,
+    ],
   };
 }
 
