@@ -90,6 +90,8 @@ export class KeySet {
     const keys = await this.keys();
     if (keys instanceof IssuerProblem) {
       this.problem = keys;
+      // It may have taken as long as the pause, and whoever waited for it must not wait for another one.
+      this.triedMs = this.nowMs();
       return;
     }
     // Loaded when it is needed first: most gateways accept no tokens, and should not hold it in memory.

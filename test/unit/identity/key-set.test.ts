@@ -81,6 +81,20 @@ describe("the keys of an issuer", () => {
     expect(await find("one")).toBe("none");
   });
 
+  test("that could not be fetched in time are not asked for again by who waited for them", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    issuer.hangs = promise;
+    issuer.down = "there was no answer";
+    const waiting = find("one");
+    clock.nowMs += 10_000;
+    resolve();
+    expect(await waiting).toContain("there was no answer");
+    expect(issuer.asked).toHaveLength(1);
+    issuer.down = null;
+    clock.nowMs += 10_000;
+    expect(await find("one")).toBe("found");
+  });
+
   const lies: readonly (readonly [what: string, tell: () => void])[] = [
     ["metadata of another issuer", () => (issuer.metadata["issuer"] = "https://other.example")],
     ["metadata without a place", () => (issuer.metadata["jwks_uri"] = 7)],
