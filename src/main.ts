@@ -167,7 +167,10 @@ async function doctor(file: string | null, request: DoctorRequest): Promise<void
   const [{ runDoctor }, { doctorContext }] = await Promise.all([import("./cli/doctor/command.ts"), import("./app/doctor-context.ts")]);
   const own = typedTerminal();
   const terminal = { ...own, print: (text: string) => own.print(request.json ? text : asTyped(text, launch)) };
-  const exitCode = await runDoctor(request, doctorContext(file, await read(file), manifest.dependencies.bun, terminal));
+  const exitCode = await runDoctor(
+    request,
+    doctorContext(file, await read(file), manifest.optionalDependencies["@oven/bun-linux-x64"], terminal),
+  );
   // Connections that were given up on may still be open.
   process.exit(exitCode);
 }

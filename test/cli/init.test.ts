@@ -28,7 +28,7 @@ test("sluice init writes a file that works, creates the account, overwrites noth
   const looked = await cli.run(["doctor", "--offline", "--json", "--config", file]);
   const { checks } = JSON.parse(looked.out) as { readonly checks: readonly { readonly check: string; readonly status: string }[] };
   const of = (name: string): string | undefined => checks.find(({ check }) => check === name)?.status;
-  expect([of("configuration"), of("store"), of("data_dir"), of("port")]).toEqual(["ok", "ok", "ok", "ok"]);
+  expect([of("runtime"), of("configuration"), of("store"), of("data_dir"), of("port")]).toEqual(["ok", "ok", "ok", "ok", "ok"]);
   expect(looked.code).toBe(checks.some(({ status }) => status === "fail") ? 1 : 0);
 });
 

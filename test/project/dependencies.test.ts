@@ -1,5 +1,16 @@
 import { describe, expect, test } from "bun:test";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { dependenciesPage, installScripts, licenceRemarks, manifestOf, packageLists, plainLicences } from "../../scripts/dependencies.ts";
@@ -72,20 +83,43 @@ describe("every package that comes with them", () => {
   });
 });
 
-test("the runtime is found where its install script did not run", () => {
+test("a clone and what npm install adds to it take at most 350 MB on the disk", () => {
+  const onDisk = (path: string): number => {
+    const stat = lstatSync(path);
+    const below = stat.isDirectory() ? readdirSync(path).map((name) => onDisk(join(path, name))) : [];
+    return below.reduce((sum, bytes) => sum + bytes, stat.blocks * 512);
+  };
+  const added = new Set(Bun.spawnSync(["git", "ls-files", "--others", "--directory", "-z"], { cwd: root }).stdout.toString().split("\0"));
+  const isCloned = (name: string): boolean => ![".git", "node_modules"].includes(name) && !added.has(name) && !added.has(`${name}/`);
+  // What is installed for tests and builds is not of a newcomer.
+  const cloned = readdirSync(root).flatMap((name) =>
+    name === "test"
+      ? readdirSync(join(root, name)).flatMap((inner) => (inner === "node_modules" || added.has(`test/${inner}/`) ? [] : join(name, inner)))
+      : isCloned(name)
+        ? name
+        : [],
+  );
+  // npm brings what is for this platform, and somebody may have added what is not in the lock.
+  const brought = Object.keys(lockOf(".").packages).filter((path) => path !== "" && existsSync(join(root, path)));
+  const bytes = [...cloned, ...brought].reduce((sum, path) => sum + onDisk(join(root, path)), 0);
+  expect(bytes).toBeGreaterThan(200e6);
+  expect(bytes).toBeLessThan(350e6);
+});
+
+test("the runtime is found in the package of this platform, also where another one lies beside it", () => {
   const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
-  for (const one of ["bin", "node_modules/bun/bin", "node_modules/@oven/bun-this-machine/bin"])
+  for (const one of ["bin", "node_modules/@oven/bun-another/bin", "node_modules/@oven/bun-this-machine/bin"])
     mkdirSync(join(folder, one), { recursive: true });
   cpSync(join(root, "bin/bun"), join(folder, "bin/bun"));
-  // What the package holds until its script has run.
-  writeFileSync(join(folder, "node_modules/bun/bin/bun.exe"), 'echo "the install script did not run" >&2\nexit 1\n', { mode: 0o755 });
+  // As where the packages were installed on another machine.
+  writeFileSync(join(folder, "node_modules/@oven/bun-another/bin/bun"), "of another platform", { mode: 0o755 });
   symlinkSync(process.execPath, join(folder, "node_modules/@oven/bun-this-machine/bin/bun"));
   const { stdout, exitCode } = Bun.spawnSync(["sh", join(folder, "bin/bun"), "--version"], { stderr: "inherit" });
   rmSync(folder, { recursive: true });
   expect([exitCode, stdout.toString().trim()]).toEqual([0, Bun.version]);
-  const platforms = Object.keys(lockOf(".").packages);
+  const { optionalDependencies = {} } = manifestOf(".");
   for (const platform of ["linux-x64", "linux-aarch64", "linux-x64-musl", "linux-aarch64-musl", "darwin-aarch64", "darwin-x64"]) {
-    expect(platforms).toContain(`node_modules/@oven/bun-${platform}`);
+    expect([platform, optionalDependencies[`@oven/bun-${platform}`]]).toEqual([platform, Bun.version]);
   }
 });
 
