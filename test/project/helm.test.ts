@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parse, stringify } from "yaml";
+import { parse, parseAllDocuments, stringify } from "yaml";
 import { z } from "zod";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { loadConfig } from "../../src/config/load.ts";
@@ -440,7 +440,21 @@ describe("the rendered chart", () => {
   });
 });
 
+/** Objects in one order; without what depends on how a text is indented. */
+function comparable(objects: readonly KubernetesObject[]): readonly unknown[] {
+  const read = (_: string, value: unknown): unknown => {
+    if (typeof value !== "object" || value === null) return value;
+    const { "sluice.yaml": file, ...rest } = value as Record<string, unknown>;
+    const kept = Object.entries(rest).filter(([name]) => !name.startsWith("checksum/"));
+    return Array.isArray(value) ? value : { ...Object.fromEntries(kept), ...(typeof file === "string" ? { settings: parse(file) } : {}) };
+  };
+  return objects
+    .toSorted((one, other) => `${one.kind} ${one.metadata.name}`.localeCompare(`${other.kind} ${other.metadata.name}`))
+    .map((object) => JSON.parse(JSON.stringify(object, read)) as unknown);
+}
+
 const helm = toolNamed("helm");
+const oldestKubernetes = /\d+\.\d+\.\d+/.exec(String(chart["kubeVersion"]))?.[0] ?? "";
 describe.skipIf(helm === null)("Helm", () => {
   const valuesFile = (own: Values): { readonly file: string; readonly folder: string } => {
     const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
@@ -450,8 +464,10 @@ describe.skipIf(helm === null)("Helm", () => {
 
   test.each(Object.entries(cases))("finds nothing wrong with the chart: %s", (_, own) => {
     const { folder, file } = valuesFile(own);
-    const linted = checked([helm ?? "", "lint", "--strict", chartFolder, "--values", file]);
-    const template = checked([helm ?? "", "template", "prod", chartFolder, "--namespace", "ai", "--values", file]);
+    // Without a cluster, Helm assumes a Kubernetes of the time when it was built, or a very old one.
+    const options = ["--values", file, "--namespace", "ai", "--kube-version", oldestKubernetes];
+    const linted = checked([helm ?? "", "lint", "--strict", chartFolder, ...options]);
+    const template = checked([helm ?? "", "template", "prod", chartFolder, ...options]);
     const conform = toolNamed("kubeconform");
     // It downloads its schemas, so it can say something only where there is a network.
     const conforms = conform === null ? { code: 0, said: "" } : checked([conform, "-strict", "-ignore-missing-schemas"], template.said);
@@ -459,6 +475,17 @@ describe.skipIf(helm === null)("Helm", () => {
     rmSync(folder, { recursive: true });
     expect([linted.code, linted.said]).toEqual([0, expect.any(String)]);
     expect([template.code, template.said]).toEqual([0, expect.stringContaining("kind: StatefulSet")]);
+    // What the other tests of this file look at is what Helm makes.
+    const byHelm = parseAllDocuments(template.said).flatMap((document) => (document.toJS() as KubernetesObject | null) ?? []);
+    const ours = render(own);
+    expect(comparable("error" in ours ? [] : ours.objects)).toEqual(comparable(byHelm));
     if (!isOffline) expect([conforms.code, conforms.said]).toEqual([0, expect.any(String)]);
+  });
+
+  test.each(refused)("refuses what could not work, in the words of the chart: %s", (why, own) => {
+    const { folder, file } = valuesFile(own);
+    const { code, said } = checked([helm ?? "", "template", "prod", chartFolder, "--values", file, "--kube-version", oldestKubernetes]);
+    rmSync(folder, { recursive: true });
+    expect([code, said]).toEqual([1, expect.stringContaining(why)]);
   });
 });

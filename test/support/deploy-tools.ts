@@ -4,8 +4,8 @@ import { root } from "../../scripts/source-tree.ts";
 
 /** A program that checks deployment files: of this machine, or installed by bin/install-deploy-tools; null if there is none. */
 export function toolNamed(name: string): string | null {
-  const installed = join(root, ".venv/deploy/bin", name);
-  return existsSync(installed) ? installed : Bun.which(name);
+  const installed = ["deploy", "deploy-go"].map((home) => join(root, ".venv", home, "bin", name));
+  return installed.find((path) => existsSync(path)) ?? Bun.which(name);
 }
 
 /** Runs a tool and returns what it said with its exit code, so that a failed expectation shows it. */

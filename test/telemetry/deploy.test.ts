@@ -3,10 +3,12 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { CallMetrics } from "../../src/telemetry/metrics/call-metrics.ts";
+import { exposition } from "../../src/telemetry/metrics/exposition.ts";
 import { MetricRegistry } from "../../src/telemetry/metrics/registry.ts";
 import { budgetFamilies, stateFamilies } from "../../src/telemetry/metrics/state-metrics.ts";
 import { OtlpExporter } from "../../src/telemetry/otlp/otlp-exporter.ts";
 import type { MetricFamily } from "../../src/telemetry/metrics/family.ts";
+import { checked, toolNamed } from "../support/deploy-tools.ts";
 import { gatewayState, otlpPorts, otlpSettings } from "../support/telemetry.ts";
 
 const deploy = join(import.meta.dir, "../../deploy");
@@ -105,24 +107,39 @@ test("no alert blames a channel for a time that attempts on others are part of",
 
 test("every alert has a case in which promtool sees it fire, and what is wrong with one gateway names it", () => {
   const { tests } = parse(readFileSync(join(deploy, "prometheus/sluice.rules.test.yaml"), "utf8")) as {
-    readonly tests: readonly { readonly alert_rule_test: readonly { readonly alertname: string; readonly exp_alerts: readonly unknown[] }[] }[];
+    readonly tests: readonly {
+      readonly alert_rule_test: readonly { readonly alertname: string; readonly exp_alerts: readonly unknown[] }[];
+    }[];
   };
-  const fired = tests.flatMap((one) => one.alert_rule_test.flatMap(({ alertname, exp_alerts }) => (exp_alerts.length > 0 ? alertname : [])));
+  const fired = tests.flatMap((one) =>
+    one.alert_rule_test.flatMap(({ alertname, exp_alerts }) => (exp_alerts.length > 0 ? alertname : [])),
+  );
   expect(rules.flatMap(({ alert }) => alert ?? []).filter((alert) => !fired.includes(alert))).toEqual([]);
   const ofOne = /sluice_(?:store|shared_limits)_up|sluice_journal|sluice_event_loop|sluice_workers|sluice_tls/;
   for (const { alert, expr } of rules.filter((rule) => rule.alert !== undefined && ofOne.test(rule.expr)))
     expect([alert, expr]).toEqual([alert, expect.stringContaining("by (instance)")]);
 });
 
-test.skipIf(Bun.which("promtool") === null)("promtool accepts the alert rules, and they fire as their tests say", () => {
+const promtool = toolNamed("promtool");
+test.skipIf(promtool === null)("promtool accepts the alert rules, and they fire as their tests say", () => {
   for (const command of [
     ["check", "rules", rulesFile],
     ["test", "rules", join(deploy, "prometheus/sluice.rules.test.yaml")],
-  ]) {
-    const { exitCode, stdout, stderr } = Bun.spawnSync(["promtool", ...command]);
-    expect([exitCode, stdout.toString() + stderr.toString()]).toEqual([0, expect.stringContaining("SUCCESS")]);
-  }
+  ])
+    expect(checked([promtool ?? "", ...command])).toEqual({ code: 0, said: expect.stringContaining("SUCCESS") });
 });
+
+test.skipIf(promtool === null)(
+  "promtool reads what Prometheus does: the configuration of the compose file, and the metrics, whose names follow its rules",
+  () => {
+    const config = checked([promtool ?? "", "check", "config", "--syntax-only", join(deploy, "prometheus/prometheus.yaml")]);
+    expect(config).toEqual({ code: 0, said: expect.stringContaining("SUCCESS") });
+    const filled = families.map((family) =>
+      family.series.length > 0 ? family : { ...family, series: [{ labels: family.labels.map(() => 'a "quoted"\\ label'), value: 1 }] },
+    );
+    expect(checked([promtool ?? "", "check", "metrics"], exposition(filled))).toEqual({ code: 0, said: "" });
+  },
+);
 
 test("every metric and label in the dashboard is one that the gateway shows, and its panels have ids of their own", () => {
   expect(panels.length).toBeGreaterThan(20);
