@@ -336,6 +336,47 @@ describe("every route", () => {
     expect(await trailOf(world)).toEqual(before);
   });
 
+  test("S50: that is not about one group is closed to its administrators, and only that", async () => {
+    const group = await storedGroup(world);
+    const headers = await world.token("group_admin", group);
+    const before = await trailOf(world);
+    for (const route of routes.filter(({ access, own, scoped }) => access !== "public" && !own && !scoped)) {
+      const called = await world.call(route.method, filled(route.path), { headers, ...(route.method === "GET" ? {} : { body: {} }) });
+      expect([titleOf(route), called.status, codeOf(called)]).toEqual([titleOf(route), 403, "forbidden"]);
+    }
+    expect(await trailOf(world)).toEqual(before);
+    // What sees the storage of a group alone. Whoever adds a route here makes sure that nothing else of its services tells more.
+    const open = routes.filter(({ scoped }) => scoped).map(({ method, path }) => `${method} ${path.replace("/admin/api", "")}`);
+    expect(open.toSorted()).toEqual([
+      "DELETE /groups/{id}",
+      "GET /audit",
+      "GET /audit/export",
+      "GET /comparison",
+      "GET /groups",
+      "GET /groups/{id}",
+      "GET /groups/{id}/standing",
+      "GET /history",
+      "GET /history/{id}",
+      "GET /keys",
+      "GET /keys/{id}",
+      "GET /keys/{id}/standing",
+      "GET /me",
+      "GET /outcomes",
+      "GET /problems",
+      "GET /receipts",
+      "GET /requests/{id}",
+      "GET /usage",
+      "PATCH /groups/{id}",
+      "PATCH /keys/{id}",
+      "POST /audit/{id}/undo",
+      "POST /explain",
+      "POST /groups",
+      "POST /keys",
+      "POST /keys/{id}/revoke",
+      "POST /keys/{id}/rotate",
+    ]);
+  });
+
   test("S31: that names something tells a client's key nothing of it, whether it is there or not", async () => {
     const own = await startAdmin();
     const client = own.services.makeKeyToken();
