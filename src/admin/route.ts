@@ -57,7 +57,7 @@ export interface Context<Query, Body, Params> {
   readonly headers: Headers;
   readonly services: Services;
   readonly requestId: string;
-  /** The peer address of the connection, or, behind a trusted proxy, what that tells. Others could write anything into such a header. */
+  /** The peer address of the connection, or the one that a trusted proxy names. Anybody else could write anything into such a header. */
   readonly address: string;
   /** Aborted when the caller has left. */
   readonly signal: AbortSignal;

@@ -140,7 +140,7 @@ function conditionsOf(query: UsageQuery, ofAll: boolean): Sql {
   );
 }
 
-/** Who may see some groups only must not have to wait for the sums of all others, which may be too many to be read. */
+/** Administrators of a group must not wait for the sums of all others, which may be too many to be read. */
 export function isGroupOf(groups: readonly string[]): Sql {
   if (groups.length === 0) return sql`1 = 0`;
   return sql`owner_id in (${joinSql(
