@@ -3,6 +3,7 @@ import type { LocalModel } from "../channels/channel.ts";
 import { readChannel, type ReadSecretFile } from "./channel.ts";
 import { configWarnings } from "./findings/config-warnings.ts";
 import type { Document } from "./document.ts";
+import { misspeltChannels } from "./findings/misspelt-channels.ts";
 import { problem, type Finding, pathText, type Path, type Problem } from "./findings/problem.ts";
 import { readGroups } from "./keys/group.ts";
 import { readKey } from "./keys/key.ts";
@@ -102,6 +103,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
     ...webhookProblems(file),
     ...tlsFindings(tls, context),
     ...configWarnings(file, value),
+    ...misspeltChannels(file),
   ];
   const ofSeverity = (severity: Finding["severity"]): Problem[] =>
     sortedByLine(

@@ -101,6 +101,32 @@ keys:
     expect(problemsOf(await load(text))[0]).toMatchObject({ line, reason });
   });
 
+  test("with a budget for channels that are misspelt are read, and a warning says so", async () => {
+    const channels = "channels: [{ name: main, base_url: https://a.example/v1, models: [m], tags: [europe] }]";
+    const limits = (names: string) => `{ budgets: [{ name: x, channels: [${names}], budget_usd: 1 }] }`;
+    const loaded = await load(`${channels}
+groups:
+  - { name: a, limits: ${limits("main, europe, us-*, elsewhere")} }
+  - { name: b, limits: ${limits("europa")} }
+  - { name: c, defaults: { keys: ${limits("Main")} } }
+keys:
+  - { name: k, key: 0123456789abcdef, channels: [mian], limits: ${limits("uerope")} }
+`);
+    const warnings = loaded.ok ? loaded.warnings.map(({ line, path, reason, fix }) => [line, path, reason, fix]) : [];
+    const about = (line: number, path: string, name: string, meant: string) => [
+      line,
+      path,
+      `no channel of this file has the name or the tag '${name}', so that one of the store is meant`,
+      `write '${meant}' if you mean that of this file`,
+    ];
+    expect(warnings).toEqual([
+      about(4, "groups[1].limits.budgets[0].channels", "europa", "europe"),
+      about(5, "groups[2].defaults.keys.budgets[0].channels", "Main", "main"),
+      about(7, "keys[0].limits.budgets[0].channels", "uerope", "europe"),
+      about(7, "keys[0].channels", "mian", "main"),
+    ]);
+  });
+
   test.each(["budget_usd: 0", "budget_usd: -1", "rpm: 0", "budgets: [{ name: x }]", "budgets: [{ budget_usd: 1 }]"])(
     "with a limit of %s are refused",
     async (limit) => {
