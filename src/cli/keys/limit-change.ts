@@ -95,6 +95,8 @@ export function budgetChange(text: string): BudgetChange | string {
     const part = parts.find((one) => one.startsWith(`${field}=`));
     return part === undefined ? null : part.slice(field.length + 1).split("|");
   };
+  const twice = ["models", "operations", "channels"].find((field) => parts.filter((part) => part.startsWith(`${field}=`)).length > 1);
+  if (twice !== undefined) return `${twice} is given twice: separate several values by |.`;
   const others = parts.filter((part) => !/^(models|operations|channels)=/.test(part));
   const fields = others.length === 0 ? {} : limitFieldsOf(others.join(","));
   if (typeof fields === "string") return fields;
@@ -124,10 +126,11 @@ function limitFieldsOf(text: string): RateLimitFields | string {
   const fields: Record<string, number | string> = {};
   for (const part of text.split(",")) {
     const [name = "", value = ""] = part.split("=", 2).map((side) => side.trim());
-    const read = fieldReaders[name];
+    const read = Object.hasOwn(fieldReaders, name) ? fieldReaders[name] : undefined;
     if (read === undefined) return `There is no such limit: use ${Object.keys(fieldReaders).join(", ")}.`;
     const parsed = read(value);
     if (parsed === null) return `The value of ${name} is invalid: use ${allowedValues(name)}.`;
+    if (fields[name] !== undefined) return `${name} is given twice: keep one of the two.`;
     fields[name] = parsed;
   }
   if (fields["budget_period"] !== undefined && fields["budget_usd"] === undefined) return "budget_period needs budget_usd too.";
