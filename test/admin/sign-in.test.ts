@@ -325,7 +325,8 @@ describe("local accounts", () => {
     signIn.localAccounts = true;
   });
 
-  test("still log in while the provider is down, which the sign-in says", async () => {
+  test("still log in while the provider is down, which the sign-in says, and open sessions go on until they are left", async () => {
+    const { browser } = await signedIn("ada");
     await provider.stop();
     signIn.oidc = oidcServices();
     world.pass(2 * minuteMs);
@@ -333,6 +334,13 @@ describe("local accounts", () => {
     expect([called.status, codeOf(called)]).toEqual([503, "sign_in_unavailable"]);
     expect((called.json as { error: { message: string } }).error.message).toContain("POST /admin/api/login");
     expect(await world.session("local")).toHaveProperty("cookie");
+    const opened = await me(browser);
+    expect(opened.json).toMatchObject({ name: "oidc:ada@example.com", role: "admin" });
+    const token = (opened.json as { csrf_token: string }).csrf_token;
+    const headers = { cookie: browser.cookies(world.url), origin: world.url, "content-type": "application/json", "x-csrf-token": token };
+    const left = await world.call("POST", "/admin/api/logout", { headers });
+    expect([left.status, left.json]).toEqual([200, { done: true, end_session_url: null }]);
+    expect(codeOf(await me(browser))).toBe("session_ended");
   });
 });
 
