@@ -12,6 +12,7 @@ import { collected, collects } from "../support/collected.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway, type LogLine } from "../support/gateway.ts";
 import { product } from "../support/product.ts";
+import { freePort } from "../support/servers/guarded.ts";
 import { clientKey, setUp, upstreamKey, type Rig } from "../support/rig.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -597,6 +598,40 @@ describe("the log", () => {
     });
     expect(rig.gateway.text).not.toContain(answerCanary);
   });
+});
+
+test("a log of the level warn in the form of text has neither calls nor JSON, and what goes wrong", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "sluice-test-"));
+  const file = join(directory, "sluice.yaml");
+  const port = await freePort();
+  const config = {
+    listen: `127.0.0.1:${port}`,
+    admin: "off",
+    log: { level: "warn", format: "text" },
+    keys: [{ name: "k", key: clientKey }],
+    server: { linger: "0s" },
+  };
+  await writeFile(file, JSON.stringify(config));
+  const child = Bun.spawn(["sh", product, "start", "--config", file], { cwd: directory, stdout: "pipe", stderr: "ignore" });
+  const ready = async (): Promise<boolean> => (await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null))?.ok ?? false;
+  await eventually("it listens", ready, 30_000);
+  const headers = { authorization: `Bearer ${clientKey}` };
+  expect((await fetch(`http://127.0.0.1:${port}/v1/models`, { headers })).status).toBe(200);
+  expect((await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", headers, body: "{}" })).status).toBe(400);
+  await writeFile(file, "keys: no");
+  child.kill("SIGHUP");
+  let text = "";
+  const read = (async () => {
+    for await (const part of child.stdout) text += Buffer.from(part).toString();
+  })();
+  await eventually("the mistake is told", () => text.includes("reload_failed"), 30_000);
+  child.kill("SIGTERM");
+  expect(await child.exited).toBe(0);
+  await read;
+  rmSync(directory, { recursive: true });
+  // What the start says to a person is no part of the log.
+  expect(text).not.toMatch(/^\{|^[\d:.]+ (?:debug|info )|"level"/m);
+  expect(text).toMatch(/^\d\d:\d\d:\d\d\.\d{3} (?:warn |error) reload_failed /m);
 });
 
 describe("a first start", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Log } from "../../../src/telemetry/log.ts";
+import { Log, type LogLevel } from "../../../src/telemetry/log.ts";
 
 /** A reader that takes so much at a time, and what it has by now. */
 function reader() {
@@ -30,6 +30,26 @@ test("a line begins with when it was written, how grave it is and what happened"
     { time, level: "warn", event: "cooling", scope: "é" },
     { time, level: "info", event: "call" },
   ]);
+});
+
+test.each<[LogLevel, readonly string[]]>([
+  ["debug", ["debug", "info", "call", "warn", "error"]],
+  ["info", ["info", "call", "warn", "error"]],
+  ["warn", ["warn", "error"]],
+  ["error", ["error"]],
+])("a log of the level %s has lines of that level and graver ones, and calls are of the level info", (level, events) => {
+  const written: Uint8Array[] = [];
+  const log = new Log((bytes) => {
+    written.push(bytes.slice());
+    return bytes.length;
+  }, level);
+  for (const one of ["debug", "info", "warn", "error"] as const) {
+    if (one === "warn") log.traffic({ time: log.time(), level: "info", event: "call" });
+    log[one](one);
+  }
+  log.flush();
+  const lines = Buffer.concat(written).toString().trimEnd().split("\n");
+  expect(lines.map((line) => (JSON.parse(line) as { readonly event: string }).event)).toEqual([...events]);
 });
 
 test("a reader that takes little at a time gets every line whole and in order", () => {
