@@ -25,6 +25,7 @@ export async function authorise(headers: Headers, route: AdminRoute, auth: AuthC
   if (route.access === "public") return (route.method === "GET" ? null : foreignOrigin(headers, auth.secure)) ?? { kind: "anonymous" };
   if (route.path === metricsPath && isMetricsToken(headers, auth)) return { kind: "token", name: "metrics", role: "viewer", group: null };
   const caller = await identify(headers, auth);
+  if (caller === unauthorized && route.path === metricsPath) return noMetricsToken;
   if (caller instanceof AdminError) return caller;
   if (caller.kind === "session" && route.method !== "GET") {
     const forged = csrfProblem(headers, caller.csrf, auth.secure);
@@ -79,6 +80,15 @@ const unauthorized = new AdminError(
   401,
   "invalid_api_key",
   "Incorrect or missing admin token. Send one as 'Authorization: Bearer sk-gwa_…', or log in with POST /admin/api/login.",
+  null,
+  challenge,
+);
+
+/** A scraper has no account: what it needs is a setting. */
+const noMetricsToken = new AdminError(
+  401,
+  "invalid_api_key",
+  "The metrics need the token of the setting `metrics.token`, or an admin token, as 'Authorization: Bearer …'.",
   null,
   challenge,
 );

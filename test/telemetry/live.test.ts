@@ -104,7 +104,9 @@ describe("metrics", () => {
     for (const url of [gateway.adminUrl, gateway.url]) {
       expect((await scrape(url, null)).status).toBe(401);
       expect((await scrape(url, key)).status).toBe(401);
-      expect((await scrape(url, `${token}x`)).status).toBe(401);
+      const refused = await scrape(url, `${token}x`);
+      const { error } = (await refused.json()) as { readonly error: { readonly message: string } };
+      expect([refused.status, error.message]).toEqual([401, expect.stringContaining("`metrics.token`")]);
     }
     const headers = { authorization: `Bearer ${token}` };
     expect((await fetch(`${gateway.adminUrl}/admin/api/keys`, { headers })).status).toBe(401);
