@@ -14,6 +14,7 @@ import { makeReply, type BodySource } from "../../src/net/client/reply.ts";
 import { makeSend } from "../../src/net/client/send.ts";
 import { digBlackHole } from "../support/black-hole.ts";
 import { eventually } from "../support/eventually.ts";
+import { numRuns } from "../support/properties.ts";
 import { makeCertificates } from "../support/tls.ts";
 
 // Real sockets on a busy machine; no clock is judged here.
@@ -794,6 +795,42 @@ describe("a body", () => {
     }
     expect(read).toBe(whole.length);
     expect(hash.digest("hex")).toBe(digest(whole));
+  });
+
+  test("is whole however it comes, however slowly it is read, and as late as its parts are looked at", async () => {
+    const client = new Client();
+    const piece = fc.oneof(
+      fc.integer({ min: 1, max: 1_200 }),
+      fc.integer({ min: 48_000, max: 66_000 }),
+      fc.integer({ min: 1, max: 200_000 }),
+    );
+    const pauses = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1, maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 12 }), pauses, async (pieces, waits) => {
+        const bytes = randomBytes(pieces.reduce((sum, length) => sum + length, 0));
+        const upstream = await Upstream.start({
+          asked: (peer) => {
+            peer.say(`HTTP/1.1 200 OK\r\ncontent-length: ${bytes.length}\r\n\r\n`);
+            let at = 0;
+            const more = (nth: number): void => {
+              if (nth === pieces.length) return;
+              peer.say(bytes.subarray(at, (at += pieces[nth]!)));
+              setTimeout(() => more(nth + 1), waits[nth % waits.length]);
+            };
+            more(0);
+          },
+        });
+        const reply = await client.reply(upstream.url);
+        const parts: Uint8Array[] = [];
+        for (let part = await reply.next(); part instanceof Uint8Array; part = await reply.next()) {
+          parts.push(part);
+          await new Promise((resolve) => setTimeout(resolve, waits[parts.length % waits.length]! * 2));
+        }
+        upstream.stop();
+        expect(digest(Buffer.concat(parts))).toBe(digest(bytes));
+      }),
+      { numRuns: numRuns(60) },
+    );
   });
 
   test("of single bytes, each a chunk of its own, is whole", async () => {
