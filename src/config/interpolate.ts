@@ -6,8 +6,9 @@ export interface InterpolationError {
 }
 
 /**
- * Replaces `${NAME}` and `${NAME:-default}` by values from the environment; `$${` stands for a literal `${`. Values are not
- * interpolated again, so one that happens to contain `${` stays as it is.
+ * Replaces `${NAME}` and `${NAME:-default}` by values from the environment; `$${` stands for a literal `${`, and `${$}` for a `$`
+ * that would be mistaken for the beginning of a variable. Values are not interpolated again, so one that happens to contain `${` stays
+ * as it is.
  */
 export function interpolate(text: string, environment: Environment): string | InterpolationError {
   const bare = bareVariable(text, environment);
@@ -25,6 +26,11 @@ export function interpolate(text: string, environment: Environment): string | In
     const close = text.indexOf("}", open);
     if (close === -1) return unclosed;
     const inner = text.slice(open + 2, close);
+    if (inner === "$") {
+      result += `${text.slice(at, open)}$`;
+      at = close + 1;
+      continue;
+    }
     const split = inner.indexOf(":-");
     const name = split === -1 ? inner : inner.slice(0, split);
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return badName;
@@ -56,9 +62,10 @@ function bareVariable(text: string, environment: Environment): string | null {
 
 function braceless(name: string, text: string): InterpolationError {
   const scheme = /^(bearer|basic|token)\s/i.exec(text.trim())?.[1];
+  const added = scheme === undefined ? "" : `, without ${scheme}: the gateway adds it`;
   return {
     reason: `the variable ${name} is written without braces, so it would be used literally`,
-    fix: `write \${${name}}${scheme === undefined ? "" : `, without ${scheme}: the gateway adds it`}`,
+    fix: `write \${${name}}${added}; a literal dollar sign is \${$}`,
   };
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
 import { readResourceFile } from "../../src/config/resource-file/read.ts";
 import { readRuntimeChannel } from "../../src/config/runtime-channel.ts";
 import type { AuditEntry } from "../../src/gateway/storage.ts";
@@ -10,6 +11,7 @@ import type { DesiredResources, ResourceContext } from "../../src/manage/resourc
 import { exportedResources, exportProblem, resourceSections } from "../../src/manage/resource-file/exported-resources.ts";
 import { plannedChanges } from "../../src/manage/resource-file/planned-changes.ts";
 import { newKey } from "../support/new-key.ts";
+import { numRuns } from "../support/properties.ts";
 import { channelStatus, manageWorld, operator, type ManageWorld } from "../support/manage-world.ts";
 
 const env = {
@@ -407,6 +409,24 @@ describe("an exported resource file", () => {
       [["${X}"], ["two"]],
     ]);
   });
+});
+
+test("a text with dollar signs is exported so that it is read again as it is, whatever variables there are", async () => {
+  const texts = fc.array(fc.constantFrom("$", "$$", "{", "}", "${", "HOME", "I", "home", ":-", "Bearer ", " ", "5"), {
+    minLength: 1,
+    maxLength: 8,
+  });
+  await using world = await manageWorld();
+  const notes = new Map<string, string>();
+  for (const [at, parts] of fc.sample(texts, numRuns(200)).entries()) {
+    const note = parts.join("");
+    if (note.trim() === "") continue;
+    await world.storage.groups.create(`grp_${at}`, { ...defaultGroup, name: `group ${at}`, note }, [], operator);
+    notes.set(`group ${at}`, note);
+  }
+  const { document } = await exportedResources(contextOf(world), { sections: ["groups"], keyVariables: false });
+  const { groups } = await desired(JSON.stringify(document), { HOME: "one", I: "two", home: "three" });
+  expect(new Map(groups?.map(({ fields }) => [fields.name, fields.note]))).toEqual(notes);
 });
 
 describe("reading a resource file", () => {

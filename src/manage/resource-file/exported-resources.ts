@@ -115,13 +115,13 @@ class VariableNames {
   }
 }
 
-/** What looks like a variable in a text would be replaced when the file is read. */
+/** What looks like a variable in a text would be replaced, or refused, when the file is read. */
 function escaped(members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return Object.fromEntries(Object.entries(members).map(([name, value]) => [name, escapedValue(value)]));
 }
 
 function escapedValue(value: unknown): unknown {
-  if (typeof value === "string") return value.replaceAll("${", () => "$${");
+  if (typeof value === "string") return value.replaceAll(/\$\{|(?<!\$)\$(?=[A-Za-z_])/g, (found) => (found === "$" ? "${$}" : "$${"));
   if (Array.isArray(value)) return (value as readonly unknown[]).map(escapedValue);
   return typeof value === "object" && value !== null ? escaped({ ...value }) : value;
 }
