@@ -384,6 +384,21 @@ describe("an exported resource file", () => {
     expect(await plannedChanges(contextOf(world), await desired(JSON.stringify(document)), true)).toEqual([]);
   });
 
+  test("tells a group of the store from one of the configuration file that has its name, and moves nothing from one to the other", async () => {
+    await using world = await manageWorld();
+    const { groups, keys } = world.storage;
+    await groups.create("grp_namesake", { ...defaultGroup, name: "filed" }, [], operator);
+    await groups.create("grp_below", { ...defaultGroup, name: "below", parent: "grp_namesake" }, [], operator);
+    await keys.create("k-1", { ...newKey, name: "in it", group: "grp_namesake" }, { digest: digest("t"), last4: "abcd" }, operator);
+    const { document } = await exportedResources(contextOf(world), all);
+    const text = JSON.stringify(document);
+    expect(await apply(world, text, { prune: true })).toEqual([]);
+    expect(await apply(world, text.replace('"name":"below"', '"name":"below","kind":"team"'))).toEqual(["change group below"]);
+    expect(await groups.get("grp_below")).toMatchObject({ kind: "team", parent: "grp_namesake" });
+    expect(await apply(world, "keys: [{ name: in it, id: k-1, owner: ada, group: filed }]")).toEqual(["change key in it"]);
+    expect(await keys.get("k-1")).toMatchObject({ owner: "ada", group: "grp_namesake" });
+  });
+
   test("is refused where the store has more keys than may be held in memory, however many a page of it has", async () => {
     await using world = await manageWorld();
     await world.storage.together(async ({ keys }) => {

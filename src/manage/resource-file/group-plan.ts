@@ -102,7 +102,10 @@ function created({ fields, frozen, line }: DesiredGroup, groupName: GroupNames):
 }
 
 function changed(before: StoredGroup, { fields, frozen, line }: DesiredGroup, groupName: GroupNames): readonly PlannedChange[] {
-  const edit: GroupEdit = { ...fields, frozen: frozen ?? before.frozen };
+  const { parent, ...others } = fields;
+  // A group of the configuration may have the name of the parent as well, and the group must not be moved there by another change.
+  const isMoved = (parent === null ? null : groupName(parent)) !== (before.parent === null ? null : groupName(before.parent));
+  const edit: GroupEdit = { ...others, ...(isMoved ? { parent } : {}), frozen: frozen ?? before.frozen };
   const changes = fieldChanges(groupFields(before, groupName), groupFields({ ...fields, frozen: frozen ?? before.frozen }, groupName));
   if (changes.length === 0) return [];
   return [
