@@ -1,7 +1,7 @@
 // Needs: quiet. It mostly waits for workers to start, and to notice that files have changed.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -157,6 +157,24 @@ describe.skipIf(certificates === null)("TLS", () => {
     expect(text).toEndWith("data: [DONE]\n\n");
     expect(await (await admin("/admin/api/health")).json()).toMatchObject({ certificate: { days_left: 89 } });
   });
+});
+
+test.skipIf(certificates === null)("SIGHUP makes every worker read the certificate, also while its files never come to rest", async () => {
+  const before = await serialAt(gateway.url);
+  const renewals = (): number => gateway.logs.filter(({ event }) => event === "certificate_renewed").length;
+  const known = renewals();
+  put(valid);
+  // Whoever watches the files waits for the end of this.
+  const touching = setInterval(() => {
+    for (const name of ["server.pem", "server.key"]) utimesSync(join(directory, name), new Date(), new Date());
+  }, 50);
+  try {
+    gateway.signal("SIGHUP");
+    await eventually("both workers have read it", () => renewals() >= known + 2, 20_000);
+  } finally {
+    clearInterval(touching);
+  }
+  expect(await serialAt(gateway.url)).not.toBe(before);
 });
 
 test.skipIf(certificates === null)("a client that leaves an encrypted stream cancels the upstream's", async () => {
