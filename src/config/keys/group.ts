@@ -1,4 +1,4 @@
-import { fileGroupPrefix, groupLevelsMax, type Group } from "../../keys/group.ts";
+import { fileGroupPrefix, groupIdPrefix, groupLevelsMax, type Group } from "../../keys/group.ts";
 import { GroupTree } from "../../keys/group-tree.ts";
 import { problem, type Finding, type Path } from "../findings/problem.ts";
 import { hasEmptyBudget } from "../../limits/limits.ts";
@@ -17,9 +17,15 @@ export function readGroups(entries: readonly GroupEntry[]): GroupsReading {
   const tree = new GroupTree(groups);
   const findings = entries.flatMap((entry, at): readonly Finding[] => {
     const path: Path = ["groups", at];
-    return [...groupLimitsFindings(entry, path), ...parentFindings(entry, [...path, "parent"], names, tree)];
+    return [...nameFindings(entry, path), ...groupLimitsFindings(entry, path), ...parentFindings(entry, [...path, "parent"], names, tree)];
   });
   return { groups, findings: [...circleFindings(entries), ...findings] };
+}
+
+/** Commands take a name or an id, and look into the configuration first. */
+function nameFindings({ name }: GroupEntry, path: Path): readonly Finding[] {
+  if (!name.startsWith(groupIdPrefix)) return [];
+  return [problem([...path, "name"], `ids of groups in the store begin with ${groupIdPrefix}`, "choose another name")];
 }
 
 function parentFindings({ name, parent }: GroupEntry, path: Path, names: ReadonlySet<string>, tree: GroupTree): readonly Finding[] {

@@ -78,6 +78,7 @@ keys:
       5,
       "groups have at most 3 levels",
     ],
+    ["the id of a group of the store", "groups:\n  - { name: grp_0123456789ab }", 2, "ids of groups in the store begin with grp_"],
     ["a name twice", "groups:\n  - { name: a }\n  - { name: a }", 3, "another group has this name"],
     [
       "a key of a group that is missing",
