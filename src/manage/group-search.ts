@@ -31,7 +31,7 @@ export interface GroupPage {
   readonly next: string | null;
 }
 
-/** Groups by name. All of them fit into memory, but not into one answer; the cursor is the name of the last one. */
+/** Groups by name. All of them fit into memory, but not into one answer; the cursor is the place of the last one. */
 export async function groupPage(context: ManageContext, { search, below, after, limit }: GroupPageQuery): Promise<GroupPage> {
   const all = await allGroups(context);
   const ids = new Set(all.map(({ group }) => group.id));
@@ -40,10 +40,16 @@ export async function groupPage(context: ManageContext, { search, below, after, 
   const found = all
     .filter(({ group }) => below === null || parentOf(group) === below)
     .filter(({ group: { id, name } }) => search === null || `${id}\n${name}`.toLowerCase().includes(search.toLowerCase()))
-    .filter(({ group }) => after === null || group.name > after)
-    .toSorted((one, other) => (one.group.name < other.group.name ? -1 : 1));
+    .filter(({ group }) => after === null || placeOf(group) > after)
+    .toSorted((one, other) => (placeOf(one.group) < placeOf(other.group) ? -1 : 1));
   const groups = found.slice(0, limit).map((known) => ({ ...known, children: children.get(known.group.id)?.length ?? 0 }));
-  return { groups, next: found.length > limit ? (groups.at(-1)?.group.name ?? null) : null };
+  const last = groups.at(-1);
+  return { groups, next: found.length > limit && last !== undefined ? placeOf(last.group) : null };
+}
+
+/** In the list by names. One of the file and one of the store may have the same. No name has a line break. */
+function placeOf({ id, name }: Group): string {
+  return `${name}\n${id}`;
 }
 
 export async function groupByIdOrName({ fileGroups, storage }: ManageContext, idOrName: string): Promise<KnownGroup | null> {
