@@ -60,22 +60,28 @@ test("no call begins with a key after it was removed from the file and the calls
   expect(codes).toEqual(new Set(["invalid_api_key", "key_revoked"]));
 });
 
-test("moving a key of the file into a frozen group ends its running streams, and those of other keys go on", async () => {
-  await rig.gateway.rewriteConfig(rig.config);
-  rig.gateway.signal("SIGHUP");
-  await eventually("that the key works again", async () => (await rig.chat({ model: "plain" }, { key: leaverKey })).status === 200);
-  const open = (key: string) => rig.open(long, { key, stream: true, timeoutMs: 30_000 });
-  const [call, bystander] = [await open(leaverKey), await open(clientKey)];
-  await Promise.all([call.untilBody(500), bystander.untilBody(500)]);
-  const keys = (rig.config["keys"] as readonly { readonly name: string }[]).map((key) =>
-    key.name === "leaver" ? { ...key, group: "below" } : key,
-  );
-  const groups = [
-    { name: "stopped", frozen: true },
+test.each([
+  ["moving a key of the file into a frozen group", undefined],
+  ["freezing a group of the file above the one of a key", "below"],
+])("%s ends the running streams of the key, and those of other keys go on", async (_, groupBefore) => {
+  const withGroup = (group: string | undefined) =>
+    (rig.config["keys"] as readonly { readonly name: string }[]).map((key) =>
+      key.name === "leaver" && group !== undefined ? { ...key, group } : key,
+    );
+  const groups = (frozen: boolean) => [
+    { name: "stopped", frozen },
     { name: "below", parent: "stopped" },
   ];
-  await rig.gateway.rewriteConfig({ ...rig.config, groups, keys });
-  rig.gateway.signal("SIGHUP");
+  const reload = async (config: Record<string, unknown>): Promise<void> => {
+    await rig.gateway.rewriteConfig({ ...rig.config, ...config });
+    rig.gateway.signal("SIGHUP");
+  };
+  await reload({ groups: groups(false), keys: withGroup(groupBefore) });
+  await eventually("that the key works again", async () => (await rig.chat({ model: "plain" }, { key: leaverKey })).status === 200);
+  const call = await rig.open({ ...long, x_tokens: 4_000 }, { key: leaverKey, stream: true, timeoutMs: 50_000 });
+  const bystander = await rig.open(long, { key: clientKey, stream: true, timeoutMs: 50_000 });
+  await Promise.all([call.untilBody(500), bystander.untilBody(500)]);
+  await reload({ groups: groups(true), keys: withGroup("below") });
   const { done, error } = await call.reply;
   expect({ done, code: error?.code }).toEqual({ done: false, code: "group_frozen" });
   expect(await rig.chat({ model: "plain" }, { key: leaverKey })).toMatchObject({ status: 403, error: { code: "group_frozen" } });
