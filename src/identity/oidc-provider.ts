@@ -64,9 +64,12 @@ export class OidcProvider implements SignInProvider {
       const verdict = await this.verify(tokens.id_token ?? "", config);
       if (verdict.kind !== "valid") return new SignInTrouble(verdict.kind, `the ID token: ${verdict.reason}`);
       const { claims, subject } = verdict;
-      const named = claimAt(claims, this.options.groupsClaim) !== undefined;
-      const more = named ? {} : await this.userInfo(config, tokens.access_token, subject);
-      return { ...personOf({ ...more, ...claims }, subject, this.options.groupsClaim), idToken: tokens.id_token ?? "" };
+      const { groupsClaim } = this.options;
+      const named = claimAt(claims, groupsClaim);
+      const more = named === undefined ? await this.userInfo(config, tokens.access_token, subject) : {};
+      // Not from both together: a claim of the token may be an object that lacks the groups in it.
+      const groups = claimTexts(named ?? claimAt(more, groupsClaim));
+      return { subject, name: nameOf({ ...more, ...claims }, subject), groups, idToken: tokens.id_token ?? "" };
     } catch (error) {
       return troubleOf(error);
     }
@@ -167,11 +170,11 @@ function secretAuth(secret: string): oidc.ClientAuth {
   };
 }
 
-function personOf(claims: Readonly<Record<string, unknown>>, subject: string, groupsClaim: string): Omit<SignedInPerson, "idToken"> {
+function nameOf(claims: Readonly<Record<string, unknown>>, subject: string): string {
   const [name = subject] = ["preferred_username", "email", "name"]
     .flatMap((claim) => claimTexts(claims[claim]))
     .filter((text) => text !== "");
-  return { subject, name, groups: claimTexts(claimAt(claims, groupsClaim)) };
+  return name;
 }
 
 /** The library's errors, in words. Some quote what the provider sent, which must not get far. */

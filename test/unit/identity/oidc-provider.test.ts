@@ -72,7 +72,7 @@ const fetchText: FetchIssuerText = async ({ method, url, body, reach }) => {
   return answer({ access_token: "access", token_type: "Bearer", id_token: world.idToken?.(token) ?? token });
 };
 
-function provider(): OidcProvider {
+function provider(groupsClaim = "groups"): OidcProvider {
   return new OidcProvider({
     client: new IssuerClient(issuerUrl, false, fetchText),
     clientId: "sluice",
@@ -80,7 +80,7 @@ function provider(): OidcProvider {
     redirectUrl: "https://gateway.example/admin/api/sign-in/callback",
     logoutRedirect: "https://gateway.example/console",
     scopes: ["openid", "email"],
-    groupsClaim: "groups",
+    groupsClaim,
     nowMs: () => world.nowMs,
     wallMs: Date.now,
   });
@@ -134,6 +134,15 @@ describe("a sign-in", () => {
     world.claims = { groups: "solo", preferred_username: "ada" };
     expect(await signIn()).toMatchObject({ subject: "u-1", name: "ada", groups: ["solo"] });
     expect(world.asked.some(({ url }) => url.endsWith("/userinfo"))).toBe(false);
+  });
+
+  test("finds nested groups that only its user info has, also where the ID token has the claim without them", async () => {
+    world.claims = { realm: { name: "main" } };
+    world.userinfo = { sub: "u-1", realm: { roles: ["platform"] } };
+    expect(await signIn({}, provider("realm.roles"))).toMatchObject({ groups: ["platform"] });
+    // No groups are not the same as none that are named.
+    world.claims = { realm: { roles: [] } };
+    expect(await signIn({}, provider("realm.roles"))).toMatchObject({ groups: [] });
   });
 
   const lies: readonly (readonly [what: string, lie: () => void, parameters?: Record<string, string | undefined>])[] = [
