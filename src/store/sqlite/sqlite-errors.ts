@@ -27,7 +27,7 @@ export function sqliteError(error: unknown, file: string): StorageError {
       `The store ${file} is damaged: ${reason}. Stop the gateway and restore a backup with \`sluice restore\`.`,
     );
   }
-  if (code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED")) {
+  if (lockedCode.test(code)) {
     return new StorageError("unavailable", `The store ${file} is locked by another process: ${reason}. Try again.`, true);
   }
   if (code.startsWith("SQLITE_CANTOPEN") || code === "SQLITE_AUTH") {
@@ -47,6 +47,9 @@ export function sqliteError(error: unknown, file: string): StorageError {
 
 /** A full disk can make any of these steps of a write fail. */
 const diskFullCode = /^SQLITE_(FULL|IOERR_(WRITE|FSYNC|DIR_FSYNC|TRUNCATE|SHMSIZE|SHMOPEN))/;
+
+/** Of the last, SQLite says that too many processes wanted to begin at the same moment. */
+const lockedCode = /^SQLITE_(BUSY|LOCKED|PROTOCOL)/;
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
