@@ -23,7 +23,7 @@ export function parseWith(addCommands: AddCommands, args: readonly string[], ver
     .version(version, "-V, --version", "print the version")
     .helpOption("-h, --help", "print help")
     .helpCommand("help [command]", "print help on a command")
-    .option("--url <address>", "use the admin API of a gateway elsewhere, such as https://gateway:8081 (default: SLUICE_ADMIN_URL)")
+    .option("--url <address>", "use the admin API of a gateway elsewhere, such as https://gateway:4401 (default: SLUICE_ADMIN_URL)")
     .option("--token <token>", "its admin token (default: SLUICE_ADMIN_TOKEN, or the file that SLUICE_ADMIN_TOKEN_FILE names)")
     .addHelpText("after", programExamples)
     .exitOverride()
@@ -116,7 +116,7 @@ Examples:
   $ sluice models list                     the models of this machine
   $ sluice keys create laptop              a key for a client
   $ sluice usage --since 24h --by key      what was used, and what it cost
-  $ sluice --url https://gateway:8081 --token sk-gwa_… keys list
+  $ sluice --url https://gateway:4401 --token sk-gwa_… keys list
                                            through the admin API of a gateway elsewhere
 `;
 

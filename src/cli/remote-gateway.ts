@@ -44,7 +44,7 @@ function baseUrl(text: string): string | CommandError {
   const isPlain = url !== null && (url.protocol === "https:" || url.protocol === "http:") && url.username === "" && url.password === "";
   if (!isPlain || url.search !== "" || url.hash !== "") {
     return new CommandError(
-      "The address of a gateway elsewhere must be like https://gateway:8081, without a user and parameters.",
+      "The address of a gateway elsewhere must be like https://gateway:4401, without a user and parameters.",
       exitCodes.usage,
     );
   }

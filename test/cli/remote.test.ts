@@ -411,7 +411,7 @@ describe("the gateway elsewhere", () => {
     for (const [args, code, words] of [
       [["--url", "https://x:1", "keys", "list"], 64, "SLUICE_ADMIN_TOKEN"],
       [["--token", "t", "keys", "list"], 64, "give its address with --url"],
-      [["--url", "gateway:8081", "--token", "t", "keys", "list"], 64, "must be like https://gateway:8081"],
+      [["--url", "gateway:4401", "--token", "t", "keys", "list"], 64, "must be like https://gateway:4401"],
       [["--url", "https://a@x:1", "--token", "t", "keys", "list"], 64, "without a user"],
       [["--url", "http://x:1", "--token", "two words", "keys", "list"], 64, "characters that no token has"],
       [["--url", "http://x:1", "--token", "t", "start"], 64, "not for sluice start"],

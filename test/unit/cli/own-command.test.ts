@@ -46,8 +46,8 @@ test("every command that there is can be part of a hint", () => {
 
 test("options before a command are part of a hint too", () => {
   const launch = launchOf({ npm_lifecycle_event: "start", npm_package_name: "sluice" }, "sluice", null);
-  const hint = "sluice --url https://gateway:8081 keys list";
-  expect(asTyped(hint, launch)).toBe("npm run --silent sluice -- --url https://gateway:8081 keys list");
+  const hint = "sluice --url https://gateway:4401 keys list";
+  expect(asTyped(hint, launch)).toBe("npm run --silent sluice -- --url https://gateway:4401 keys list");
 });
 
 test("other mentions of the name stay", () => {
