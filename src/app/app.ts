@@ -234,7 +234,7 @@ export class App {
       flush: () => this.settledCalls.flush(),
       state: () => this.gatewayState(),
       budgets: () => (settings.metrics.budgets ? this.budgetWatch.states : []),
-      more: () => this.exporter?.families() ?? [],
+      more: () => [...(this.exporter?.families() ?? []), ...(this.webhooks?.families() ?? [])],
     });
     this.traffic = new Traffic(() => this.metrics.counted(), durable.clock.wallMs);
     const { others } = options;

@@ -31,6 +31,10 @@ export class Webhooks {
     return this.sender.status();
   }
 
+  families(): ReturnType<WebhookSender["families"]> {
+    return this.sender.families();
+  }
+
   test(at: number): ReturnType<WebhookSender["test"]> {
     return this.sender.test(at);
   }

@@ -8,6 +8,7 @@ import { MetricRegistry } from "../../src/telemetry/metrics/registry.ts";
 import { budgetFamilies, stateFamilies } from "../../src/telemetry/metrics/state-metrics.ts";
 import { OtlpExporter } from "../../src/telemetry/otlp/otlp-exporter.ts";
 import type { MetricFamily } from "../../src/telemetry/metrics/family.ts";
+import { WebhookSender } from "../../src/telemetry/webhooks/webhook-sender.ts";
 import { checked, toolNamed } from "../support/deploy-tools.ts";
 import { gatewayState, otlpPorts, otlpSettings } from "../support/telemetry.ts";
 
@@ -20,6 +21,7 @@ const families: readonly MetricFamily[] = [
   ...stateFamilies(gatewayState),
   ...budgetFamilies([]),
   ...new OtlpExporter(otlpSettings(), otlpPorts()).families(),
+  ...new WebhookSender([], { ...otlpPorts(), onLoss: () => {} }).families(),
 ];
 const labelsOf = new Map<string, readonly string[]>([
   ...families.flatMap(({ name, type, labels }): [string, readonly string[]][] =>
@@ -180,6 +182,6 @@ test("the dashboard shows what the gateway measures, as far as it is not the sam
     "sluice_journal_full",
   ];
   const missing = families.map(({ name }) => name).filter((name) => !shown.includes(name));
-  const known = [...left, ...elsewhere, "sluice_journal_waiting_bytes", "sluice_otlp_exported_total"];
+  const known = [...left, ...elsewhere, "sluice_journal_waiting_bytes", "sluice_otlp_exported_total", "sluice_webhook_delivered_total"];
   expect(missing.filter((name) => !known.includes(name) && !name.startsWith("sluice_key_"))).toEqual([]);
 });

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import { parseExposition, valueOf } from "../support/exposition.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { startScripted, type Scripted } from "../support/scripted-upstream.ts";
 
@@ -28,6 +29,8 @@ async function start(): Promise<void> {
   gateway = await startGateway({
     directory,
     config: {
+      admin: "127.0.0.1:0",
+      metrics: { public: true },
       keys: [
         { name: "nearly", key: nearly, limits: { budget_usd: 0.002 } },
         { name: "spent", key: spent, limits: { budget_usd: 0.0002 } },
@@ -85,5 +88,12 @@ test("budgets of which four fifths are spent, or all, are told", async () => {
   expect(told("budget.spent")).toEqual([
     { key: "file:spent", models: null, limit_usd: 0.0002, spent_usd: expect.closeTo(0.0002, 9), period_since: null },
   ]);
+  const metrics = async () => parseExposition(await (await fetch(`${gateway.adminUrl}/metrics`)).text());
+  await eventually(
+    "the receiver's answers are counted",
+    async () => valueOf(await metrics(), "sluice_webhook_delivered_total", { webhook: "1" }) === 2,
+    10_000,
+  );
+  expect(valueOf(await metrics(), "sluice_webhook_lost_total", { webhook: "1" })).toBe(0);
   expect(receiver.requests.map(({ text }) => text).join("")).not.toContain("canary");
 });

@@ -1,5 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
+import type { MetricFamily } from "../metrics/family.ts";
 import type { OtlpPorts, PostOutcome } from "../otlp/otlp-exporter.ts";
 import type { Notice, NoticeType } from "./notices.ts";
 
@@ -70,6 +71,25 @@ export class WebhookSender {
       lost: queue.failed + queue.dropped,
       deliveries: [...sent],
     }));
+  }
+
+  /** How the sending itself goes, by the number that a webhook has in the configuration, from 1. */
+  families(): readonly MetricFamily[] {
+    const counter = (name: string, help: string, count: (queue: WebhookQueue["queue"]) => number): MetricFamily => ({
+      name,
+      help,
+      type: "counter",
+      labels: ["webhook"],
+      series: this.queues.map(({ queue }, at) => ({ labels: [String(at + 1)], value: count(queue) })),
+    });
+    return [
+      counter("sluice_webhook_delivered_total", "Notices that a webhook has taken.", ({ delivered }) => delivered),
+      counter(
+        "sluice_webhook_lost_total",
+        "Notices that a webhook refused or was away for too long for.",
+        ({ failed, dropped }) => failed + dropped,
+      ),
+    ];
   }
 
   /** Sends a notice to one webhook, past its queue and once, to show whether it can be reached. */

@@ -141,6 +141,11 @@ describe("a webhook", () => {
     const [status] = gone.sender.status();
     expect(status!.lost + status!.waiting).toBeGreaterThanOrEqual(599);
     expect(status!.lost).toBeGreaterThanOrEqual(99);
+    const counted = gone.sender.families().map(({ name, labels, series }) => [name, labels, series]);
+    expect(counted).toEqual([
+      ["sluice_webhook_delivered_total", ["webhook"], [{ labels: ["1"], value: 0 }]],
+      ["sluice_webhook_lost_total", ["webhook"], [{ labels: ["1"], value: status!.lost }]],
+    ]);
   });
 
   test("that is busy is told again with the same id; one that refuses, follows a redirect or is gone is not", async () => {
