@@ -158,6 +158,19 @@ describe("an administrator of a group", () => {
     const gone = scopedContext(context, await scopeOf(context, "deleted"));
     expect(await allGroups(gone)).toEqual([]);
     expect((await keyPage(gone, { search: null, revoked: true, after: null, limit: 50 })).keys).toEqual([]);
+    // As with a session of a provider, which outlives the group: no list of groups must be read as all of them.
+    const used = [sampleReceipt({ keyId: "k-ads", owners: ["grp_ads", "grp_org"] }), sampleReceipt({ keyId: "k-null" })];
+    await world.database.transaction(async (inside) => addToSums(inside, await addReceipts(inside, used)));
+    const query = { sinceMs: null, untilMs: null, keyId: null, model: null, channel: null };
+    for (const by of [[], ["key"], ["group"], ["model", "key"], ["day", "group"]] as const) {
+      expect([by, (await gone.reports.receipts.usage({ ...query, by })).filter(({ calls }) => calls > 0)]).toEqual([by, []]);
+      const ended = await gone.reports.receipts.outcomes({ ...query, by });
+      expect([by, ended.filter(({ figures }) => Object.values(figures).some((figure) => figure > 0))]).toEqual([by, []]);
+    }
+    expect(await gone.reports.receipts.list({ ...query, state: null, before: null, limit: 10 })).toEqual([]);
+    const all = { action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 50 };
+    expect(await gone.reports.audit.list(all)).toEqual([]);
+    for (const id of (await context.reports.audit.list(all)).map((entry) => entry.id)) expect(await gone.reports.audit.get(id)).toBeNull();
     for (const work of [
       scoped.storage.channels.list(),
       scoped.storage.prices.list(),
