@@ -22,7 +22,7 @@ export function possibleOrder<Entry>(
   existing: readonly Group[],
   removed: readonly Group[],
 ): GroupOrder<Entry> {
-  const places = new Places(existing);
+  const places = new GroupPlaces(existing);
   const early = places.takeAll(entries, placeOf);
   if (early.left.length === 0 || removed.length === 0) return { entries: [...early.taken, ...early.left], late: [] };
   for (const { id } of removed) places.remove(id);
@@ -31,7 +31,7 @@ export function possibleOrder<Entry>(
 }
 
 /** Where each group is, step by step. */
-class Places {
+class GroupPlaces {
   private readonly parents = new Map<string, string | null>();
   private readonly children = new Map<string, Set<string>>();
   /** By names; a group of the configuration goes before one of the store, as everywhere. */
