@@ -89,16 +89,11 @@ test("a clone and what npm install adds to it take at most 350 MB on the disk", 
     const below = stat.isDirectory() ? readdirSync(path).map((name) => onDisk(join(path, name))) : [];
     return below.reduce((sum, bytes) => sum + bytes, stat.blocks * 512);
   };
-  const added = new Set(Bun.spawnSync(["git", "ls-files", "--others", "--directory", "-z"], { cwd: root }).stdout.toString().split("\0"));
-  const isCloned = (name: string): boolean => ![".git", "node_modules"].includes(name) && !added.has(name) && !added.has(`${name}/`);
-  // What is installed for tests and builds is not of a newcomer.
-  const cloned = readdirSync(root).flatMap((name) =>
-    name === "test"
-      ? readdirSync(join(root, name)).flatMap((inner) => (inner === "node_modules" || added.has(`test/${inner}/`) ? [] : join(name, inner)))
-      : isCloned(name)
-        ? name
-        : [],
-  );
+  // Only what git knows: what is installed for tests and builds lies beside it, and is not of a newcomer.
+  const cloned = Bun.spawnSync(["git", "ls-files", "-z"], { cwd: root })
+    .stdout.toString()
+    .split("\0")
+    .filter((path) => path !== "" && existsSync(join(root, path)));
   // npm brings what is for this platform, and somebody may have added what is not in the lock.
   const brought = Object.keys(lockOf(".").packages).filter((path) => path !== "" && existsSync(join(root, path)));
   const bytes = [...cloned, ...brought].reduce((sum, path) => sum + onDisk(join(root, path)), 0);
