@@ -115,6 +115,7 @@ test("the runtime is found in the package of this platform, also where another o
   const { optionalDependencies = {} } = manifestOf(".");
   for (const platform of ["linux-x64", "linux-aarch64", "linux-x64-musl", "linux-aarch64-musl", "darwin-aarch64", "darwin-x64"]) {
     expect([platform, optionalDependencies[`@oven/bun-${platform}`]]).toEqual([platform, Bun.version]);
+    expect(Object.keys(lockOf(".").packages)).toContain(`node_modules/@oven/bun-${platform}`);
   }
 });
 
