@@ -52,6 +52,7 @@ const ports: OtlpPorts = {
   dice: Math.random,
   onLoss: () => {},
   families: () => [],
+  countedFromMs: Date.now(),
   resource: {},
 };
 const exporter = new OtlpExporter(

@@ -21,7 +21,6 @@ import { clearCoolDowns, UpstreamState } from "../gateway/upstream-state/upstrea
 import { Follower } from "../gateway/follower.ts";
 import { dispatch } from "../gateway/dispatch.ts";
 import { Gateway } from "../gateway/gateway.ts";
-import { TraceSampler, type TraceRules } from "../gateway/trace.ts";
 import { sanitizedFailure } from "../gateway/attempt/sanitized-failure.ts";
 import { groupFrozen } from "../gateway/admission/frozen.ts";
 import { GroupDirectory } from "../gateway/admission/group-directory.ts";
@@ -57,11 +56,11 @@ import { LiveFeed } from "../telemetry/live/live-feed.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { GatewayState } from "../telemetry/metrics/state-metrics.ts";
 import { discoverModels } from "./discovery/discover.ts";
+import { CallTelemetry } from "./call-telemetry.ts";
 import { Discovery } from "./discovery/discovery.ts";
-import { OtlpExporter } from "../telemetry/otlp/otlp-exporter.ts";
 import { makeRedact } from "../telemetry/redact.ts";
-import { SettledCalls, type CallObserver } from "../telemetry/settled-calls.ts";
 import { makeFetchText } from "../net/client/fetch-text.ts";
+import type { OtlpPorts } from "../telemetry/otlp/otlp-exporter.ts";
 import { makePost } from "../net/client/post.ts";
 import { makeSend } from "../net/client/send.ts";
 import type { MachineFacts } from "../net/credentials/identity-ports.ts";
@@ -93,8 +92,7 @@ export class App {
   /** The channels to which test calls are being made. */
   private readonly called = new Set<string>();
   private readonly budgetWatch: BudgetWatch;
-  private readonly exporter: OtlpExporter | null;
-  private readonly settledCalls: SettledCalls;
+  private readonly callTelemetry: CallTelemetry;
   private readonly webhooks: Webhooks | null;
   private settings: Settings;
   /** The credentials of each channel. A changed channel is a new object, so calls in flight keep those they began with. */
@@ -231,10 +229,10 @@ export class App {
     this.metrics = new Metrics({
       settings: settings.metrics,
       others: options.others,
-      flush: () => this.settledCalls.flush(),
+      flush: () => this.callTelemetry.flush(),
       state: () => this.gatewayState(),
       budgets: () => (settings.metrics.budgets ? this.budgetWatch.states : []),
-      more: () => [...(this.exporter?.families() ?? []), ...(this.webhooks?.families() ?? [])],
+      more: () => [...this.callTelemetry.families(), ...(this.webhooks?.families() ?? [])],
     });
     this.traffic = new Traffic(() => this.metrics.counted(), durable.clock.wallMs);
     const { others } = options;
@@ -247,19 +245,19 @@ export class App {
       otherReports: others === null ? null : async () => (await others.reports("live")).map(({ report }) => report),
     });
     others?.onReportWanted("live", () => this.liveFeed.report());
-    this.exporter = this.makeExporter(settings, timers, nowMs);
-    const observers = [
-      ...(countsCalls(settings) ? [this.metrics.calls.observe] : []),
-      ...(this.exporter === null ? [] : [this.exporter.observe]),
-    ];
-    this.settledCalls = new SettledCalls(observers, (ms, then) => void timers.after(ms, then));
+    this.callTelemetry = new CallTelemetry({
+      ports: this.exportPorts(timers, nowMs),
+      count: this.metrics.calls.observe,
+      live: settings.admin === null ? null : this.liveFeed.observe,
+    });
+    this.callTelemetry.configure(settings);
     const ledger = new Ledger({
       limiter: durable.limiter,
       receipts: durable.receipts,
       ratesOf: (provider, model, atMs, served) => priceOf(this.priceBook, { provider, model, served }, atMs),
       wallMs: durable.clock.wallMs,
       log: (record) => log.traffic(accessLine(record, log.time())),
-      ...this.observer(settings),
+      observe: this.callTelemetry.observe,
     });
     this.gateway = new Gateway(ports, upstreams, dialects, ledger);
     this.privateHost = {
@@ -391,16 +389,16 @@ export class App {
       unknownRoutes: new UnknownRoutes(this.gateway.ports.nowMs, (fact) => this.options.log.warn("unknown_route", { ...fact })),
       pressure: pressure.pressure,
       hasRoom: pressure.hasRoom,
-      traces: this.traceRules(),
+      traces: this.callTelemetry.traceRules,
       metrics: this.metricsEndpoint(),
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),
     });
     this.gcTimer = gcAfterBursts(this.gateway.calls);
     const { log, isLeader } = this.options;
-    this.exporter?.start();
+    this.callTelemetry.start();
     this.webhooks?.start();
-    if ((countsCalls(this.settings) && this.settings.metrics.budgets) || this.webhooks !== null) this.budgetWatch.start();
+    this.watchBudgets();
     if (isLeader) await this.lead(this.listener.url, found);
     const admin = this.admin === null ? undefined : { admin: this.admin.listener.url };
     log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
@@ -443,7 +441,7 @@ export class App {
       tls: settings.tls?.admin === true ? (this.certificate?.tls ?? null) : null,
       onBug: (error) => this.bug(error),
     });
-    if (this.admin !== null && countsCalls(settings)) this.traffic.start();
+    if (this.admin !== null && this.callTelemetry.isCounting) this.traffic.start();
     // After both listeners are open: a key that is shown by a failed start would be lost.
     const madeKey = settings.keys.length > 0 ? null : await firstKey(durable);
     const words = greeting({
@@ -460,6 +458,10 @@ export class App {
     process.stdout.write(`${words}\n`);
   }
 
+  private watchBudgets(): void {
+    if ((this.callTelemetry.isCounting && this.settings.metrics.budgets) || this.webhooks !== null) this.budgetWatch.start();
+  }
+
   /** Swaps in a new configuration. Calls in flight keep the one they began with, and its secrets. */
   async reload(settings: Settings): Promise<void> {
     const { log } = this.options;
@@ -471,6 +473,9 @@ export class App {
     }
     this.settings = { ...settings, ...readAtStartOf(this.settings) };
     this.certificate?.reload();
+    this.callTelemetry.configure(this.settings);
+    this.watchBudgets();
+    if (this.admin !== null && this.callTelemetry.isCounting) this.traffic.start();
     this.groups.setFile(settings.groups);
     this.tokenIssuers.configure(settings.tokenIssuers, settings.allowPrivate);
     // Before the store is read, which may take long: no call may begin with a removed key after those that run have been ended.
@@ -514,8 +519,7 @@ export class App {
   private async close(): Promise<void> {
     this.stopParts();
     await Promise.race([this.lastUsedTimes.flush(), sleep(exportMs)]);
-    this.settledCalls.flush();
-    await Promise.race([Promise.all([this.exporter?.stop(), this.webhooks?.stop()]), sleep(exportMs)]);
+    await Promise.race([Promise.all([this.callTelemetry.stop(), this.webhooks?.stop()]), sleep(exportMs)]);
     await Promise.all([this.durable.stop(), this.engines.stop()]);
     this.options.log.info("stopped", {});
     this.options.log.flush();
@@ -663,24 +667,9 @@ export class App {
     }
   }
 
-  /** What looks at each call when it is settled. The live feed does so at once; without watchers it does nothing. */
-  private observer(settings: Settings): { readonly observe?: CallObserver } {
-    const counted = this.settledCalls.observe;
-    const live = settings.admin === null ? null : this.liveFeed.observe;
-    if (!countsCalls(settings) && this.exporter === null) return live === null ? {} : { observe: live };
-    if (live === null) return { observe: counted };
-    return {
-      observe: (record, receipt) => {
-        live(record, receipt);
-        counted(record, receipt);
-      },
-    };
-  }
-
-  private makeExporter({ otel }: Settings, timers: Timers, nowMs: () => number): OtlpExporter | null {
-    if (otel === null) return null;
+  private exportPorts(timers: Timers, nowMs: () => number): OtlpPorts {
     const { log, version, others, isLeader } = this.options;
-    return new OtlpExporter(otel, {
+    return {
       post: makePost({ nowMs, wallMs: Date.now, reach: "any" }),
       nowMs,
       wallMs: Date.now,
@@ -688,19 +677,14 @@ export class App {
       dice: Math.random,
       onLoss: (signal, items, reason) => log.warn("otlp_lost", { signal, items, detail: reason }),
       families: () => this.metrics.exported(isLeader),
+      countedFromMs: Date.now(),
       resource: {
         "service.version": version,
         "service.instance.id": crypto.randomUUID(),
         "process.pid": process.pid,
         ...(others === null ? undefined : { "sluice.worker": others.number }),
       },
-    });
-  }
-
-  private traceRules(): TraceRules | null {
-    const { otel } = this.settings;
-    if (otel?.traces !== true) return null;
-    return { sampler: new TraceSampler(otel.share, otel.tracesPerSecond, this.gateway.ports.dice), passedOn: otel.propagate };
+    };
   }
 
   private metricsEndpoint(): ListenOptions["metrics"] {
@@ -757,10 +741,6 @@ export class App {
 }
 
 /** What a gateway needs besides its settings. */
-/** Metrics are counted for an export as well, even if nobody may scrape them. */
-function countsCalls({ metrics, otel }: Settings): boolean {
-  return metrics.enabled || otel?.metrics === true;
-}
 
 export interface AppOptions {
   readonly log: Log;
@@ -798,7 +778,6 @@ const readAtStart = [
   ["dataDir", "data_dir"],
   ["receipts", "receipts"],
   ["metrics", "metrics"],
-  ["otel", "otel"],
   ["webhooks", "webhooks"],
   ["signIn", "sign_in"],
   ["logLevel", "log.level"],

@@ -37,6 +37,7 @@ export class BudgetWatch {
   constructor(private readonly options: BudgetWatchOptions) {}
 
   start(): void {
+    if (this.timer !== null) return;
     void this.look();
     this.timer = setInterval(() => void this.look(), everyMs);
     this.timer.unref();

@@ -16,6 +16,7 @@ export class Traffic implements TrafficHistory {
   ) {}
 
   start(): void {
+    if (this.timer !== null) return;
     this.sinceMs = this.wallMs();
     void this.read();
     this.timer = setInterval(() => void this.read(), everyMs);

@@ -129,10 +129,11 @@ class InboundCall implements RequestObserver {
 
   private tracing(nowMs: number): TraceContext | undefined {
     const { request, receiptName, services } = this.context;
-    if (services.traces === null) return undefined;
+    const rules = services.traces();
+    if (rules === null) return undefined;
     const parent = request.header("traceparent");
     const state = parent === null ? null : request.header("tracestate");
-    return traceOf(receiptName, { parent, state }, nowMs, services.traces);
+    return traceOf(receiptName, { parent, state }, nowMs, rules);
   }
 
   clientGone(): void {

@@ -39,7 +39,7 @@ export interface ListenerServices {
   /** Whether there is memory for so many more bytes. */
   readonly hasRoom: (bytes: number) => boolean;
   /** How calls are traced; null if they are not. */
-  readonly traces: TraceRules | null;
+  readonly traces: () => TraceRules | null;
   readonly onBug: (error: unknown) => void;
   readonly wallMs: () => number;
 }

@@ -92,7 +92,7 @@ export function openPrivateGateway(host: PrivateHost, options: PrivateOptions): 
     authFailures: new AuthFailures(ports.nowMs),
     unknownRoutes: new UnknownRoutes(ports.nowMs, () => undefined),
     metrics: null,
-    traces: null,
+    traces: () => null,
   });
   return { url: listener.url, token, gateway, state, snapshot, close: () => listener.close() };
 }

@@ -56,6 +56,7 @@ export function otlpPorts(answer: () => PostOutcome = () => taken, facts: Partia
     dice: () => 0.5,
     onLoss: (signal, items, reason) => lost.push(`${signal} ${items} ${reason}`),
     families: () => [],
+    countedFromMs: 1_700_000_000_000,
     resource: { "service.version": "0.0.0", "service.instance.id": "instance" },
     requests,
     lost,

@@ -21,6 +21,7 @@ let broken: Scripted;
 let collector: Scripted;
 let receiver: Scripted;
 let gateway: Gateway;
+let config: Readonly<Record<string, unknown>>;
 
 const answer = {
   id: "chatcmpl-1",
@@ -36,27 +37,25 @@ beforeAll(async () => {
   broken = await startScripted(() => Response.json({ error: { message: "busy", type: "server_error" } }, { status: 500 }));
   collector = await startScripted(() => Response.json({}));
   receiver = await startScripted(() => new Response("busy", { status: 503 }));
-  gateway = await startGateway({
-    args: ["--workers", "2"],
-    config: {
-      admin: "127.0.0.1:0",
-      keys: [
-        { name: "tester", key },
-        { name: "narrow", key: "sk-narrow-canary-0123456789abcdef", limits: { rpm: 1, budget_usd: 10 } },
-        { name: "short", key: "sk-short-canary-0123456789abcdef", expires: new Date(Date.now() + 3 * 86_400_000).toISOString() },
-      ],
-      channels: [
-        { name: "sound", base_url: sound.url, models: ["large"] },
-        { name: "broken", base_url: broken.url, models: ["failing"], tier: 1 },
-        { name: "spare", base_url: sound.url, models: ["failing"], tier: 2 },
-      ],
-      prices: [{ model: "*", input: 1, output: 2 }],
-      metrics: { token, data_port: true, budgets: true, key_labels: true },
-      otel: { endpoint: collector.url.replace(/\/v1$/, ""), sample: "off", interval: "1s", headers: { "x-token": "collector-canary" } },
-      webhooks: [{ url: `${receiver.url}/hook`, secret: webhookSecret }],
-      server: { linger: "0ms" },
-    },
-  });
+  config = {
+    admin: "127.0.0.1:0",
+    keys: [
+      { name: "tester", key },
+      { name: "narrow", key: "sk-narrow-canary-0123456789abcdef", limits: { rpm: 1, budget_usd: 10 } },
+      { name: "short", key: "sk-short-canary-0123456789abcdef", expires: new Date(Date.now() + 3 * 86_400_000).toISOString() },
+    ],
+    channels: [
+      { name: "sound", base_url: sound.url, models: ["large"] },
+      { name: "broken", base_url: broken.url, models: ["failing"], tier: 1 },
+      { name: "spare", base_url: sound.url, models: ["failing"], tier: 2 },
+    ],
+    prices: [{ model: "*", input: 1, output: 2 }],
+    metrics: { token, data_port: true, budgets: true, key_labels: true },
+    otel: { endpoint: collector.url.replace(/\/v1$/, ""), sample: "off", interval: "1s", headers: { "x-token": "collector-canary" } },
+    webhooks: [{ url: `${receiver.url}/hook`, secret: webhookSecret }],
+    server: { linger: "0ms" },
+  };
+  gateway = await startGateway({ args: ["--workers", "2"], config });
   await eventually("both workers", () => gateway.logs.filter(({ event }) => event === "worker_ready").length === 2, 30_000);
 });
 
@@ -201,6 +200,36 @@ describe("traces", () => {
     expect(collector.requests.every(({ headers }) => headers.get("x-token") === "collector-canary")).toBe(true);
     const all = collector.requests.map(({ text }) => text).join("");
     for (const secret of [key, token, "collector-canary"]) expect(all).not.toContain(secret);
+  });
+});
+
+describe("a reload", () => {
+  test("switches the export off, and on again for another collector, without a restart", async () => {
+    const told = async (): Promise<boolean> => {
+      expect((await chat(gateway, { model: "large" }, { key })).status).toBe(200);
+      return sound.requests.at(-1)!.headers.has("traceparent");
+    };
+    // Each call has a connection of its own, so that many in a row reach both workers.
+    const allTold = async (is: boolean): Promise<boolean> => {
+      for (let at = 0; at < 12; at += 1) if ((await told()) !== is) return false;
+      return true;
+    };
+    const { otel, ...without } = config;
+    await gateway.rewriteConfig(without);
+    await eventually("no call is traced", () => allTold(false), 20_000);
+    const other = await startScripted(() => Response.json({}));
+    try {
+      await gateway.rewriteConfig({ ...config, otel: { ...(otel as object), endpoint: other.url.replace(/\/v1$/, ""), service_name: "renamed" } });
+      await eventually("every call is traced", () => allTold(true), 20_000);
+      expect((await chat(gateway, { model: "failing" }, { key })).status).toBe(200);
+      await eventually("a trace", () => other.requests.some(({ path }) => path === "/v1/traces"), 15_000);
+      await eventually("metrics", () => other.requests.some(({ path }) => path === "/v1/metrics"), 15_000);
+      const [span] = other.requests.filter(({ path }) => path === "/v1/traces").flatMap(({ text }) => readTraces(text));
+      expect(span?.resource["service.name"]).toBe("renamed");
+      expect(gateway.logs.filter(({ event, detail }) => event === "restart_needed" && String(detail).includes("otel"))).toEqual([]);
+    } finally {
+      await other.close();
+    }
   });
 });
 

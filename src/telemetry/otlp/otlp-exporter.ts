@@ -37,6 +37,8 @@ export interface OtlpPorts {
   readonly onLoss: (signal: string, items: number, reason: string) => void;
   /** The metrics of this process. */
   readonly families: () => readonly MetricFamily[];
+  /** Since when these have been counted. Exporters may follow one another, and their own metrics begin anew. */
+  readonly countedFromMs: number;
   readonly resource: Readonly<Record<string, AttributeInput>>;
 }
 
@@ -142,8 +144,11 @@ export class OtlpExporter {
   /** Not repeated: the next report has everything that this one has. Returns how long the collector asked to wait for it. */
   private async exportMetrics(): Promise<number> {
     const { ports, genAi, startMs } = this;
-    const families = [...ports.families(), ...genAi.registry.collect()];
-    const metrics = metricData(families, { startMs, nowMs: ports.wallMs() });
+    const nowMs = ports.wallMs();
+    const metrics = [
+      ...metricData(ports.families(), { startMs: ports.countedFromMs, nowMs }),
+      ...metricData(genAi.registry.collect(), { startMs, nowMs }),
+    ];
     const result = await this.deliver("metrics", { resourceMetrics: [{ resource: this.resource, scopeMetrics: [{ scope, metrics }] }] });
     if (result.kind === "delivered" && result.rejected === 0) {
       this.sentMetrics += 1;

@@ -41,7 +41,7 @@ class BrokenWorld {
     };
     const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, connection);
     const onBug = (bug: unknown) => void this.bugs.push(bug);
-    const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug, traces: null, wallMs: () => 0 };
+    const services = { gateway, serve, pressure: () => calm, hasRoom: () => true, onBug, traces: () => null, wallMs: () => 0 };
     const context: RequestContext = {
       request,
       receiptId: "1",

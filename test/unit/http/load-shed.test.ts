@@ -117,7 +117,7 @@ describe("a request to count tokens", () => {
       pressure: () => pressure,
       hasRoom: () => true,
       onBug: () => {},
-      traces: null,
+      traces: () => null,
       wallMs: () => 0,
     };
     const head = new ResponseHead("req_1");

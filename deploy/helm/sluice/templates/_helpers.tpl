@@ -62,7 +62,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* The settings that the gateway reads only when it starts (readAtStart in src/app/app.ts). */}}
 {{- define "sluice.readAtStart" -}}
-{{- pick (include "sluice.config" . | fromYaml) "listen" "listen_mode" "admin" "tls" "admin_names" "admin_tls" "store" "store_connections" "read_store" "state" "state_loss" "data_dir" "receipts" "metrics" "otel" "webhooks" "sign_in" "log" | toYaml }}
+{{- pick (include "sluice.config" . | fromYaml) "listen" "listen_mode" "admin" "tls" "admin_names" "admin_tls" "store" "store_connections" "read_store" "state" "state_loss" "data_dir" "receipts" "metrics" "webhooks" "sign_in" "log" | toYaml }}
 {{- end }}
 
 {{- define "sluice.scheme" -}}

@@ -1,0 +1,87 @@
+import { describe, expect, test } from "bun:test";
+import { CallTelemetry } from "../../../src/app/call-telemetry.ts";
+import type { OtelSettings, Settings } from "../../../src/config/settings.ts";
+import type { CallRecord } from "../../../src/gateway/settlement/record.ts";
+import { stateFamilies } from "../../../src/telemetry/metrics/state-metrics.ts";
+import { attempt, callRecord, receiptFor } from "../../support/call-records.ts";
+import { readMetrics, readTraces } from "../../support/otlp.ts";
+import { gatewayState, otlpPorts, otlpSettings } from "../../support/telemetry.ts";
+
+const metrics: Settings["metrics"] = { enabled: false, public: false, token: null, dataPort: false, keyLabels: false, budgets: false };
+
+function otel(facts: Partial<OtelSettings> = {}): OtelSettings {
+  return { ...otlpSettings(), tracesPerSecond: 100, ...facts };
+}
+
+function telemetry() {
+  const counted: string[] = [];
+  const ports = otlpPorts(undefined, { families: () => stateFamilies(gatewayState) });
+  const { count, live } = { count: (record: CallRecord) => void counted.push(record.id), live: null };
+  const made = new CallTelemetry({ ports, count, live });
+  const settle = (id: string): void => {
+    const trace = { traceId: id.padEnd(32, "0"), parentId: null, sampled: true, state: null, passedOn: true };
+    const record = callRecord([attempt({ spanId: "2222222222222222" })], { id, trace });
+    made.observe(record, receiptFor(record));
+  };
+  const traced = (): readonly string[] =>
+    ports.requests
+      .filter(({ url }) => url.endsWith("/v1/traces"))
+      .flatMap(({ url, body }) =>
+        readTraces(body)
+          .filter(({ kind }) => kind === 2)
+          .map(({ attributes }) => `${new URL(url).hostname} ${String(attributes["sluice.request_id"])}`),
+      );
+  return { made, ports, counted, settle, traced };
+}
+
+describe("a changed configuration", () => {
+  test("sends the traces of calls that were settled before to the collector of that time, and later ones to the new one", async () => {
+    const { made, ports, settle, traced } = telemetry();
+    made.configure({ metrics, otel: otel({ metrics: false }) });
+    made.start();
+    settle("a1");
+    made.configure({ metrics, otel: otel({ metrics: false, endpoint: "http://other.test:4318" }) });
+    settle("b2");
+    made.flush();
+    await ports.fire();
+    expect(traced().toSorted()).toEqual(["collector.test a1", "other.test b2"]);
+    expect(ports.lost).toEqual([]);
+  });
+
+  test("that switches the export off ends traces and counting, and one that switches it on begins them", async () => {
+    const { made, ports, counted, settle, traced } = telemetry();
+    made.configure({ metrics, otel: null });
+    made.start();
+    expect([made.traceRules(), made.isCounting]).toEqual([null, false]);
+    settle("a1");
+    made.configure({ metrics, otel: otel({ propagate: false }) });
+    expect([made.traceRules()?.passedOn, made.isCounting]).toEqual([false, true]);
+    settle("b2");
+    made.configure({ metrics, otel: null });
+    expect([made.traceRules(), made.isCounting]).toEqual([null, false]);
+    settle("c3");
+    made.flush();
+    await ports.fire();
+    expect([counted, traced()]).toEqual([["b2"], ["collector.test b2"]]);
+  });
+
+  test("that leaves the export as it is leaves the queue, the counts and the timers of it", async () => {
+    const { made, ports, settle } = telemetry();
+    made.configure({ metrics, otel: otel() });
+    made.start();
+    settle("a1");
+    const rules = made.traceRules();
+    made.configure({ metrics, otel: otel() });
+    expect([made.traceRules(), ports.requests, ports.waits().filter((ms) => ms === 60_000)]).toEqual([rules, [], [60_000]]);
+  });
+
+  test("exports what the process has counted since before the export began", async () => {
+    const { made, ports } = telemetry();
+    made.configure({ metrics, otel: otel({ traces: false }) });
+    made.start();
+    await ports.fire();
+    const [{ body } = { body: "" }] = ports.requests;
+    const starts = /"name":"process_cpu_seconds_total".*?"startTimeUnixNano":"(\d+)"/.exec(body);
+    expect([readMetrics(body).length > 0, starts?.[1]]).toEqual([true, "1700000000000000000"]);
+  });
+});
