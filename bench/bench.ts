@@ -115,7 +115,7 @@ export async function cpuOf<Result>(target: Target, work: () => Promise<Result>)
 }
 
 /** A target that never rests is measured as it is. */
-async function atRest(target: Target): Promise<void> {
+export async function atRest(target: Target): Promise<void> {
   const deadline = performance.now() + restsWithinMs;
   for (let before = cpuMicroseconds(target.pid); performance.now() < deadline;) {
     await Bun.sleep(restMs);

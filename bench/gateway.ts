@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { installInto, packInto } from "../scripts/build/package.ts";
 import { models } from "./ask.ts";
@@ -59,6 +59,8 @@ export interface Gateway extends Target {
   readonly adminUrl: string;
   /** Gives it a new file and tells it so; resolves with the milliseconds until it says it goes by it. Only of one that is heard. */
   reload(settings: GatewaySettings): Promise<number>;
+  /** The same of one whose output nobody reads: it finds the file itself, and is asked until it goes by it. */
+  follow(settings: GatewaySettings): Promise<void>;
 }
 
 /** The product, started by its own command. */
@@ -96,7 +98,23 @@ export async function startGateway(settings: GatewaySettings): Promise<Gateway> 
       const { time } = (await running.event("reloaded", startsWithinMs)) as { time: string };
       return Date.parse(time) - toldMs;
     },
+    follow: async (next) => {
+      const before = await readiness(url);
+      // In one step: a half-written file would be a second change.
+      writeFileSync(`${file}.new`, configuration(port, next));
+      renameSync(`${file}.new`, file);
+      const deadline = performance.now() + startsWithinMs;
+      while ((await readiness(url)) === before) {
+        if (performance.now() > deadline) throw new Error("the gateway did not follow its file");
+        await Bun.sleep(50);
+      }
+    },
   };
+}
+
+/** What a gateway says of its configuration, which changes with it. */
+async function readiness(url: string): Promise<string> {
+  return (await fetch(`${url}/readyz`)).text();
 }
 
 /** Packed once for the whole run. */

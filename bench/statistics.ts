@@ -50,3 +50,10 @@ export function trimmedMean(values: readonly number[]): number {
   const cut = Math.floor(values.length / 5);
   return mean(values.toSorted((a, b) => a - b).slice(cut, values.length - cut));
 }
+
+/** How far the mean of as many other values would be from this one: its standard error. */
+export function standardError(values: readonly number[]): number {
+  const middle = mean(values);
+  const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+  return Math.sqrt(squares / (values.length - 1) / values.length);
+}
