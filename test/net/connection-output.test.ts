@@ -11,6 +11,7 @@ class Socket implements UpstreamSocket {
   readonly straight: string[] = [];
   readonly streamed: Uint8Array[] = [];
   writableLength = 0;
+  private onTaken: ((error?: Error | null) => void)[] = [];
 
   constructor(private readonly takes: (length: number) => number) {}
 
@@ -22,10 +23,17 @@ class Socket implements UpstreamSocket {
     },
   };
 
-  write(bytes: string | Uint8Array): boolean {
+  write(bytes: string | Uint8Array, ...[onTaken]: readonly unknown[]): boolean {
     this.streamed.push(bytes as Uint8Array);
     this.writableLength += bytes.length;
+    if (typeof onTaken === "function") this.onTaken.push(onTaken as (error?: Error | null) => void);
     return true;
+  }
+
+  /** The system has taken what the stream kept, or will not. */
+  drain(error: Error | null = null): void {
+    this.writableLength = 0;
+    for (const tell of this.onTaken.splice(0)) tell(error);
   }
 
   get stream(): string {
@@ -86,6 +94,52 @@ describe("a small request", () => {
       new ConnectionOutput(socket).sendRequest(lines, 4, body);
       expect(socket.stream).toBe(request);
     }
+  });
+});
+
+describe("a large request", () => {
+  const large = Buffer.from(Array.from({ length: 1_000_000 }, (_, at) => at % 251));
+  const half = (length: number): number => Math.floor(length / 2);
+
+  test("leaves in parts, each when the system has taken the one before, and byte for byte", () => {
+    const socket = new Socket(half);
+    const output = new ConnectionOutput(socket);
+    output.sendRequest(lines, large.length, large);
+    const parts: string[] = [];
+    while (!output.isEmpty) {
+      const waiting = socket.streamed.reduce((sum, bytes) => sum + bytes.length, 0);
+      expect(waiting).toBeLessThan(300_000);
+      parts.push(...socket.straight.splice(0), ...socket.streamed.splice(0).map((bytes) => Buffer.from(bytes).toString("latin1")));
+      socket.drain();
+    }
+    const sent = parts.join("");
+    expect(sent.slice(-large.length) === large.toString("latin1")).toBeTrue();
+    expect(parts.length).toBeGreaterThan(3);
+  });
+
+  test("is not sent whole while a part of it is left, even if the system has taken all that it was given", () => {
+    const socket = new Socket(half);
+    const output = new ConnectionOutput(socket);
+    output.sendRequest(lines, large.length, large);
+    socket.writableLength = 0;
+    expect(output.isEmpty).toBeFalse();
+  });
+
+  test("is taken by the system at once where it can be", () => {
+    const socket = new Socket(all);
+    const output = new ConnectionOutput(socket);
+    output.sendRequest(lines, large.length, large);
+    expect([socket.stream, output.isEmpty]).toEqual(["", true]);
+    expect(socket.straight.join("").endsWith(large.toString("latin1"))).toBeTrue();
+  });
+
+  test("ends where the system takes no more", () => {
+    const socket = new Socket(half);
+    const output = new ConnectionOutput(socket);
+    output.sendRequest(lines, large.length, large);
+    const before = socket.streamed.length;
+    socket.drain(new Error("reset"));
+    expect([socket.streamed.length, output.isEmpty]).toEqual([before, false]);
   });
 });
 

@@ -5,11 +5,14 @@ import type net from "node:net";
  * than the rest of the write. What the system does not take at once goes through the stream, as does everything after it.
  */
 export class ConnectionOutput {
+  /** A large body is being sent, of which the system has not taken the last part. */
+  private isSending = false;
+
   constructor(private readonly socket: UpstreamSocket) {}
 
   /** The system has taken everything. */
   get isEmpty(): boolean {
-    return this.socket.writableLength === 0;
+    return !this.isSending && this.socket.writableLength === 0;
   }
 
   write(bytes: Uint8Array): void {
@@ -31,7 +34,8 @@ export class ConnectionOutput {
 
   /**
    * Sends a request: its head, to which further lines and the length of the body are added, and the body as far as it is in memory. A
-   * small request leaves in one packet; a large body is not copied for that.
+   * small request leaves in one packet. A large body is not copied for that, and leaves in parts: of what the system does not take at once,
+   * the runtime makes a copy, and moves what is left of that with each write.
    */
   sendRequest(head: Uint8Array, bodyLength: number | null, body: Uint8Array, lines = ""): void {
     const isSmall = head.length + lines.length + lengthBytesMax + body.length <= scratch.length;
@@ -39,7 +43,7 @@ export class ConnectionOutput {
       const wholeHead = Buffer.concat([head, Buffer.from(lines + headEnd(bodyLength), "latin1")]);
       const written = Math.max(0, this.writeDirectly(wholeHead, wholeHead.length));
       if (written < wholeHead.length) this.write(wholeHead.subarray(written));
-      if (body.length > 0) this.send(body, () => {});
+      if (body.length > 0) this.sendInParts(body, 0);
       return;
     }
     scratch.set(head);
@@ -50,9 +54,17 @@ export class ConnectionOutput {
     if (written < length) this.write(Buffer.from(scratch.subarray(written, length)));
   }
 
+  private sendInParts(bytes: Uint8Array, from: number): void {
+    const to = Math.min(bytes.length, from + partBytes);
+    this.isSending = to < bytes.length;
+    this.send(to - from < bytes.length ? bytes.subarray(from, to) : bytes, (isTaken) => {
+      if (isTaken && to < bytes.length) this.sendInParts(bytes, to);
+    });
+  }
+
   /** Bypasses the stream layer. Returns how many bytes the system took; negative if it takes no more. */
   private writeDirectly(bytes: Uint8Array, length: number): number {
-    return this.isEmpty ? (this.socket[nativeHandle]?.write?.(bytes, 0, length) ?? 0) : 0;
+    return this.socket.writableLength === 0 ? (this.socket[nativeHandle]?.write?.(bytes, 0, length) ?? 0) : 0;
   }
 }
 
@@ -60,6 +72,7 @@ function headEnd(bodyLength: number | null): string {
   return bodyLength === null ? "\r\n" : `content-length: ${bodyLength}\r\n\r\n`;
 }
 
+const partBytes = 256 * 1024;
 /** Enough time to read what has arrived already. */
 const readingMs = 20;
 /** Including the digits of any length. */
