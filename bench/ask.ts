@@ -58,6 +58,23 @@ export function ask(behaviour: ChatBehaviour, maxTokens = 4096): Asked {
   });
 }
 
+/** A chat with an image of this size, which is what makes chats large. */
+export function askWithImage(imageBytes: number): Asked {
+  const url = `data:image/png;base64,${"iVBORw0K".repeat(Math.ceil(imageBytes / 8))}`;
+  return json("/v1/chat/completions", {
+    model: models.json,
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "text", text: question },
+          { type: "image_url", image_url: { url } },
+        ],
+      },
+    ],
+  });
+}
+
 /** The same in the Messages API. */
 export function askInMessages(behaviour: ChatBehaviour, maxTokens = 4096): Asked {
   return json("/v1/messages", {
