@@ -324,14 +324,16 @@ describe("a kept connection", () => {
   );
 
   stage.rows(
-    "F09: a kept connection that answers 408 had been idle for too long, and is replaced without blame; a fresh one means it",
+    "F09: a kept connection that answers 408 at once had been idle for too long, and is replaced without blame; a fresh one means it",
     kinds,
     async (row, { stream }) => {
       expectWhole(row, await row.ask({ stream, alone: true }), row.a);
       row.a.script(["fault:status@408"]);
       const reply = await row.ask({ stream, alone: true });
       expectWhole(row, reply, row.a);
-      expect(await row.line(reply)).toMatchObject({ attempts: 1 });
+      // Where this process was too slow to say so at once, the gateway cannot know that it did not look at the request.
+      const isLate = ({ ms, error }: LogLine): boolean => error === "overloaded" && Number(ms) > 50;
+      expect((await triesOf(row, reply)).slice(0, -1).every(isLate)).toBe(true);
       expect(row.a.ledger.ofCall(reply.call ?? "").map(({ statusSent }) => statusSent)).toEqual([408, 200]);
       row.a.behaviour = "fault:status@408";
       const refused = await row.ask({ stream, alone: true });

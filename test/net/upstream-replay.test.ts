@@ -193,30 +193,80 @@ describe("a request on a connection from the pool that is closed without an answ
 });
 
 describe("408", () => {
+  const pieces = [tooLong.slice(0, 20), tooLong.slice(20, -2), tooLong.slice(-2)];
+  const say = (socket: Socket, said: readonly string[]): void => {
+    said.forEach((piece, index) => setTimeout(() => socket.write(piece), index * 5));
+  };
+  const bodies: readonly (readonly [string, () => Uint8Array | StreamedBody])[] = [
+    ["small", () => small],
+    ["large", () => large],
+    ["streamed", () => streamed()],
+  ];
+
+  /** Lets so much time pass between the write and the answer. */
+  async function refusedAfter(
+    ms: number,
+    content: Uint8Array | StreamedBody | null,
+    { said = [tooLong], standstillMs = 0 }: { readonly said?: readonly string[]; readonly standstillMs?: number } = {},
+  ): Promise<readonly [string, Upstream]> {
+    const upstream = await Upstream.start({
+      whole: (socket) => {
+        client.nowMs += ms;
+        client.standstillMs = standstillMs;
+        say(socket, said);
+      },
+    });
+    const client = new Client(upstream);
+    expect(await client.ask(small)).toBe("200 ok");
+    return [await client.ask(content), upstream];
+  }
+
   test.each([
     ["in one piece", [tooLong]],
-    ["in pieces", [tooLong.slice(0, 20), tooLong.slice(20, -2), tooLong.slice(-2)]],
-    ["before the body has come", [tooLong]],
+    ["in pieces", pieces],
   ])(
-    "on a connection from the pool says that it had been idle for too long: the request goes out on a fresh one, %s",
-    async (how, pieces) => {
-      const say = (socket: Socket): void => {
-        client.nowMs += 5_000;
-        pieces.forEach((piece, index) => setTimeout(() => socket.write(piece), index * 5));
-      };
-      const upstream = await Upstream.start(
-        how.startsWith("before") ? { head: (socket, nth) => void (nth > 1 && say(socket)) } : { whole: (socket) => say(socket) },
-      );
-      const client = new Client(upstream);
-      expect(await client.ask(small)).toBe("200 ok");
-      const gate = Promise.withResolvers<void>();
-      const body = how.startsWith("before") ? streamed(gate.promise) : large;
-      expect(await client.ask(body)).toBe("200 ok");
-      gate.resolve();
-      expect(upstream.requests).toEqual([1, 2, 1]);
-      await eventually("the fresh one has the whole body", () => upstream.bytes === body.length);
+    "at once on a connection from the pool says that it had been idle for too long: the request goes out on a fresh one, %s",
+    async (_, said) => {
+      const [outcome, upstream] = await refusedAfter(50, large, { said });
+      expect([outcome, upstream.requests]).toEqual(["200 ok", [1, 2, 1]]);
+      await eventually("the fresh one has the whole body", () => upstream.bytes === large.length);
     },
   );
+
+  test.each(bodies)("later is the answer, and the request is not sent again: the upstream may have worked on it: %s", async (_, body) => {
+    const [outcome, upstream] = await refusedAfter(51, body());
+    expect([outcome, upstream.requests]).toEqual(["408 idle", [1, 2]]);
+  });
+
+  test("later, where nobody looked at the connections meanwhile, may have come at once", async () => {
+    expect((await refusedAfter(400, small, { standstillMs: 360 }))[0]).toBe("200 ok");
+    expect((await refusedAfter(400, small, { standstillMs: 340 }))[0]).toBe("408 idle");
+  });
+
+  test("whenever it comes, is no answer to a request without a body: it asks for nothing that costs", async () => {
+    expect((await refusedAfter(5_000, null))[0]).toBe("200 ok");
+  });
+
+  test.each([
+    ["in one piece", [tooLong]],
+    ["in pieces", pieces],
+  ])("whenever it comes, is no answer to a request of which only the head had been taken, %s", async (_, said) => {
+    const upstream = await Upstream.start({
+      head: (socket, nth) => {
+        if (nth === 1) return;
+        client.nowMs += 5_000;
+        say(socket, said);
+      },
+    });
+    const client = new Client(upstream);
+    expect(await client.ask(small)).toBe("200 ok");
+    const gate = Promise.withResolvers<void>();
+    const body = streamed(gate.promise);
+    expect(await client.ask(body)).toBe("200 ok");
+    gate.resolve();
+    expect([body.begun, upstream.requests]).toEqual([2, [1, 2, 1]]);
+    await eventually("the fresh one has the whole body", () => upstream.bytes === body.length);
+  });
 
   test("on a fresh connection is the answer", async () => {
     const upstream = await Upstream.start({ head: (socket) => void socket.write(tooLong) });

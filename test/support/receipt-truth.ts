@@ -16,7 +16,7 @@ export function witnessed(ledger: Ledger, attempts: readonly Attempt[]): readonl
 }
 
 /**
- * A kept connection that breaks at once and without a word, or that says that it waited for too long, is taken for one that was
+ * A kept connection that breaks at once and without a word, or that says at once that it waited for too long, is taken for one that was
  * closed meanwhile, and the attempt goes on with a fresh one.
  */
 function isRepeatable({ bytesSent, endedBy, statusSent, connection }: Attempt, { connections }: Ledger): boolean {

@@ -37,10 +37,9 @@ export function startExchange(target: UpstreamTarget, head: Uint8Array, content:
 
 /**
  * One request and its response on one connection. A pooled connection that the upstream closed before it saw the request is
- * replaced once by a new one, without blame (RFC 9112, 9.3.1): if it closed without a byte after nothing but the head was taken,
- * if it closed at once, or if it answered 408, which says that it timed out as idle. A streamed body is then read again from its
- * beginning. A request that was taken and stayed unanswered for longer may have been processed: that is a failure, which is
- * counted and may cost.
+ * replaced once by a new one, without blame (RFC 9112, 9.3.1): if it closed without a byte, or answered 408, at once or after nothing
+ * but the head was taken. A streamed body is then read again from its beginning. A request that was taken and stayed unanswered for
+ * longer may have been processed: its close is a failure, and its 408 an answer like any other, and both are counted and may cost.
  */
 class HttpExchange implements ResponseHandler {
   isUnsent = true;
@@ -112,7 +111,8 @@ class HttpExchange implements ResponseHandler {
   }
 
   onHead(status: number, headers: HeaderLines, isPersistent: boolean): void {
-    if (status === requestTimeout && this.isReused) return void (this.isStale = true);
+    // Later, it need not be about an idle connection (RFC 9110, 15.5.9): some APIs say so of a model that took too long.
+    if (status === requestTimeout && this.isReused && this.wasNeverSeen()) return void (this.isStale = true);
     const connection = this.connection!;
     // The request will not be sent again, and must not stay in memory during a long response.
     this.content = null;
@@ -145,13 +145,13 @@ class HttpExchange implements ResponseHandler {
     return this.connection !== null && this.connection.requests > 1;
   }
 
-  /** Whether the upstream closed before it saw the request, as far as that can be known. */
+  /** Whether the upstream gave the connection up before it saw the request, as far as that can be known. */
   private wasNeverSeen(): boolean {
     const { content, sender, target } = this;
     if (content === null || sender?.hasBegun === false) return true;
     const clock = target.clock ?? realClock;
     const tookMs = clock.nowMs() - this.writtenMs;
-    // A close that happened while the event loop was blocked may have come at once.
+    // What happened while the event loop was blocked may have come at once.
     return tookMs <= unseenMs || tookMs <= unseenMs + clock.standstillMs(this.writtenMs);
   }
 
@@ -277,7 +277,7 @@ const nothing = new Uint8Array();
 const realClock: SendClock = { nowMs: () => performance.now(), standstillMs: () => 0 };
 const requestTimeout = 408;
 const unprovenEnd = "the TLS connection was closed, which does not prove that the body was complete";
-/** A connection that the upstream had already closed fails within a round trip; one that closes later has seen the request. */
+/** A connection that the upstream had already given up fails within a round trip; one that fails later has seen the request. */
 const unseenMs = 50;
 
 /**
