@@ -337,6 +337,9 @@ const codeRules: readonly Rule[] = [
       "capacity_exceeded",
     ],
   },
+  // An API that says so itself, and not only by the status, has run out of time for its own work, and may charge for it. A bare 408
+  // comes from a server that waited for the request in vain (RFC 9110, 15.5.9).
+  { kind: "timed_out", codes: ["model_timeout_exception", "408"] },
   {
     kind: "model_missing",
     codes: [

@@ -235,7 +235,7 @@ describe("an error response", () => {
     [429, "ThrottlingException", "Too many requests, please wait before trying again.", "rate_limited"],
     [400, "ServiceQuotaExceededException", "Too many tokens, please wait.", "rate_limited"],
     [424, "ModelErrorException", "The model failed.", "overloaded"],
-    [408, "ModelTimeoutException", "Timed out.", "overloaded"],
+    [408, "ModelTimeoutException", "Timed out.", "timed_out"],
     [500, "InternalServerException", "Oops.", "overloaded"],
     [503, "ServiceUnavailableException", "Busy.", "overloaded"],
   ] as const)("%d %s is explained by its class", (status, type, message, kind) => {
