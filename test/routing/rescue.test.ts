@@ -115,6 +115,18 @@ describe("a text that breaks off is continued by a channel that can", () => {
     expect([reply.content, reply.done, reply.usage]).toMatchObject([words, true, { completion_tokens: 2 }]);
     await rig.check({ oneAttemptSpeaks: false });
   });
+
+  test.each([
+    ["", "stop"],
+    ["+done-without-finish", null],
+  ])("whose words are all there, if it ends while they may still be a repetition (%p)", async (fault, finish) => {
+    rig.upstream.a.script(["fault:same-text+end-after@3"]);
+    rig.upstream.fluent.script([`fault:same-text+tokens@2${fault}`]);
+    const reply = await rig.chat({ model: fresh("continues") }, { stream: true });
+    expect([reply.content, reply.finishReason, reply.done]).toEqual(["word0 word1 word2word0 word1", finish, true]);
+    expect(new Set(chunksOf(reply).map(({ id }) => id)).size).toBe(1);
+    await rig.check({ oneAttemptSpeaks: false });
+  });
 });
 
 describe("a text that breaks off is begun again by a channel that can only do that", () => {
@@ -139,12 +151,15 @@ describe("a text that breaks off is begun again by a channel that can only do th
     await rig.check();
   });
 
-  test("nor is it passed off as whole if it ends before the place where the first broke off", async () => {
-    rig.upstream.a.script(["fault:same-text+end-after@3"]);
-    rig.upstream.plain.script(["fault:same-text+tokens@2"]);
-    isHonest(await rig.chat({ model: fresh("restarts") }, { stream: true }), "word0 word1 word2");
-    await rig.check();
-  });
+  test.each(["fault:same-text+tokens@2", "fault:same-text+tokens@2+done-without-finish"])(
+    "nor is it passed off as whole if it ends before the place where the first broke off: %s",
+    async (fault) => {
+      rig.upstream.a.script(["fault:same-text+end-after@3"]);
+      rig.upstream.plain.script([fault]);
+      isHonest(await rig.chat({ model: fresh("restarts") }, { stream: true }), "word0 word1 word2");
+      await rig.check();
+    },
+  );
 });
 
 describe("a text that breaks off is continued by a channel that is asked to repeat the end of it", () => {

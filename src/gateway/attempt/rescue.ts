@@ -5,6 +5,8 @@ import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { ContinuationSeam } from "../../operations/chat/resume.ts";
 import type { LiveStream } from "./live-stream.ts";
 
+type DeltaEmission = Extract<Emission, { kind: "delta" }>;
+
 /** What a relay reads from: the stream of one upstream, or of a second one that took over. */
 export interface EmissionSource {
   first: Emission[];
@@ -84,7 +86,7 @@ export class Rescue {
   }
 
   /** Returns false if the stream cannot be continued from here. */
-  private keep(delta: Extract<Emission, { kind: "delta" }>): boolean {
+  private keep(delta: DeltaEmission): boolean {
     this.firstFrame ??= delta.frame.slice();
     switch (delta.output) {
       case null:
@@ -142,6 +144,8 @@ class JoinedStream implements EmissionSource {
   private readonly seam: ContinuationSeam;
   private lead = "\n\n";
   private hasBegun = false;
+  /** The first delta whose words the seam held back: what it holds at the end is told in its form. */
+  private held: DeltaEmission | null = null;
 
   constructor(
     private readonly successor: Successor,
@@ -164,6 +168,10 @@ class JoinedStream implements EmissionSource {
     if (emissions === null || isFailure(emissions)) return emissions;
     const out: Emission[] = [];
     for (const emission of emissions) {
+      // Without a finish_reason, the end is the first to say that no more words come.
+      const rest = emission.kind === "end" ? this.rest() : null;
+      if (rest === "differs") return this.contradicted();
+      if (rest !== null) out.push(rest);
       const piece = this.adopt(emission);
       if (piece === "differs") return this.contradicted();
       if (piece !== null) out.push(piece);
@@ -200,9 +208,25 @@ class JoinedStream implements EmissionSource {
     const held = emission.finishes ? this.seam.close() : "";
     if (fresh === "differs" || held === "differs") return "differs";
     const text = fresh + held;
-    if (text === "" && !finishes) return null;
-    if (this.translated) return { ...emission, text, parts: this.begun(withText(emission.parts ?? [], text)) };
-    return { kind, output, finishes, text, frame: adopted(emission.frame, identity, text, finishes) };
+    if (text === "" && !finishes) {
+      if (output === "text") this.held ??= { ...emission, frame: emission.frame.slice() };
+      return null;
+    }
+    return this.joined(emission, text);
+  }
+
+  /** What the seam has held back of a stream that ends; null if nothing. */
+  private rest(): Emission | "differs" | null {
+    const text = this.seam.close();
+    if (text === "differs") return text;
+    return text === "" || this.held === null ? null : this.joined(this.held, text);
+  }
+
+  /** A delta with those of its words that the client does not have. */
+  private joined(delta: DeltaEmission, text: string): Emission {
+    if (this.translated) return { ...delta, text, parts: this.begun(withText(delta.parts ?? [], text)) };
+    const { kind, output, finishes, frame } = delta;
+    return { kind, output, finishes, text, frame: adopted(frame, this.identity ?? unknownIdentity, text, finishes) };
   }
 
   /**
