@@ -314,9 +314,14 @@ describe("an upstream that breaks off", () => {
     }
   });
 
-  test("in the middle of a text is continued by a channel that speaks another API", async () => {
+  const fallback: ScriptedBlock = { type: "fallback", from: { model: "claude-x" }, to: { model: "claude-y" } };
+
+  test.each([
+    ["", []],
+    [", also after a block that no other API has", [fallback]],
+  ])("in the middle of a text is continued by a channel that speaks another API%s", async (_, before) => {
     const begun = "Once upon a time there was a king who had three daughters, and the youngest";
-    const events = messageEvents([text(begun)]).slice(0, 5);
+    const events = messageEvents([...before, text(begun)]).slice(0, 5 + 2 * before.length);
     const stream = async (): Promise<Anthropic.Message> =>
       anthropic.messages.stream({ model: "shared", max_tokens: 500, messages: [{ role: "user", content: "x" }] }).finalMessage();
     upstream.next(() => new Response(messageStream(events), { headers: { "content-type": "text/event-stream" } }));
@@ -325,7 +330,7 @@ describe("an upstream that breaks off", () => {
       const end = /-----\n([^]*)\n-----/.exec(asked)?.[1] ?? "";
       return completing(`${end} was very beautiful.`)(request);
     });
-    expect((await stream()).content).toMatchObject([{ type: "text", text: `${begun} was very beautiful.` }]);
+    expect((await stream()).content as object[]).toMatchObject([...before, { type: "text", text: `${begun} was very beautiful.` }]);
   });
 });
 

@@ -198,7 +198,8 @@ export class MessagesStream implements EventDecoder {
         this.open(index, "other");
         const model = fallbackModel(block);
         this.fallback = model ?? this.fallback;
-        return { output: null, parts: model === null ? [] : [{ kind: "start", id: this.id, model, createdSeconds: null }] };
+        const served: readonly StreamPart[] = model === null ? [] : [{ kind: "start", id: this.id, model, createdSeconds: null }];
+        return { output: null, parts: this.keepsNames ? [...served, { kind: "passed_block" }] : served };
       }
       default:
         // A tool of the provider has begun to work: it must not run again.

@@ -65,6 +65,8 @@ export type StreamPart =
     }
   | { readonly kind: "tool_arguments"; readonly index: number; readonly text: string }
   | { readonly kind: "citations"; readonly citations: ProviderValue }
+  /** A block that no other API has, and that the client has got: a writer that goes on with its answer counts it. */
+  | { readonly kind: "passed_block" }
   /** The pages that the text so far is made of; each is told once. */
   | { readonly kind: "sources"; readonly sources: readonly CitedPage[] }
   | { readonly kind: "usage"; readonly usage: MeteredUsage }

@@ -119,6 +119,10 @@ export class MessagesWriter implements AnswerWriter {
           this.put(this.openBlock("text"), `{"type":"citations_delta","citation":${JSON.stringify(citation)}}`);
         }
         return;
+      case "passed_block":
+        this.closeAll();
+        this.index++;
+        return;
       case "usage":
         this.usage = part.usage;
         return;

@@ -140,6 +140,7 @@ export class GenerateWriter implements AnswerWriter {
       case "tool_arguments":
         return this.addArguments(part.index, part.text);
       case "citations":
+      case "passed_block":
       case "sources":
         return;
       case "usage":

@@ -117,6 +117,7 @@ export class ChunkWriter implements AnswerWriter {
         return this.closeCalls();
       // Values of another API have no place here.
       case "citations":
+      case "passed_block":
         return;
       case "start":
         this.base = this.characters;

@@ -115,6 +115,7 @@ export class ResponsesWriter implements AnswerWriter {
       case "text_signature":
         return this.signText(part.signature);
       case "citations":
+      case "passed_block":
         return;
       case "sources":
         return this.annotate(part.sources);
