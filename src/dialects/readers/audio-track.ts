@@ -179,8 +179,7 @@ export class AudioTrack {
       return transcoder === null ? withoutCodecs(this.conversion) : await work(transcoder);
     } catch (error) {
       this.destroy();
-      const detail = `the audio could not be transcoded: ${error instanceof Error ? error.message : String(error)}`;
-      return error instanceof TranscoderLost ? withoutTranscoder(detail) : failure("bad_response", detail);
+      return transcodingFailure(error, "bad_response", "the audio could not be transcoded");
     }
   }
 
@@ -237,8 +236,13 @@ function withoutCodecs({ wanted }: AudioConversion): Failure {
   return failure("misconfigured", `the codecs to make ${wanted} are not installed`, { scope: "request", message });
 }
 
-/** A passing problem of the gateway itself: nothing cools down, and before the first output other channels can be tried. */
-function withoutTranscoder(detail: string): Failure {
+/**
+ * What an exception of a transcoder means. A transcoder that is lost is a passing problem of the gateway itself: nothing cools down, and
+ * before the first output other channels can be tried. Any other exception is of the given kind.
+ */
+export function transcodingFailure(error: unknown, kind: "bad_response" | "internal", what: string): Failure {
+  const detail = `${what}: ${error instanceof Error ? error.message : String(error)}`;
+  if (!(error instanceof TranscoderLost)) return failure(kind, detail);
   return failure("saturated", detail, { message: "The gateway could not convert the audio. Try again." });
 }
 

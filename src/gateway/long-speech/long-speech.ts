@@ -1,4 +1,4 @@
-import { audioShape } from "../../dialects/readers/audio-track.ts";
+import { audioShape, transcodingFailure } from "../../dialects/readers/audio-track.ts";
 import type { ReaderTools } from "../../dialects/dialect.ts";
 import type { AudioFormat, Transcoder } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
@@ -78,7 +78,7 @@ async function encoderFor(format: AudioFormat, tools: ReaderTools): Promise<Enco
     const transcoder = await tools.transcoder("pcm", format);
     return transcoder === null ? withoutCodecs(format) : { transcoder };
   } catch (error) {
-    return failure("internal", `the audio cannot be encoded: ${error instanceof Error ? error.message : String(error)}`);
+    return transcodingFailure(error, "internal", "the audio cannot be encoded");
   }
 }
 

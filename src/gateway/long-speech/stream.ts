@@ -1,3 +1,4 @@
+import { transcodingFailure } from "../../dialects/readers/audio-track.ts";
 import type { Transcoder } from "../../media/audio.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
 import { JoinedSpeech } from "../../operations/speech/join/joined-speech.ts";
@@ -34,7 +35,7 @@ export class LongSpeechStream implements OutputSource {
       }
       return this.cause;
     } catch (error) {
-      await this.end(failure("internal", `the parts could not be put together: ${error instanceof Error ? error.message : String(error)}`));
+      await this.end(transcodingFailure(error, "internal", "the parts could not be put together"));
       return this.cause;
     }
   }

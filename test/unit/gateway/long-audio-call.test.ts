@@ -9,11 +9,14 @@ import type { CallResult } from "../../../src/gateway/call-result.ts";
 import { dispatch } from "../../../src/gateway/dispatch.ts";
 import { Gateway } from "../../../src/gateway/gateway.ts";
 import { planParts } from "../../../src/gateway/long-transcription/plan.ts";
-import type { AudioPart, SplitFailure, Ports, Reply } from "../../../src/gateway/ports.ts";
+import type { AudioPart, Exchange, SplitFailure, Ports, Reply } from "../../../src/gateway/ports.ts";
 import { plainLedger } from "../../support/ledger.ts";
 import type { CallRecord } from "../../../src/gateway/settlement/record.ts";
-import { failure, type Failure } from "../../../src/operations/failure.ts";
+import { TranscoderLost } from "../../../src/media/audio.ts";
+import { failure, isFailure, type Failure } from "../../../src/operations/failure.ts";
+import { readSpeechRequest } from "../../../src/operations/speech/speech-request.ts";
 import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
+import { FakeTranscoder, noTools, toolsOf } from "../../support/speech-world.ts";
 import { ask, bytesOf, formFile } from "../../support/transcription-world.ts";
 
 interface Limits {
@@ -80,6 +83,7 @@ interface World {
 function world(
   cuts: readonly (AudioPart | SplitFailure)[] | null,
   send: Ports["send"] = () => ({ reply: Promise.resolve(reply({ text: "said" })), abort: () => {} }),
+  tools: Ports["tools"] = noTools,
 ): World {
   const records: CallRecord[] = [];
   const parts = { given: 0, held: 0 };
@@ -91,7 +95,7 @@ function world(
     dice: () => 0,
     after: () => () => {},
     timers: { set: () => {}, clear: () => {} },
-    tools: { transcoder: () => Promise.resolve(null) },
+    tools,
     ...(cuts !== null && {
       splitAudio: () => {
         const left = [...cuts];
@@ -129,12 +133,15 @@ function part(start: number, end: number): AudioPart {
 }
 
 function reply(answer: object, status = 200): Reply {
-  const body = bytesOf(JSON.stringify(answer));
+  return replyOf(bytesOf(JSON.stringify(answer)), "application/json", status);
+}
+
+function replyOf(body: Uint8Array, type: string, status = 200): Reply {
   let left: Uint8Array | null = body;
   return {
     kind: "reply",
     status,
-    header: (name) => (name === "content-type" ? "application/json" : null),
+    header: (name) => (name === "content-type" ? type : null),
     bytes: () => Promise.resolve(body),
     next: () => {
       const next = left;
@@ -286,6 +293,44 @@ test("four parts are under way at a time, and the next begins when any of them i
   }
   expect(await answering).toMatchObject({ kind: "whole", attempts: 7 });
   expect(parts).toEqual({ given: 7, held: 0 });
+});
+
+describe("a long text whose transcoder is lost", () => {
+  const lost = (): Promise<never> => Promise.reject(new TranscoderLost("the worker ended"));
+
+  async function spoken(tools: Ports["tools"]): Promise<{ readonly answer: CallResult; readonly records: readonly CallRecord[] }> {
+    const asked = readSpeechRequest(bytesOf(JSON.stringify({ model: "ours", voice: "alloy", input: "Hello." })), { charactersMax: 10 });
+    if (isFailure(asked)) throw new Error(asked.detail);
+    const call = await callFor([{}]);
+    const samples = new Uint8Array(Int16Array.from({ length: 24_000 }, (_, at) => Math.round(8_000 * Math.sin(at / 9))).buffer);
+    const send = (): Exchange => ({ reply: Promise.resolve(replyOf(samples, "audio/pcm")), abort: () => {} });
+    const { gateway, records } = world(null, send, tools);
+    const answer = await dispatch({ ...call, ask: asked, facts: { ...call.facts, operation: "speech" } }, gateway);
+    return { answer, records };
+  }
+
+  test("before it gave anything has met a passing trouble of the gateway, and no bug", async () => {
+    const { answer, records } = await spoken({ transcoder: lost });
+    expect(failed(answer)).toMatchObject({ kind: "saturated", blame: "gateway", scope: "request" });
+    expect(records).toMatchObject([{ state: "failed", failure: { kind: "saturated" } }]);
+  });
+
+  test.each(["push", "end"] as const)("later has met the same (%s)", async (step) => {
+    const transcoder = new FakeTranscoder();
+    transcoder[step] = lost;
+    const { answer, records } = await spoken(toolsOf(transcoder));
+    if (answer.kind !== "stream") throw new Error(answer.kind);
+    let part: Uint8Array | Failure | null;
+    do part = await answer.source.next();
+    while (part instanceof Uint8Array);
+    expect(part).toMatchObject({ kind: "saturated", blame: "gateway" });
+    expect(records).toMatchObject([{ state: "interrupted", failure: { kind: "saturated" } }]);
+  });
+
+  test("with audio that cannot be encoded has met a bug", async () => {
+    const { answer } = await spoken({ transcoder: () => Promise.reject(new Error("a bug")) });
+    expect(failed(answer)).toMatchObject({ kind: "internal" });
+  });
 });
 
 /** Everything that waits for nothing outside has happened. */
