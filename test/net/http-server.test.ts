@@ -104,6 +104,8 @@ class Edge {
       case "drip":
         request.observer = { clientGone: () => (this.departed += 1) };
         return { status: 200, head: new ResponseHead("r"), body: this.#stream(Number(size), 16, 1) };
+      case "silent":
+        return { status: 200, head: new ResponseHead("r"), body: this.#stream(1, 1, 60_000) };
       case "pace":
         return this.#paced(request, target(request.target));
       case "told":
@@ -1175,6 +1177,34 @@ describe("a client that closes its half of the connection", () => {
       connection.halfClose();
       await eventually("nothing is left open", () => edge.open + edge.live === 0);
     }
+  });
+
+  test("gets the rest of a stream of bytes, though no word without a meaning fits into it", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    const answer = new RawResponse();
+    const answered = connection.receive(answer, "GET");
+    await connection.send(bytesOf(get("/drip/4000")));
+    await eventually("it has begun", () => answer.bodyLength > 0);
+    expect(answer.bodyLength).toBeLessThan(4000);
+    connection.halfClose();
+    await answered;
+    expect([answer.endedCleanly, hashOf(answer.body)]).toEqual([true, hashOf(patterned(0, 4000))]);
+    expect((await next(connection)).status).toBe(0);
+    await eventually("nothing is left open", () => edge.open + edge.live === 0);
+    expect([edge.departed, edge.cancelled]).toEqual([0, 0]);
+  });
+
+  test("and has left is missed at once, also while a stream of bytes is silent", async () => {
+    await using edge = new Edge();
+    const connection = await edge.connect();
+    const answer = new RawResponse();
+    void connection.receive(answer, "GET");
+    await connection.send(bytesOf(get("/silent")));
+    await eventually("its head has come", () => answer.status === 200);
+    connection.close();
+    await eventually("the stream ends", () => edge.cancelled === 1);
+    await eventually("nothing is left open", () => edge.open + edge.live === 0);
   });
 
   test("of the old version, which knows no word without a meaning, has left", async () => {

@@ -73,9 +73,14 @@ export class StreamWriter implements ResponseWriter {
     this.owner.onStreamOver(lingers ? "linger" : "reset");
   }
 
-  /** Returns whether something without a meaning could be sent. */
+  /**
+   * Returns whether something without a meaning could be sent. Where the stream has no such bytes, that is a zero before the size of the
+   * next chunk, which may have any number of them (RFC 9112, 7.1).
+   */
   sendKeepAlive(): boolean {
-    return this.stream.sendKeepAlive();
+    if (this.stream.sendKeepAlive()) return true;
+    if (this.isChunked) this.output.sendText("0");
+    return this.isChunked;
   }
 
   get isHeadWritten(): boolean {
