@@ -136,13 +136,13 @@ export const strictQuirks: Quirks = {
   chatApis: [{ models: "*", api: "both" }],
 };
 
-/** Models of the provider that the two chat APIs come from, wherever they are served: those that have no chat completions, */
+/** Models that have no chat completions, wherever they are served. They are of the provider that the two chat APIs come from. */
 export const responsesOnly = /^(?:gpt-5(?:\.\d+)?-(?:codex|pro)|codex-|o\d-pro|o\d(?:-mini)?-deep-research|computer-use)/;
-/** those that refuse tools together with reasoning in chat completions, which are all after GPT-5.2, */
+/** Models of that provider that refuse tools together with reasoning in chat completions: all after GPT-5.2. */
 export const splitsReasoning = /^gpt-(?:5\.(?:[3-9]|\d\d)|[6-9]|1\d)(?:[.-]|$)/;
-/** those whose reasoning is open: they show all of it, encrypt nothing, and take it back as text, */
+/** Models of that provider whose reasoning is open: they show all of it, encrypt nothing, and take it back as text. */
 export const openReasoning = /^gpt-oss/;
-/** and those that do not reason, and refuse to be asked for encrypted reasoning. */
+/** Models of that provider that do not reason, and refuse to be asked for encrypted reasoning. */
 export const withoutReasoning = /^(?:gpt-[34]|chatgpt-|gpt-\d+(?:\.\d+)?-chat)/;
 
 /**

@@ -212,7 +212,7 @@ class CallExecution implements HedgeTrigger {
       attemptTimerMs: patienceMs(call.ask.operation, call.facts.stream, timeouts),
       bodyBytes,
       upload: operationSpecs[call.ask.operation].uploads,
-      hostedTools: this.mayRepeatTools(),
+      hostedTools: this.wouldRunHostedToolsAgain(),
       promptTokensEstimate,
       canRetry: gateway.upstreams.mayRetry(call.route.model),
       admits: (candidate) => gateway.upstreams.admits(candidate),
@@ -221,8 +221,8 @@ class CallExecution implements HedgeTrigger {
     });
   }
 
-  /** An attempt that was translated leaves most tools behind that run at an upstream: another one repeats nothing then. */
-  private mayRepeatTools(): boolean {
+  /** Whether another attempt could run hosted tools a second time. A translated request carries almost none of them. */
+  private wouldRunHostedToolsAgain(): boolean {
     return retryCostOf(this.call.ask).hostedTools && this.attempts.some(({ translated, hostedTools }) => !translated || hostedTools);
   }
 
@@ -246,7 +246,7 @@ class CallExecution implements HedgeTrigger {
       attemptsMax: call.snapshot.routing.attemptsMax,
       bodyBytes,
       choices,
-      hostedTools: this.mayRepeatTools(),
+      hostedTools: this.wouldRunHostedToolsAgain(),
       canRetry: gateway.upstreams.mayRetry(model),
       admits: (candidate) => gateway.upstreams.admits(candidate),
     });

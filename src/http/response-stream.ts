@@ -184,7 +184,10 @@ export class ResponseStream implements ResponseBodyStream {
     this.owner.ended();
   }
 
-  /** The call first: the source records it, with an attempt that is about to continue the stream and has to have been cancelled then. */
+  /**
+   * Cancels the call before the source: the source writes the record, and an attempt that is about to take over must be cancelled by
+   * then.
+   */
   private cancel(reason: Failure): void {
     this.owner.cancelled(reason);
     this.source.cancel(reason);

@@ -3,9 +3,9 @@ import { type Load, p95Ms } from "../channels/load.ts";
 import type { Candidates, Choice, RoutingPolicy } from "./plan.ts";
 
 /**
- * A call that has waited longer than is usual for its deployment gets a second attempt elsewhere while the first goes on ("The Tail at
- * Scale", Dean and Barroso, CACM 56(2), 2013). `null`: no hedge for this call. Until enough calls are known, the operator's figure or a generous
- * default is used, and a model that was asked to reason (`reasons`) is not hedged.
+ * How long a call waits before it is hedged; null: it is not hedged. A call that has waited longer than is usual for its deployment gets a
+ * second attempt elsewhere while the first goes on ("The Tail at Scale", Dean and Barroso, CACM 56(2), 2013). Until enough calls are known,
+ * the operator's figure or a generous default is used, and a model that was asked to reason (`reasons`) is not hedged.
  */
 export function hedgeDelayMs(
   { hedgeAfterMs }: RoutingPolicy,

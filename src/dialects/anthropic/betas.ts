@@ -19,10 +19,10 @@ export interface SentBetas {
  * as it is, and so is everything to a host that knows all of them.
  */
 export function betasFor({ channel, forwarded, betas }: Target, { knownBetas }: AnthropicHost): SentBetas {
-  if (knownBetas === null) return asTheyAre;
+  if (knownBetas === null) return passedThrough;
   const configured = channel.headers[betaHeader];
   const asked = namesIn(configured ?? forwarded[betaHeader] ?? "");
-  if (configured !== undefined) return { ...asTheyAre, names: asked };
+  if (configured !== undefined) return { ...passedThrough, names: asked };
   const known = asked.filter((name) => knownBetas.has(name));
   const names = betas === "none" ? [] : betas === "known" ? known : asked;
   const dropped = asked.filter((name) => !names.includes(name)).map((name) => `betas.${name}`);
@@ -33,8 +33,8 @@ export function betasFor({ channel, forwarded, betas }: Target, { knownBetas }: 
   };
 }
 
-/** The header of such a host is that of the client. */
-const asTheyAre: SentBetas = { names: [], dropped: [], fewer: null };
+/** Nothing is decided here: the client's own header is forwarded. */
+const passedThrough: SentBetas = { names: [], dropped: [], fewer: null };
 const droppedMax = 32;
 
 function namesIn(list: string): readonly string[] {

@@ -38,8 +38,8 @@ interface StreamedBlock {
 
 /**
  * Reads the events of a streamed message. For a client that speaks this API their frames pass as they came. An event that says nothing
- * (a ping, the border of a block) waits for the next one and leaves with it: a ping alone is no progress, and where another channel has to
- * go on with the answer, the client has nothing that the surface does not know of.
+ * (a ping, the border of a block) waits for the next one and leaves with it: a ping alone is no progress, and if another channel takes
+ * over, the client has received nothing that the writer has not seen.
  */
 export class MessagesStream implements EventDecoder {
   private readonly blocks = new Map<number, StreamedBlock>();

@@ -7,7 +7,7 @@ export interface TranscodeOptions {
   readonly worker?: URL;
   /** How long an idle worker is kept. */
   readonly idleMs?: number;
-  /** How long the worker may send empty before it counts as stuck. It is then terminated, and every call in it fails. */
+  /** How long the worker may send nothing before it counts as stuck. It is then terminated, and every call in it fails. */
   readonly stepMsMax?: number;
 }
 
@@ -38,7 +38,7 @@ export function makeTranscode({ worker = defaultWorker, idleMs = 60_000, stepMsM
   const scheduleIdleStop = (): void => {
     clearTimeout(idle);
     if (running === null || running.live.size > 0) return;
-    idle = setTimeout(() => running?.end("it had empty to do"), idleMs);
+    idle = setTimeout(() => running?.end("it had nothing to do"), idleMs);
     idle.unref();
   };
 

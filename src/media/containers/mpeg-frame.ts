@@ -63,7 +63,10 @@ const lowerBitrates = [[0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192,
 /** The two formats that are nothing but frames, one after another. Both say how long their frame is. */
 export type FrameHeader = MpegHeader | AdtsHeader;
 
-/** The header of a frame of mp3 or AAC. Whatever no encoder of mp3 writes is not one, because sound can look like the header of a frame. */
+/**
+ * The header of a frame of mp3 or AAC. Combinations that no MP3 encoder writes are rejected, because audio data can look like a frame
+ * header.
+ */
 export function frameHeaderAt(bytes: Uint8Array, at: number): FrameHeader | "more" | "no" {
   const kind = bytes[at + 1];
   const isLayerThree = kind === undefined || layers[(kind >> 1) & 3] === 3;

@@ -41,8 +41,8 @@ function refusalOf(status: number, hasMore: boolean): Failure | null {
 }
 
 /**
- * Carries a TLS connection inside another one, to a proxy. The runtime reads what carries a connection without end, although nobody
- * reads the connection itself: this can be stopped.
+ * Carries a TLS connection inside another one, to a proxy. The runtime keeps reading the outer connection even while the inner one is
+ * paused; this stream can be paused.
  */
 export class TunnelStream extends Duplex {
   private isStopped = false;
