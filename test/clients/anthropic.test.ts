@@ -28,6 +28,7 @@ beforeAll(async () => {
     "context-length": "fault:context-length",
     "broken-midway": "fault:rst-after@3",
     "ended-midway": "fault:end-after@3",
+    "done-midway": "fault:cut-with-done@3",
     unreasoning: "fault:unsupported-parameter@reasoning_effort",
   });
   client = new Anthropic({ apiKey: world.key, authToken: null, baseURL: world.gateway.url, maxRetries: 0 });
@@ -155,7 +156,7 @@ describe("the official client of the Messages API, over a channel that speaks ch
   });
 
   test("gets an error, and no end, where a stream breaks off", async () => {
-    for (const model of ["broken-midway", "ended-midway"]) {
+    for (const model of ["broken-midway", "ended-midway", "done-midway"]) {
       const stream = client.messages.stream(ask(model));
       const events: string[] = [];
       stream.on("streamEvent", ({ type }) => void events.push(type));

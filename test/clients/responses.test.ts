@@ -17,6 +17,7 @@ beforeAll(async () => {
     "status-500": "fault:status@500",
     "broken-midway": "fault:rst-after@3",
     "ended-midway": "fault:end-after@3",
+    "done-midway": "fault:cut-with-done@3",
   });
   client = new OpenAI({ apiKey: world.key, baseURL: world.baseURL, maxRetries: 0 });
 });
@@ -148,7 +149,7 @@ describe("the official client of the Responses API, over a channel that speaks c
   });
 
   test("gets a failure, and no completion, where a stream breaks off", async () => {
-    for (const model of ["broken-midway", "ended-midway"]) {
+    for (const model of ["broken-midway", "ended-midway", "done-midway"]) {
       const types: string[] = [];
       for await (const { type } of await client.responses.create({ model, input: "x", stream: true })) types.push(type);
       expect(types.at(-1)).toBe("response.failed");

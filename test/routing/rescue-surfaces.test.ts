@@ -95,6 +95,22 @@ describe.each(clients)("a text that breaks off in $name", ({ at, ask }) => {
     expect(asked.messages.at(-1)).toEqual({ role: "assistant", content: "word0 word1 word2" });
   });
 
+  test("is continued after an end mark that comes without a reason", async () => {
+    rig.upstream.a.script(["fault:same-text+cut-with-done@3"]);
+    rig.upstream.fluent.script(["fault:same-text+prefix-continue"]);
+    expect(await ask(continuing[at]!)).toMatchObject({ texts: [words], end });
+  });
+
+  test("is reported as broken if the channel that goes on with it ends without a reason", async () => {
+    rig.upstream.a.script(["fault:same-text+end-after@3"]);
+    rig.upstream.plain.script(["fault:same-text+done-without-finish"]);
+    const failed = await ask(failing[at]!).then(
+      ({ end: ended }) => ended,
+      () => "failed",
+    );
+    expect(failed).toBe("failed");
+  });
+
   test("is begun again by a channel that can only do that: what is said again is swallowed", async () => {
     rig.upstream.a.script(["fault:same-text+end-after@3"]);
     rig.upstream.plain.script(["fault:same-text"]);

@@ -19,7 +19,7 @@ export class OpenAiStream implements EventDecoder {
   private openCount = 0;
   private doneCount = 0;
   private hasOutput = false;
-  /** There is an answer in text, which an end mark completes even without a finish_reason. */
+  /** There is an answer in text, which for a client of this API an end mark completes even without a finish_reason. */
   private answered = false;
   private calledTools = false;
   private ended = false;
@@ -131,12 +131,13 @@ export class OpenAiStream implements EventDecoder {
 
   /**
    * An end mark completes a stream that had output. A missing finish_reason is not invented: a text may be complete without it, but a
-   * tool call may have incomplete arguments, and reasoning alone is no answer.
+   * tool call may have incomplete arguments, and reasoning alone is no answer. Written anew, an answer cannot end without a reason.
    */
   private end(frame: Uint8Array): readonly Emission[] | Failure {
     if (!this.hasOutput && !this.finished) return failure("bad_response", "the stream ended before its first output");
     if (!this.finished && this.calledTools) return cutAfter("a tool call");
     if (this.finish === null && !this.answered) return cutAfter("reasoning alone");
+    if (this.finish === null && this.parts !== null) return cutAfter("a text");
     this.ended = true;
     return [{ kind: "end", frame, finish: this.finish }];
   }

@@ -226,7 +226,28 @@ describe.each(["error", "insufficient_system_resource"])("a finish_reason that s
   });
 });
 
+describe("an end mark without a finish_reason", () => {
+  const done: SseEvent = { name: "", data: "[DONE]", frame: new TextEncoder().encode("data: [DONE]\n\n") };
+
+  test("is no end of a text that is translated: every API has a reason there, and it would be invented", () => {
+    const stream = new OpenAiStream({ hidesUsage: false, choices: 1, tools: [] });
+    stream.read(frame({ content: "half of" }, null));
+    expect(stream.read(done)).toMatchObject({ kind: "interrupted" });
+  });
+
+  test("is passed on to a client of the same API", () => {
+    const stream = new OpenAiStream({ hidesUsage: false, choices: 1 });
+    stream.read(frame({ content: "half of" }, null));
+    expect(stream.read(done)).toEqual([{ kind: "end", frame: done.frame, finish: null }]);
+  });
+});
+
 describe("an answer that is not streamed", () => {
+  test("is whole without a finish_reason: where it is cut, it is no JSON", () => {
+    const body = JSON.stringify({ choices: [{ message: { content: "yes" }, finish_reason: null }] });
+    expect(chatAnswer(new TextEncoder().encode(body), [])).toMatchObject({ finish: { reason: "stop" } });
+  });
+
   test("is an empty one where its upstream has filtered all of it, with the message that it was in", () => {
     const body = (finish: string): Uint8Array =>
       new TextEncoder().encode(JSON.stringify({ choices: [{ index: 0, finish_reason: finish }] }));
