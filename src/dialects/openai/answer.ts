@@ -21,11 +21,17 @@ export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   if (choices.length === 0) return failure("bad_response", "the answer's choices are empty");
   const first = choices[0] as { readonly finish_reason?: unknown; readonly message?: { readonly refusal?: unknown } | null } | null;
   const finish = filledTextOf(first?.finish_reason);
-  if (finish === "error") return failure("model_failed", "the answer's finish_reason is error");
+  if (brokenOff.has(finish)) return failure("model_failed", `the answer's finish_reason is ${finish}`);
   const whole = { kind: "whole", body, type: "application/json", usage: tokenUsage(answer.usage, answer.model), finish } as const;
   const refusal = first?.message?.refusal;
   return typeof refusal === "string" && refusal !== "" ? { ...whole, refused: true } : whole;
 }
+
+/**
+ * Reasons of an answer that is not complete, because the upstream failed in the middle of it. vLLM ends a request with `abort` that its
+ * engine gave up, and [DONE] follows (https://github.com/vllm-project/vllm/issues/57082).
+ */
+export const brokenOff: ReadonlySet<string | null> = new Set(["error", "abort", "insufficient_system_resource"]);
 
 interface ChatCompletion {
   readonly error?: unknown;

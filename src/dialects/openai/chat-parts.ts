@@ -18,7 +18,6 @@ export function chatAnswer(body: Uint8Array, tools: readonly Tool[]): ChatAnswer
   const message = objectOf(choice?.["message"]) ?? (choice?.["finish_reason"] === "content_filter" ? {} : null);
   if (message === null) return failure("bad_response", "the answer's choice has no message");
   const reason = choice?.["finish_reason"];
-  if (brokenOff.has(reason)) return failure("model_failed", `the answer's finish_reason is ${String(reason)}`);
   const names = new ToolNames(tools);
   const parts: Part[] = [];
   const reasoning = new ReasoningPieces();
@@ -199,17 +198,15 @@ function finishOf(reason: unknown, calls: boolean): Finish {
   return { reason: reasonOf(reason, calls), stopSequence: null };
 }
 
-/** Reasons of an answer that is not complete, because the upstream failed in the middle of it. */
-export const brokenOff: ReadonlySet<unknown> = new Set(["error", "insufficient_system_resource"]);
-
 /** Some upstreams say `stop` after a tool call. */
 function reasonOf(reason: unknown, calls: boolean): FinishReason {
   switch (reason) {
     case "length":
     case "content_filter":
       return reason;
-    // The context of the model was full.
+    // The context of the model was full, or vLLM saw it repeat itself.
     case "model_length":
+    case "repetition":
       return "length";
     case "tool_calls":
     case "function_call":

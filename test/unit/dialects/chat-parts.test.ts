@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { readAnswer } from "../../../src/dialects/openai/answer.ts";
 import { chatAnswer, ChunkParts } from "../../../src/dialects/openai/chat-parts.ts";
 import type { SseEvent } from "../../../src/dialects/dialect.ts";
 import { OpenAiStream } from "../../../src/dialects/openai/stream.ts";
@@ -45,6 +46,7 @@ describe("the chunks of a stream", () => {
   test.each([
     ["length", "length"],
     ["model_length", "length"],
+    ["repetition", "length"],
     ["content_filter", "content_filter"],
     ["end_turn", "stop"],
     ["eos", "stop"],
@@ -208,13 +210,16 @@ describe.each([{}, { tools: [] }])("an empty finish_reason in every chunk, read 
   });
 });
 
-describe.each(["error", "insufficient_system_resource"])("a finish_reason that says that the upstream failed: %s", (reason) => {
+describe.each(["error", "abort", "insufficient_system_resource"])("a finish_reason that says that the upstream failed: %s", (reason) => {
   test("is no end of an answer that is translated: another channel may go on with it", () => {
     const stream = new OpenAiStream({ hidesUsage: false, choices: 1, tools: [] });
     stream.read(frame({ content: "half of" }, null));
     expect(stream.read(frame({}, reason))).toMatchObject({ kind: "interrupted" });
+  });
+
+  test("makes a whole answer a failure, of which no client has anything yet", () => {
     const body = JSON.stringify({ choices: [{ message: { content: "half of" }, finish_reason: reason }] });
-    expect(chatAnswer(new TextEncoder().encode(body), [])).toMatchObject({ kind: "model_failed" });
+    expect(readAnswer(new TextEncoder().encode(body))).toMatchObject({ kind: "model_failed" });
   });
 
   test("is passed on to a client of the same API, once there was output", () => {
