@@ -34,6 +34,11 @@ export function readGeminiAnswer(body: Uint8Array, tools: readonly Tool[] | null
 
 const decoder = new TextDecoder();
 
+/** Why the answer ended, in the API's own word; empty where it does not say. `readGeminiAnswer` has found that the body is an answer. */
+export function finishReasonIn(body: Uint8Array): string {
+  return reasonOf(firstCandidate(JSON.parse(decoder.decode(body)) as JsonObject));
+}
+
 /** The error of a body or an event: itself an object, or in a list, as the API sends it where no events were asked for. */
 export function errorIn(value: unknown): unknown {
   const first = Array.isArray(value) ? (value as readonly unknown[])[0] : value;
@@ -46,7 +51,7 @@ function finishIn(response: JsonObject, isTranslated: boolean): Finish["reason"]
     return blockReasonOf(response) === null ? failure("bad_response", "the answer has no candidates") : "content_filter";
   }
   const parts = partsOf(first);
-  const reason = textOf(first["finishReason"]);
+  const reason = reasonOf(first);
   const finish = finishOf(reason, parts.some(hasCall));
   if (finish !== "failed") return finish;
   return parts.length === 0 || isTranslated ? failure("model_failed", `the answer's finishReason is ${reason}`) : "stop";
@@ -54,6 +59,10 @@ function finishIn(response: JsonObject, isTranslated: boolean): Finish["reason"]
 
 function firstCandidate(response: JsonObject): JsonObject | null {
   return candidatesOf(response).find((candidate) => indexOf(candidate) === 0) ?? null;
+}
+
+function reasonOf(candidate: JsonObject | null): string {
+  return textOf(candidate?.["finishReason"]);
 }
 
 function hasCall(part: JsonObject): boolean {

@@ -164,4 +164,6 @@ const refused: ReadonlySet<string> = new Set([
 ]);
 const failed: ReadonlySet<string> = new Set([
   ...["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"],
+  // They do not say that the answer is all there, as STOP does: https://ai.google.dev/api/generate-content#FinishReason.
+  ...["FINISH_REASON_UNSPECIFIED", "OTHER", "IMAGE_OTHER", "NO_IMAGE"],
 ]);

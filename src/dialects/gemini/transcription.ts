@@ -13,7 +13,7 @@ import { typeOf } from "../transcripts/file-body.ts";
 import { droppedFrom, keywordsIn, standardLanguage } from "../transcripts/foreign-transcription.ts";
 import { jsonFileBody } from "../transcripts/json-file-body.ts";
 import { formatUnsupported, renderedTranscript } from "../transcripts/rendered-transcript.ts";
-import { readGeminiAnswer } from "./answer.ts";
+import { finishReasonIn, readGeminiAnswer } from "./answer.ts";
 import { generateRequest } from "./generate-request.ts";
 import { modelFacts } from "./model-facts.ts";
 
@@ -101,11 +101,14 @@ const unknownAudio = failure("unsupported", "the format of the file is not known
   param: "file",
 });
 
+/** Half a transcript would be taken for the whole: only one reason says that all of it is there. */
 function readTranscript(body: Uint8Array, ask: TranscriptionRequest): WholeAnswer | Failure {
   const whole = readGeminiAnswer(body, []);
   if (isFailure(whole)) return whole;
   if (whole.finish === "length") return { ...cutOff, served: true };
   if (whole.finish === "content_filter") return { ...refused, served: true };
+  const reason = finishReasonIn(body);
+  if (reason !== "STOP") return { ...failure("model_failed", `the transcript ended with ${reason || "no reason"}`), served: true };
   const text = (whole.answer?.parts ?? []).map((part) => (part.kind === "text" ? part.text : "")).join("");
   const transcript = {
     text: text.trim(),
@@ -118,7 +121,6 @@ function readTranscript(body: Uint8Array, ask: TranscriptionRequest): WholeAnswe
   return renderedTranscript(transcript, ask);
 }
 
-/** Half a transcript would be taken for the whole. */
 const cutOff = failure("model_failed", "the transcript was cut off at the model's limit", {
   message: "The transcript is longer than the model can write. Send the recording in parts.",
 });

@@ -14,6 +14,7 @@ const usageMetadata = { promptTokenCount: 11, candidatesTokenCount: 3, thoughtsT
 const finished = { finishReason: "STOP" };
 const failedReasons = [
   ...["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"],
+  ...["FINISH_REASON_UNSPECIFIED", "OTHER", "IMAGE_OTHER", "NO_IMAGE"],
 ];
 
 describe("a whole answer", () => {

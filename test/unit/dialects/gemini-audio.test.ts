@@ -264,6 +264,9 @@ describe("a transcript", () => {
   test.each<[string, string, Failure["kind"]]>([
     ["cut at the model's limit", writing("MAX_TOKENS", "Hello"), "model_failed"],
     ["refused", writing("SAFETY", null), "model_failed"],
+    ["ended for another reason", writing("OTHER", "Hello"), "model_failed"],
+    ["ended for a reason that is not known yet", writing("SOMETHING_NEW", "Hello"), "model_failed"],
+    ["not said to have ended", writing("", "Hello"), "model_failed"],
     ["an error", '{"error":{"code":503,"status":"UNAVAILABLE","message":"The model is overloaded."}}', "overloaded"],
     ["empty", "", "bad_response"],
     ["no JSON", "<html>", "bad_response"],
