@@ -32,8 +32,8 @@ export interface Finish {
 export type FinishReason = "stop" | "length" | "tool_calls" | "content_filter";
 
 /**
- * What a stream says, a piece at a time. The pieces of one text, reasoning or tool call follow one another; those of several tool
- * calls may interleave, and say by `index` which one they belong to.
+ * What a stream says, a piece at a time. The pieces of one text or reasoning follow one another; those of several tool calls may
+ * interleave, also with a text, and say by `index` which one they belong to.
  */
 export type StreamPart =
   | {

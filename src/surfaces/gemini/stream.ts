@@ -3,6 +3,7 @@ import type { ToolCallPart } from "../../operations/conversation/conversation.ts
 import type { AnswerContext, AnswerWriter, StreamPlace } from "../../operations/conversation/surface.ts";
 import type { JsonObject } from "../../operations/json.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
+import { JsonProgress } from "../json-progress.ts";
 import { callJson, CarriedThoughts, finishReason, responseOf, textJson, thoughtJson, usageMetadata, type ResponseEnd } from "./response.ts";
 
 /** A call whose arguments arrive. */
@@ -10,6 +11,8 @@ interface OpenFunctionCall {
   readonly call: Omit<ToolCallPart, "arguments">;
   readonly index: number;
   args: string;
+  /** How much of its arguments has come; null where they are a free text, of which nobody knows where it ends. */
+  readonly progress: JsonProgress | null;
 }
 
 /** What stands around the responses of a stream. */
@@ -101,7 +104,7 @@ export class GenerateWriter implements AnswerWriter {
       case "text":
       case "refusal":
         if (part.text === "") return;
-        this.flushCalls();
+        this.flushCompleteCalls();
         this.isRefused ||= part.kind === "refusal";
         this.characters += part.text.length;
         if (this.context.seal !== null) this.said += part.text;
@@ -109,7 +112,7 @@ export class GenerateWriter implements AnswerWriter {
         return;
       case "reasoning":
         if (part.text === "") return;
-        this.flushCalls();
+        this.flushCompleteCalls();
         this.characters += part.text.length;
         if (this.context.seal !== null) this.thought += part.text;
         this.parts.push({ text: part.text, thought: true });
@@ -134,7 +137,8 @@ export class GenerateWriter implements AnswerWriter {
         const { index, ...call } = part;
         // The upstream used its number before: that call has got all it will get.
         this.flushCall(index);
-        this.calls.set(index, { call, index: this.callCount++, args: "" });
+        const progress = part.custom === true ? null : new JsonProgress();
+        this.calls.set(index, { call, index: this.callCount++, args: "", progress });
         return;
       }
       case "tool_arguments":
@@ -156,7 +160,15 @@ export class GenerateWriter implements AnswerWriter {
     const call = this.calls.get(index);
     if (call === undefined) return;
     this.characters += text.length;
-    call.args += text;
+    call.args += call.progress === null ? text : call.progress.take(text);
+  }
+
+  /** Before something else is said. A call whose arguments go on after that waits for them, and so do those behind it. */
+  private flushCompleteCalls(): void {
+    for (const [index, { progress }] of this.calls) {
+      if (progress?.isComplete !== true) return;
+      this.flushCall(index);
+    }
   }
 
   private flushCalls(): void {

@@ -2,6 +2,7 @@ import type { CitedPage, Finish, StreamPart } from "../../operations/conversatio
 import type { Part, ProviderValue } from "../../operations/conversation/conversation.ts";
 import type { AnswerContext, AnswerWriter, StreamPlace } from "../../operations/conversation/surface.ts";
 import type { MeteredUsage } from "../../operations/usage.ts";
+import { JsonProgress } from "../json-progress.ts";
 import {
   annotationsOf,
   callIdOf,
@@ -21,7 +22,10 @@ import {
   type ItemStatus,
 } from "./response.ts";
 
-/** An item that is being written. Texts and thoughts follow one another; several calls may be open at a time. */
+/**
+ * An item that is being written. Texts and thoughts follow one another. Several calls may be open at a time, also beside a text: their
+ * arguments may go on after it.
+ */
 interface OpenItem {
   readonly kind: "text" | "refusal" | "reasoning" | "call";
   readonly id: string;
@@ -29,6 +33,8 @@ interface OpenItem {
   readonly index: number;
   text: string;
   readonly call: Omit<ItemCall, "arguments"> | null;
+  /** Of a call: how much of its arguments has come. Null where they are a free text, of which nobody knows where it ends. */
+  readonly progress: JsonProgress | null;
   signature: ProviderValue | null;
   readonly annotations: Item[];
 }
@@ -72,7 +78,16 @@ export class ResponsesWriter implements AnswerWriter {
     this.output.push(...resume.items);
     this.items = resume.items.length;
     if (resume.message === null) return;
-    this.open = { kind: "text", id: resume.message.id, index: this.items++, text, call: null, signature: null, annotations: [] };
+    this.open = {
+      kind: "text",
+      id: resume.message.id,
+      index: this.items++,
+      text,
+      call: null,
+      progress: null,
+      signature: null,
+      annotations: [],
+    };
   }
 
   write(parts: readonly StreamPart[]): Uint8Array {
@@ -85,8 +100,9 @@ export class ResponsesWriter implements AnswerWriter {
     if (this.ended) return nothing;
     this.begin();
     const status = incompleteReason(this.finish) === null ? "completed" : "incomplete";
-    this.closeOpen(status);
+    // A text that is open began after all of the calls.
     this.closeCalls(status);
+    this.closeOpen(status);
     this.ended = true;
     const { model, finish, usage } = this;
     const stored = keepOutput(this.context, this.output);
@@ -214,11 +230,11 @@ export class ResponsesWriter implements AnswerWriter {
 
   private openItem(kind: "text" | "refusal" | "reasoning"): OpenItem {
     if (this.open?.kind === kind) return this.open;
+    this.closeCompleteCalls();
     this.closeOpen();
-    this.closeCalls();
     const index = this.items++;
     const id = itemId(kind === "reasoning" ? "rs_sluice" : "msg", this.context, index);
-    const item: OpenItem = { kind, id, index, text: "", call: null, signature: null, annotations: [] };
+    const item: OpenItem = { kind, id, index, text: "", call: null, progress: null, signature: null, annotations: [] };
     this.open = item;
     const begun = kind === "reasoning" ? reasoningItem(this.context, index, "", null) : messageItem(this.context, index, "in_progress", []);
     this.event("response.output_item.added", { output_index: index, item: begun });
@@ -273,6 +289,7 @@ export class ResponsesWriter implements AnswerWriter {
       index,
       text: "",
       call,
+      progress: custom === true ? null : new JsonProgress(),
       signature: null,
       annotations: [],
     };
@@ -285,15 +302,28 @@ export class ResponsesWriter implements AnswerWriter {
 
   private addArguments(number: number, text: string): void {
     const item = this.calls.get(number);
-    if (item === undefined || text === "") return;
-    item.text += text;
+    if (item === undefined) return;
+    const piece = item.progress === null ? text : item.progress.take(text);
+    if (piece === "") return;
+    item.text += piece;
     // A search comes as a whole: there are no events for its arguments.
-    if (item.call?.search !== true) this.event(`${eventsOf(item)}.delta`, { ...placeOf(item), delta: text });
+    if (item.call?.search !== true) this.event(`${eventsOf(item)}.delta`, { ...placeOf(item), delta: piece });
   }
 
-  /** `last`: the status of the last item; the others are complete. */
-  private closeCalls(last: ItemStatus = "completed"): void {
-    for (const item of this.calls.values()) this.closeCall(item, item.index === this.items - 1 ? last : "completed");
+  private closeCompleteCalls(): void {
+    for (const [number, item] of this.calls) {
+      if (item.progress?.isComplete !== true) continue;
+      this.calls.delete(number);
+      this.closeCall(item);
+    }
+  }
+
+  /** `last`: the status of the last item, and of a call in whose arguments the answer ended; the others are complete. */
+  private closeCalls(last: ItemStatus): void {
+    for (const item of this.calls.values()) {
+      const isCut = item.progress?.isObject === true && !item.progress.isComplete;
+      this.closeCall(item, isCut || item.index === this.items - 1 ? last : "completed");
+    }
     this.calls.clear();
   }
 

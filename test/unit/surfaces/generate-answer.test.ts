@@ -126,6 +126,22 @@ describe("a stream", () => {
     });
   });
 
+  test("has all arguments of a call, also those that come after a text or a thought", () => {
+    const look: StreamPart = { kind: "tool_call", index: 0, id: "c1", name: "look" };
+    const piece = (text: string): StreamPart => ({ kind: "tool_arguments", index: 0, text });
+    const finished: StreamPart = { kind: "finish", finish: { reason: "tool_calls", stopSequence: null } };
+    const call = { functionCall: { id: "c1", name: "look", args: { at: 1 } } };
+    for (const [kind, said] of [
+      ["text", { text: "a" }],
+      ["reasoning", { text: "a", thought: true }],
+    ] as const) {
+      const between = streamed([look], [piece('{"at"')], [{ kind, text: "a" }], [piece(":1}")], [finished]);
+      expect(partsIn(between)).toEqual([said, call, { text: "" }]);
+      const before = streamed([look], [piece('{"at":1}')], [{ kind, text: "a" }], [finished]);
+      expect(partsIn(before)).toEqual([call, said, { text: "" }]);
+    }
+  });
+
   test.each([
     ["length", "MAX_TOKENS"],
     ["content_filter", "SAFETY"],

@@ -16,6 +16,11 @@ interface CutItem {
   readonly status?: string;
 }
 
+interface JsonItem extends CutItem {
+  readonly arguments?: string;
+  readonly content?: readonly { readonly text: string }[];
+}
+
 const inShort = (output: readonly CutItem[]): readonly string[] => output.map(({ type, status }) => `${type} ${status ?? "-"}`);
 
 function whole(parts: readonly Part[], reason: FinishReason): readonly string[] {
@@ -80,5 +85,42 @@ describe.each([
       "function_call completed",
       "custom_tool_call completed",
     ]);
+  });
+});
+
+describe("a call whose arguments go on after a text", () => {
+  const look: StreamPart = { kind: "tool_call", index: 0, id: "a", name: "look" };
+  const piece = (text: string): StreamPart => ({ kind: "tool_arguments", index: 0, text });
+  const text: StreamPart = { kind: "text", text: "\n" };
+  const finished = (reason: FinishReason): StreamPart => ({ kind: "finish", finish: { reason, stopSequence: null } });
+
+  /** The items in the order in which they were done, and the output of the last event. */
+  function written(...parts: readonly StreamPart[]): { readonly done: readonly JsonItem[]; readonly output: readonly JsonItem[] } {
+    const writer = openaiResponses.writer(context);
+    const frames = [...parts.map((part) => writer.write([part])), writer.end()].map((bytes) => new TextDecoder().decode(bytes)).join("");
+    const events = [...frames.matchAll(/^data: (.*)$/gm)].map(
+      ([, data]) => JSON.parse(data!) as { type: string; item: JsonItem; response: { output: readonly JsonItem[] } },
+    );
+    const done = events.filter(({ type }) => type === "response.output_item.done").map(({ item }) => item);
+    return { done, output: events.at(-1)!.response.output };
+  }
+
+  test("has all of them: it stays open beside the text", () => {
+    const { done, output } = written(look, piece('{"cmd":'), text, piece('"ls"}'), text, finished("tool_calls"));
+    expect(done).toMatchObject([
+      { type: "function_call", arguments: '{"cmd":"ls"}', status: "completed" },
+      { type: "message", content: [{ text: "\n\n" }] },
+    ]);
+    expect(output).toEqual(done);
+  });
+
+  test("is done before the text where they are complete, and gets nothing more", () => {
+    const { done } = written(look, piece('{"cmd":"ls"}'), text, piece("}"), finished("tool_calls"));
+    expect(done).toMatchObject([{ type: "function_call", arguments: '{"cmd":"ls"}' }, { type: "message" }]);
+  });
+
+  test("is incomplete where the response is cut before they end", () => {
+    const { done } = written(look, piece('{"cmd":'), text, finished("length"));
+    expect(inShort(done)).toEqual(["function_call incomplete", "message incomplete"]);
   });
 });
