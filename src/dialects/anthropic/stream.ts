@@ -138,7 +138,7 @@ export class MessagesStream implements EventDecoder {
     const blocks = contentOf(message).map((content_block, index) => [{ index, content_block }, { index }] as const);
     const all = blocks.flatMap(([start, stop]) => [this.blockStart(start), this.blockStop(stop)]);
     const parts = all.flatMap((one) => one.parts ?? []);
-    const reason = filledTextOf(message["stop_reason"]);
+    const reason = filledTextOf(endReason(message["stop_reason"], this.hasAnswer));
     if (reason !== null) {
       this.finish = finishReason(reason);
       parts.push({ kind: "finish", finish: finishOf(reason, message["stop_sequence"]) });
@@ -211,15 +211,14 @@ export class MessagesStream implements EventDecoder {
   private callStart(index: number, block: JsonObject): EventMeaning {
     const name = filledTextOf(block["name"]) ?? "";
     const tool = this.names.toolOf(name);
+    const input = isJsonObject(block["input"]) && Object.keys(block["input"]).length > 0 ? JSON.stringify(block["input"]) : "";
     if (!this.keepsNames && isAnswer(name, tool)) {
       this.hasAnswer = true;
-      this.open(index, "answer");
-      return silent;
+      return answerPiece(this.open(index, "answer"), input);
     }
     const call = this.calls++;
     const open = this.open(index, "call", call, tool?.custom === undefined ? null : new CustomInputReader());
     const parts: StreamPart[] = [{ kind: "tool_call", index: call, id: filledTextOf(block["id"]) ?? "", ...calledAs(tool, name) }];
-    const input = isJsonObject(block["input"]) && Object.keys(block["input"]).length > 0 ? JSON.stringify(block["input"]) : "";
     if (input !== "") parts.push(...argumentsPart(open, input));
     return { output: "tool_call", unsaid: name + input, parts };
   }
@@ -239,7 +238,7 @@ export class MessagesStream implements EventDecoder {
         return silent;
       case "input_json_delta": {
         const piece = filledTextOf(delta["partial_json"]) ?? "";
-        if (piece !== "" && block?.kind === "answer") return { output: "text", text: piece, parts: [{ kind: "text", text: piece }] };
+        if (block?.kind === "answer") return answerPiece(block, piece);
         if (piece === "" || block?.kind !== "call") return silent;
         return { output: "tool_call", unsaid: piece, parts: argumentsPart(block, piece) };
       }
@@ -262,6 +261,8 @@ export class MessagesStream implements EventDecoder {
       const sources = this.cited.end();
       return sources.length === 0 ? silent : { output: null, parts: [{ kind: "sources", sources }] };
     }
+    // Without any input, the answer is an empty object.
+    if (block?.kind === "answer") return block.hasInput ? silent : answerPiece(block, "{}");
     if (block?.kind !== "call") return silent;
     const rest = block.input === null ? (block.hasInput ? "" : "{}") : block.input.close();
     return rest === "" ? silent : { output: null, parts: [{ kind: "tool_arguments", index: block.call, text: rest }] };
@@ -320,6 +321,13 @@ const silent: EventMeaning = { output: null };
 
 function thought(text: string): EventMeaning {
   return text === "" ? silent : { output: "reasoning", unsaid: text, parts: [{ kind: "reasoning", text }] };
+}
+
+/** A piece of an answer that is the input of a tool: to the client it is text. */
+function answerPiece(block: StreamedBlock, text: string): EventMeaning {
+  if (text === "") return silent;
+  block.hasInput = true;
+  return { output: "text", text, parts: [{ kind: "text", text }] };
 }
 
 function argumentsPart(block: StreamedBlock, piece: string): readonly StreamPart[] {

@@ -288,6 +288,27 @@ describe("the events of a stream", () => {
     expect(readMessage(bodyOf({ content, stop_reason: "tool_use" }), [own])).toMatchObject({ finish: "tool_calls" });
   });
 
+  test.each<[string, Event, string]>([
+    ["with its block", { a: 1 }, '{"a":1}'],
+    ["not at all", {}, "{}"],
+  ])("of a tool that the answer had to be given with are a text, also where its input comes %s", (_, input, text) => {
+    const block = { type: "tool_use", id: "t", name: "structured_answer", input };
+    const begun = { ...start, message: { ...message, content: [block], stop_reason: "tool_use" } };
+    for (const events of [
+      [start, blockStart(0, block), blockStop(0), finish("tool_use"), stop],
+      [begun, stop],
+    ]) {
+      const read = reading(wire(...events), tools);
+      expect(partsOf(read).slice(1)).toEqual([
+        { kind: "text", text },
+        { kind: "finish", finish: { reason: "stop", stopSequence: null } },
+      ]);
+      expect(read.emissions.map((one) => (one.kind === "delta" ? one.text : "")).join("")).toBe(text);
+      expect(read.emissions.flatMap((one) => (one.kind === "delta" ? (one.output ?? []) : []))[0]).toBe("text");
+      expect(read.emissions.at(-1)).toMatchObject({ kind: "end", finish: "stop" });
+    }
+  });
+
   test("that are no JSON are skipped", () => {
     const read = reading(
       encoder.encode(`event: x\ndata: {oops\n\n${decoder.decode(wire(start, ...said("hi"), finish("end_turn"), stop))}`),
