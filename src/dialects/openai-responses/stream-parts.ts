@@ -25,6 +25,7 @@ export class EventParts {
   private readonly items = new Map<number, StreamedItem>();
   private characters = 0;
   private calls = 0;
+  private readonly callIds = new Set<string>();
   private lastText: StreamedItem | null = null;
   private lastThought: string | null = null;
 
@@ -80,7 +81,9 @@ export class EventParts {
   private begin(item: StreamedItem, source: JsonObject, parts: StreamPart[]): void {
     if (!isCall(source) || item.call !== null) return;
     item.call = this.calls++;
-    parts.push({ kind: "tool_call", index: item.call, id: textOf(source["call_id"]), ...this.tools.calledAs(source) });
+    const id = textOf(source["call_id"]);
+    this.callIds.add(id);
+    parts.push({ kind: "tool_call", index: item.call, id, ...this.tools.calledAs(source) });
   }
 
   private text(item: StreamedItem, text: string, parts: StreamPart[]): void {
@@ -133,16 +136,24 @@ export class EventParts {
     else if (part.kind === "refusal") parts.push({ kind: "refusal", text: part.text });
   }
 
-  /** Some upstreams tell the items of a short answer only here, or leave out that an item is done. */
+  /**
+   * Some upstreams tell the items of a short answer only here, or a call, or leave out that an item is done. Others number the items in
+   * another way than in their events: beside items that were told, only a call is known to be another one, by its `call_id`.
+   */
   private finish(response: JsonObject, parts: StreamPart[]): void {
     const isUntold = this.items.size === 0;
     for (const [place, source] of itemsOf(response).slice(0, itemsMax).entries()) {
-      const item = isUntold ? newItem() : this.items.get(place);
-      if (item !== undefined) this.end(item, source, parts);
+      const item = this.items.get(place) ?? (isUntold || this.isNewCall(source) ? newItem() : null);
+      if (item !== null) this.end(item, source, parts);
     }
     const { reason, stopSequence } = finishOf(response);
     const calls = reason === "stop" && this.calls > 0;
     parts.push({ kind: "finish", finish: { reason: calls ? "tool_calls" : reason, stopSequence } });
+  }
+
+  private isNewCall(source: JsonObject): boolean {
+    const id = textOf(source["call_id"]);
+    return isCall(source) && id !== "" && !this.callIds.has(id);
   }
 }
 

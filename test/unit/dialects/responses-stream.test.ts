@@ -237,6 +237,25 @@ describe("a stream with little in it", () => {
     expect(joined(partsOf(play([eventStream(events)], tools)))).toEqual([start, { kind: "text", text: "Yes." }, finished("stop")]);
   });
 
+  test("whose end has a call that no event told, calls it; one that was told under another place is no other", () => {
+    const said = responseEvents([message("I look.")]).slice(0, -1);
+    const end = (...items: readonly ScriptedItem[]) => ({ type: "response.completed", response: response(items) });
+    const called = [
+      { kind: "tool_call", index: 0, id: "a", name: "look" },
+      { kind: "tool_arguments", index: 0, text: '{"at": 1}' },
+    ] as const;
+    const look = functionCall("a", "look", '{"at": 1}');
+    const untold = play([eventStream([...said, end(message("I look."), look)])], tools);
+    expect(joined(partsOf(untold))).toEqual([start, { kind: "text", text: "I look." }, ...called, finished("tool_calls")]);
+    expect(untold.emissions.at(-1)).toMatchObject({ kind: "end", finish: "tool_calls" });
+    const told = responseEvents([look]).slice(0, -1);
+    expect(joined(partsOf(play([eventStream([...told, end(message("I look."), look)])], tools)))).toEqual([
+      start,
+      ...called,
+      finished("tool_calls"),
+    ]);
+  });
+
   test("whose end does not repeat the output, is complete", () => {
     const events = [
       ...responseEvents([functionCall("a", "look", "{}")]).slice(0, -1),
