@@ -136,7 +136,12 @@ export function endReason(reason: unknown, hasAnswer: boolean): unknown {
   return reason === "tool_use" && hasAnswer ? "end_turn" : reason;
 }
 
+/**
+ * The end of an answer for a client of another API. One that was paused goes on when it is sent back as it is, which such a client cannot
+ * do, so that the rest is missing: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn.
+ */
 export function finishOf(reason: unknown, stopSequence: unknown): Finish {
+  if (reason === "pause_turn") return { reason: "length", stopSequence: null };
   return { reason: finishReason(reason), stopSequence: reason === "stop_sequence" ? filledTextOf(stopSequence) : null };
 }
 

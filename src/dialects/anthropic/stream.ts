@@ -139,10 +139,7 @@ export class MessagesStream implements EventDecoder {
     const all = blocks.flatMap(([start, stop]) => [this.blockStart(start), this.blockStop(stop)]);
     const parts = all.flatMap((one) => one.parts ?? []);
     const reason = filledTextOf(endReason(message["stop_reason"], this.hasAnswer));
-    if (reason !== null) {
-      this.finish = finishReason(reason);
-      parts.push({ kind: "finish", finish: finishOf(reason, message["stop_sequence"]) });
-    }
+    if (reason !== null) parts.push(this.finishedBy(reason, message["stop_sequence"]));
     return {
       output: all.find(({ output }) => output !== null)?.output ?? (reason === null ? null : "finish"),
       text: all.map(({ text = "" }) => text).join(""),
@@ -157,16 +154,21 @@ export class MessagesStream implements EventDecoder {
     const reason = filledTextOf(endReason(delta["stop_reason"], this.hasAnswer));
     const parts: StreamPart[] = [];
     if (reason !== null) {
-      this.finish = finishReason(reason);
       const refusal = refusalText(delta["stop_details"]);
       if (refusal !== null) parts.push({ kind: "refusal", text: refusal });
-      parts.push({ kind: "finish", finish: finishOf(reason, delta["stop_sequence"]) });
+      parts.push(this.finishedBy(reason, delta["stop_sequence"]));
     }
     const said = this.say(event, { output: reason === null ? null : "finish", parts, finishes: reason !== null });
     const reported = isJsonObject(data["usage"]) ? messageUsage(data["usage"], this.usage) : null;
     if (reported === null) return said;
     this.usage = servedBy(reported, this.fallback);
     return this.usage === null ? said : [...said, { kind: "usage", frame: null, usage: this.usage }];
+  }
+
+  private finishedBy(reason: string, stopSequence: unknown): StreamPart {
+    const finish = finishOf(reason, stopSequence);
+    this.finish = this.keepsNames ? finishReason(reason) : finish.reason;
+    return { kind: "finish", finish };
   }
 
   private blockStart(data: JsonObject): EventMeaning {

@@ -324,7 +324,7 @@ describe("why an answer ended", () => {
   const cases: readonly (readonly [string, string])[] = [
     ["end_turn", "stop"],
     ["stop_sequence", "stop"],
-    ["pause_turn", "stop"],
+    ["pause_turn", "length"],
     ["tool_use", "tool_calls"],
     ["max_tokens", "length"],
     ["model_context_window_exceeded", "length"],
@@ -339,6 +339,12 @@ describe("why an answer ended", () => {
     expect(streamed.emissions.at(-1)).toMatchObject({ kind: "end", finish: expected });
     const whole = readMessage(bodyOf({ stop_reason: reason, stop_sequence: "END" }), tools);
     expect(whole).toMatchObject({ finish: expected, answer: { finish: { reason: expected, stopSequence } } });
+  });
+
+  test("is no cut for a client of this API where the turn is paused: it goes on with it", () => {
+    const paused = wire(start, ...said("hi"), finish("pause_turn"), stop);
+    expect(reading(paused, null).emissions.at(-1)).toMatchObject({ kind: "end", finish: "stop" });
+    expect(readMessage(bodyOf({ stop_reason: "pause_turn" }), null)).toMatchObject({ finish: "stop" });
   });
 
   test("is told with a refusal, which may be all there is", () => {
