@@ -32,7 +32,8 @@ function clamp(body: Uint8Array, members: readonly JsonMember[], ceiling: number
   for (const config of members) {
     if (!configNames.has(config.key) || config.kind !== "object") continue;
     for (const bound of membersOf(body, config.start, config.end)) {
-      if (!boundNames.has(bound.key) || bound.kind !== "number" || (valueOf(body, bound) as number) <= ceiling) continue;
+      // It may be written as a string.
+      if (!boundNames.has(bound.key) || !(Number(valueOf(body, bound)) > ceiling)) continue;
       splices.push({ start: bound.start, end: bound.end, text: String(ceiling) });
       clampedTo = ceiling;
     }

@@ -14,6 +14,7 @@ import { FieldReader } from "../field-reader.ts";
 import { Uncarried } from "../uncarried.ts";
 import { GenerateContentReader } from "./content.ts";
 import { camelCase, value } from "./names.ts";
+import { numberIn } from "./numbers.ts";
 import { jsonSchema } from "./schema.ts";
 
 /** The whole request as a conversation. Its body was scanned before, so that its depth and its number of values are bounded. */
@@ -31,7 +32,7 @@ export function generateConversation(request: ChatRequest): Conversation | Failu
   const contents = fields.list(value(body, "contents"), "contents");
   const turns = new GenerateContentReader(fields, uncarried).read(value(body, "systemInstruction"), contents);
   const tools = toolsOf(fields.optionalList(value(body, "tools"), "tools"), fields, uncarried);
-  const number = (name: string): number | null => fields.optionalNumber(value(config, name), `generationConfig.${name}`);
+  const number = (name: string): number | null => fields.optionalNumber(numberIn(value(config, name)), `generationConfig.${name}`);
   const conversation: Conversation = {
     turns,
     tools,
@@ -180,7 +181,7 @@ const levels: ReadonlyMap<string, ReasoningEffort> = new Map([
 function reasoningOf(config: JsonObject | null, fields: FieldReader): ReasoningRequest | null {
   if (config === null) return null;
   const path = "generationConfig.thinkingConfig";
-  const budget = fields.optionalNumber(value(config, "thinkingBudget"), `${path}.thinkingBudget`);
+  const budget = fields.optionalNumber(numberIn(value(config, "thinkingBudget")), `${path}.thinkingBudget`);
   const level = fields.optionalText(value(config, "thinkingLevel"), `${path}.thinkingLevel`)?.toLowerCase() ?? null;
   const shown = fields.optionalBoolean(value(config, "includeThoughts"), `${path}.includeThoughts`);
   const summary = shown === null ? null : shown ? "auto" : "none";

@@ -4,6 +4,7 @@ import { elementsOf, membersOf, scanJson, valueOf, type JsonMember, type JsonSpa
 import { bodyMistake, missing, mistake, modelMistake, wrongType } from "../../operations/mistakes.ts";
 import { generateConversation } from "./conversation.ts";
 import { camelCase, member, membersNamed } from "./names.ts";
+import { numberIn } from "./numbers.ts";
 import { promptTokens } from "./prompt-tokens.ts";
 
 /** What the path of a request says. */
@@ -106,16 +107,16 @@ const shapes: ReadonlySet<string> = new Set([
   ...["responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities", "responseLogprobs", "speechConfig", "imageConfig"],
 ]);
 
-/** Some clients write numbers of 64 bits as strings, which the API takes. */
+/** Some clients write whole numbers as strings, and the API accepts them. */
 function wholeNumber(body: Uint8Array, field: JsonMember): number | null {
-  const value = field.kind === "number" ? (valueOf(body, field) as number) : Number.NaN;
-  return Number.isInteger(value) && value >= 0 ? value : null;
+  const value = numberIn(valueOf(body, field));
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 ? value : null;
 }
 
 function asksToReason(body: Uint8Array, config: JsonMember): boolean {
   const fields = membersOf(body, config.start, config.end);
   const budget = member(fields, "thinkingBudget");
-  if (budget?.kind === "number") return valueOf(body, budget) !== 0;
+  if (budget?.kind === "number" || budget?.kind === "string") return numberIn(valueOf(body, budget)) !== 0;
   return member(fields, "thinkingLevel") !== undefined;
 }
 

@@ -498,8 +498,13 @@ describe("a request", () => {
       .replace(btoa("sluice-v1.ghi"), "skip_thought_signature_validator")
       .replace(btoa("sluice-v1.jkl"), "");
     expect(new TextDecoder().decode(sent.request.body as Uint8Array)).toBe(expected);
-    const untouched = encodedRequest(askFor({}, {}, { contents: [], generationConfig: { maxOutputTokens: 5 } }), newest, 100);
-    expect(untouched.clampedTo).toBeNull();
+    for (const maxOutputTokens of [5, "5"]) {
+      const untouched = encodedRequest(askFor({}, {}, { contents: [], generationConfig: { maxOutputTokens } }), newest, 100);
+      expect(untouched.clampedTo).toBeNull();
+    }
+    const text = encodedRequest(askFor({}, {}, { contents: [], generationConfig: { maxOutputTokens: "500" } }), newest, 100);
+    expect(text.clampedTo).toBe(100);
+    expect(new TextDecoder().decode(text.request.body as Uint8Array)).toContain('"generationConfig":{"maxOutputTokens":100}');
   });
 
   test.each(["sluice-v1.abc", btoa("sluice-v1.abc")])("leaves the sealed %s out wherever it stands", (thoughtSignature) => {

@@ -57,10 +57,13 @@ describe("the facts of a request", () => {
     [{ tools: [{ googleSearch: {} }] }, { plainText: false, hostedTools: true }],
     [{ tools: [{ function_declarations: [] }, { code_execution: {} }] }, { hostedTools: true }],
     [{ generation_config: { max_output_tokens: 7 } }, { maxTokens: 7 }],
+    [{ generationConfig: { maxOutputTokens: "1024", candidateCount: "2" } }, { maxTokens: 1024, choices: 2 }],
     [{ generationConfig: { candidateCount: 3 } }, { choices: 3, plainText: false }],
     [{ generationConfig: { responseMimeType: "application/json" } }, { plainText: false }],
     [{ generationConfig: { thinkingConfig: { thinkingLevel: "low" } } }, { reasons: true }],
     [{ generationConfig: { thinkingConfig: { thinkingBudget: 0 } } }, { reasons: false }],
+    [{ generationConfig: { thinkingConfig: { thinkingBudget: "0" } } }, { reasons: false }],
+    [{ generationConfig: { thinkingConfig: { thinkingBudget: "512" } } }, { reasons: true }],
     [{ model: "models/m" }, { model: "m" }],
   ])("%j", (body, facts) => {
     expect(askOf(body)).toMatchObject(facts);
@@ -90,6 +93,9 @@ describe("the facts of a request", () => {
     [{ contents: [question], generationConfig: [] }, "generationConfig"],
     [{ contents: [question], generationConfig: { maxOutputTokens: "many" } }, "generationConfig.maxOutputTokens"],
     [{ contents: [question], generationConfig: { maxOutputTokens: -1 } }, "generationConfig.maxOutputTokens"],
+    ...["", "-1", "1.5", "0x10", "9".repeat(10)].map(
+      (maxOutputTokens) => [{ contents: [question], generationConfig: { maxOutputTokens } }, "generationConfig.maxOutputTokens"] as const,
+    ),
     [{ contents: [question], tools: {} }, "tools"],
     [{ contents: [question], tools: Array.from({ length: 2000 }, () => ({})) }, "tools"],
     [
@@ -337,6 +343,18 @@ describe("a request as a conversation", () => {
       outputFormat: { kind: "schema", schema: { type: "object" } },
       reasoning: { effort: null, budgetTokens: 2000, summary: "auto" },
       uncarried: ["safetySettings", "labels", "generationConfig.mediaResolution", "generationConfig.candidateCount", "tools.googleSearch"],
+    });
+  });
+
+  test("has its numbers, also those that are written as strings", () => {
+    const generationConfig = {
+      ...{ temperature: "0.5", topP: "0.9", topK: "3", seed: "-7", presencePenalty: "1", maxOutputTokens: "10" },
+      thinkingConfig: { thinkingBudget: "2000" },
+    };
+    expect(conversationOf({ generationConfig })).toMatchObject({
+      sampling: { temperature: 0.5, topP: 0.9, topK: 3, seed: -7, presencePenalty: 1 },
+      maxOutputTokens: 10,
+      reasoning: { budgetTokens: 2000 },
     });
   });
 
