@@ -3,6 +3,7 @@ import type { ChannelContext, ChannelLesson } from "../manage/channel-context.ts
 import type { KeptBackups } from "../manage/backup.ts";
 import type { DesiredResources, ResourceContext } from "../manage/resource-file/desired-resources.ts";
 import type { RunningWebhooks } from "../manage/webhooks.ts";
+import type { BudgetUse } from "../limits/budget-use.ts";
 import type { Key } from "../keys/key.ts";
 import type { SignInProvider } from "../gateway/sign-in.ts";
 import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
@@ -135,13 +136,11 @@ export interface TrafficFigures {
   readonly byOperation: ReadonlyMap<string, { readonly calls: number; readonly failed: number }>;
 }
 
-export interface SpentBudget {
+export interface SpentBudget extends BudgetUse {
   readonly of: "key" | "group";
   readonly id: string;
   /** Empty for all models. */
   readonly models: string;
-  readonly limitNanos: number;
-  readonly spentNanos: number;
 }
 
 export interface LiveCallsFrame {

@@ -48,6 +48,7 @@ import { signInServices } from "./sign-in.ts";
 import { StoredConfiguration, type RuntimeRules } from "./stored-configuration.ts";
 import { BudgetWatch } from "./budget-watch.ts";
 import { channelStates, Metrics, type OtherWorkers } from "./metrics.ts";
+import type { BudgetRefusal } from "../state/budgets/refused-budgets.ts";
 import { Traffic } from "./traffic.ts";
 import { Webhooks } from "./webhooks.ts";
 import type { ExplainedSettings, Services, SignInServices } from "../admin/services.ts";
@@ -211,6 +212,10 @@ export class App {
       attached: (key) => this.groups.attached(key),
       groups: () => this.groups.tree.effectiveGroups(),
       ofAll: settings.webhooks.length > 0 && options.isLeader,
+      refusals: async () => {
+        const reports = (await options.others?.reports("refusals")) ?? [];
+        return [...durable.refusedBudgets.list(), ...reports.flatMap(({ report }) => JSON.parse(report) as BudgetRefusal[])];
+      },
       onLook: async (budgets, keys) => this.webhooks?.looked(budgets, keys),
     });
     this.webhooks =
@@ -244,6 +249,7 @@ export class App {
       processes: others?.count ?? 1,
       otherReports: others === null ? null : async () => (await others.reports("live")).map(({ report }) => report),
     });
+    others?.onReportWanted("refusals", () => JSON.stringify(durable.refusedBudgets.list()));
     others?.onReportWanted("live", () => this.liveFeed.report());
     this.callTelemetry = new CallTelemetry({
       ports: this.exportPorts(timers, nowMs),

@@ -4,6 +4,7 @@ import type { Key } from "../keys/key.ts";
 import { hasBudgets } from "../limits/limits.ts";
 import { keyPage, storedKeys } from "../manage/key-search.ts";
 import { budgetSpending, groupSpending, type BudgetSpending } from "../manage/key-spending.ts";
+import type { BudgetRefusal } from "../state/budgets/refused-budgets.ts";
 import type { BudgetState } from "../telemetry/metrics/state-metrics.ts";
 
 export interface BudgetWatchOptions {
@@ -17,6 +18,8 @@ export interface BudgetWatchOptions {
   readonly groups: () => readonly Group[];
   /** Whether somebody wants to hear of every key and group, however many there are, and not of those alone that the metrics show. */
   readonly ofAll: boolean;
+  /** The budgets that refused calls lately, in any worker. */
+  readonly refusals: () => Promise<readonly BudgetRefusal[]>;
   /** Called after each look, with the budgets and the keys. */
   readonly onLook: (budgets: readonly BudgetState[], keys: readonly Key[]) => Promise<void>;
 }
@@ -33,6 +36,8 @@ export class BudgetWatch {
   /** Where the next look at the other keys and groups begins. */
   private keyCursor: string | null = null;
   private groupsSeen = 0;
+  /** The last refusal of each budget, by its id. */
+  private refusals: ReadonlyMap<string, BudgetRefusal> = new Map();
 
   constructor(private readonly options: BudgetWatchOptions) {}
 
@@ -58,6 +63,7 @@ export class BudgetWatch {
     this.looking = true;
     this.lookedMs = this.options.wallMs();
     try {
+      this.refusals = lastRefusals(await this.options.refusals());
       const known = [...this.options.fileKeys()];
       const inFile = known.length;
       for await (const key of storedKeys(this.options.reports, storedKeysMax)) known.push(key);
@@ -110,7 +116,7 @@ export class BudgetWatch {
   private async budgets(keys: readonly Key[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
     for (const key of keys) {
-      states.push(...(await budgetSpending(this.options, key)).map((spending) => stateOf("key", key.id, spending)));
+      states.push(...(await budgetSpending(this.options, key)).map((spending) => this.stateOf("key", key.id, spending)));
     }
     return states;
   }
@@ -118,14 +124,24 @@ export class BudgetWatch {
   private async groupBudgets(groups: readonly Group[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
     for (const group of groups) {
-      states.push(...(await groupSpending(this.options, group)).map((spending) => stateOf("group", group.id, spending)));
+      states.push(...(await groupSpending(this.options, group)).map((spending) => this.stateOf("group", group.id, spending)));
     }
     return states;
   }
+
+  private stateOf(of: BudgetState["of"], id: string, { name, models: pattern, budget, spentNanos, sinceMs }: BudgetSpending): BudgetState {
+    const models = name === null ? (pattern ?? "") : `#${name}`;
+    const refusal = this.refusals.get(models === "" ? id : `${id} ${models}`);
+    // A refusal of another period, or of a limit that was changed since, says nothing.
+    const isRefusing = refusal !== undefined && refusal.limitNanos === Math.floor(budget.nanos) && refusal.atMs >= (sinceMs ?? 0);
+    return { of, id, models, limitNanos: budget.nanos, spentNanos, isRefusing, sinceMs };
+  }
 }
 
-function stateOf(of: BudgetState["of"], id: string, { name, models, budget, spentNanos, sinceMs }: BudgetSpending): BudgetState {
-  return { of, id, models: name === null ? (models ?? "") : `#${name}`, limitNanos: budget.nanos, spentNanos, sinceMs };
+function lastRefusals(refusals: readonly BudgetRefusal[]): ReadonlyMap<string, BudgetRefusal> {
+  const last = new Map<string, BudgetRefusal>();
+  for (const refusal of refusals) if (refusal.atMs >= (last.get(refusal.budget)?.atMs ?? 0)) last.set(refusal.budget, refusal);
+  return last;
 }
 
 const everyMs = 60_000;

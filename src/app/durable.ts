@@ -9,6 +9,7 @@ import type { TextSeal } from "../operations/conversation/sealed-parts.ts";
 import type { RateLimitStore } from "../limits/rate-limit-store.ts";
 import { BudgetLedger } from "../state/budgets/budget-ledger.ts";
 import { DrainedMark } from "../state/budgets/drained-mark.ts";
+import { RefusedBudgets } from "../state/budgets/refused-budgets.ts";
 import { LocalItems } from "../state/local-items.ts";
 import { makeLimiter } from "../state/limiter.ts";
 import { MemoryRateLimits } from "../state/memory-rate-limits.ts";
@@ -73,6 +74,7 @@ export interface Durable extends Store {
   /** The same store for long queries, which do not delay calls. */
   readonly reports: Storage;
   readonly limiter: Limiter;
+  readonly refusedBudgets: RefusedBudgets;
   /** How long a call waits for the store if it does not answer; undefined: for as long as whoever asks gives a store that may be lost. */
   readonly silenceMs: number | undefined;
   readonly receipts: ReceiptBook;
@@ -180,12 +182,14 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
     silenceMs,
     ...(shared === null ? undefined : { processes: shared.membership.count }),
   });
+  const refusedBudgets = new RefusedBudgets(store.clock.wallMs);
   const stopRetention = startRetention(reportsDatabase, settings, log, after, store.clock.wallMs);
   const stopComparing = compareClocks(store.clock, after);
   return {
     ...store,
     reports,
-    limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs }),
+    limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs, onSpent: refusedBudgets.note }),
+    refusedBudgets,
     silenceMs,
     receipts: journal,
     seal,

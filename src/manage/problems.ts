@@ -1,3 +1,4 @@
+import { isNearlySpent, isSpent, type BudgetUse } from "../limits/budget-use.ts";
 import type { ChannelStatus } from "./channel-context.ts";
 
 /** Something that is wrong now, and what to do about it. */
@@ -25,14 +26,12 @@ export interface ProblemFacts {
   readonly traffic: { readonly calls: number; readonly failed: number };
 }
 
-export interface BudgetFact {
+export interface BudgetFact extends BudgetUse {
   readonly of: "key" | "group";
   readonly id: string;
   readonly name: string;
   /** Empty for all models. */
   readonly models: string;
-  readonly limitNanos: number;
-  readonly spentNanos: number;
 }
 
 /** Everything that is wrong now, the worst first. Pages show it, and a monitor can ask for it. */
@@ -119,12 +118,12 @@ function ofChannel({ name, state, troubles }: ChannelStatus): readonly GatewayPr
 
 /** All that administrators of a group are shown: the rest is about the whole gateway. */
 export function budgetProblems(budgets: readonly BudgetFact[]): readonly GatewayProblem[] {
-  return budgets.flatMap(({ of, id, name, models, limitNanos, spentNanos }) => {
+  return budgets.flatMap((budget) => {
+    const { of, id, name, models } = budget;
     const what = models === "" ? `The budget of ${of} ${name}` : `The budget of ${of} ${name} for ${models}`;
-    if (spentNanos >= limitNanos)
+    if (isSpent(budget))
       return [warning("budget_used_up", id, `${what} is used up: its calls are refused.`, "Raise it, or wait for the next period.")];
-    if (spentNanos >= nearShare * limitNanos)
-      return [warning("budget_near", id, `${what} is nearly used up.`, "Raise it before its calls are refused.")];
+    if (isNearlySpent(budget)) return [warning("budget_near", id, `${what} is nearly used up.`, "Raise it before its calls are refused.")];
     return [];
   });
 }
@@ -165,5 +164,4 @@ function warning(kind: string, subject: string | null, message: string, next: st
 /** Fewer calls say little. */
 const callsMin = 20;
 const failedShareMin = 0.1;
-const nearShare = 0.8;
 const certificateDaysMin = 14;

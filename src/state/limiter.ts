@@ -29,6 +29,8 @@ export interface LimiterParts {
   };
   /** The wall clock, which tells when a new budget period begins. */
   readonly wallMs: () => number;
+  /** A call was refused for which all of a budget would have been enough, and what is left of it is not, whatever running calls return. */
+  readonly onSpent?: (budget: BudgetLimit) => void;
 }
 
 /**
@@ -37,7 +39,7 @@ export interface LimiterParts {
  * continues synchronously when its answer is not a promise, so that a call whose limits are known in this process costs no turn of
  * the event loop.
  */
-export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
+export function makeLimiter({ rates, budgets, wallMs, onSpent }: LimiterParts): Limiter {
   // A key that changes is a new object, and so is one whose groups change, so an entry here never becomes stale.
   const known = new WeakMap<Key, KeyLimits>();
 
@@ -83,12 +85,17 @@ export function makeLimiter({ rates, budgets, wallMs }: LimiterParts): Limiter {
       if (!appliesTo(budget, grant.asked)) continue;
       const result = budgets.reserve(budget, grant.nanos);
       if (result instanceof Promise) {
-        return result.then((late) => grant.addBudget(budget, late, wallMs) ?? reserveBudgets(grant, at + 1));
+        return result.then((late) => addBudget(grant, budget, late) ?? reserveBudgets(grant, at + 1));
       }
-      const exceeded = grant.addBudget(budget, result, wallMs);
+      const exceeded = addBudget(grant, budget, result);
       if (exceeded !== null) return exceeded;
     }
     return grant;
+  }
+
+  function addBudget(grant: CallGrant, budget: BudgetLimit, result: BudgetReservation | BudgetRefused): LimitExceeded | null {
+    if (!result.ok && leavesTooLittle(budget, grant.nanos, result)) onSpent?.(budget);
+    return grant.addBudget(budget, result, wallMs);
   }
 
   function reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
@@ -266,6 +273,11 @@ class CallGrant implements Grant {
     this.settle(null);
     return exceeded;
   }
+}
+
+/** Whether it is not for running calls, or for the size of this one alone, that a budget refuses it. */
+function leavesTooLittle({ limitNanos }: BudgetLimit, nanos: number, { why, spentNanos }: BudgetRefused): boolean {
+  return why === "spent" && nanos <= limitNanos && spentNanos !== null && spentNanos + nanos > limitNanos;
 }
 
 /** What a call costs a budget: nothing, where the budget is for other channels than the one that served the call. */

@@ -236,7 +236,14 @@ describe("an administrator of a group", () => {
   test("is warned of budgets of its own keys and groups, and of nothing else that is wrong", async () => {
     const spent: SpentBudget[] = [];
     const { world, call, eve, ids } = await company({ budgets: () => spent });
-    const used = (of: SpentBudget["of"], id: string): SpentBudget => ({ of, id, models: "", limitNanos: 100, spentNanos: 100 });
+    const used = (of: SpentBudget["of"], id: string): SpentBudget => ({
+      of,
+      id,
+      models: "",
+      limitNanos: 100,
+      spentNanos: 100,
+      isRefusing: false,
+    });
     for (const group of ["org", "app", "ads"] as const) {
       const { id } = (await call("POST", "/keys", { name: `key of ${group}`, group })).json as { id: string };
       spent.push(used("key", id), used("group", ids[group]));

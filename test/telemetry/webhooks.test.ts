@@ -13,6 +13,7 @@ setDefaultTimeout(120_000);
 
 const nearly = "sk-nearly-canary-0123456789abcdef";
 const spent = "sk-spent-canary-0123456789abcdef";
+const short = "sk-short-canary-0123456789abcdef";
 const directory = mkdtempSync(join(tmpdir(), "sluice-test-"));
 
 let upstream: Scripted;
@@ -30,10 +31,11 @@ async function start(): Promise<void> {
     directory,
     config: {
       admin: "127.0.0.1:0",
-      metrics: { public: true },
+      metrics: { public: true, budgets: true },
       keys: [
         { name: "nearly", key: nearly, limits: { budget_usd: 0.002 } },
         { name: "spent", key: spent, limits: { budget_usd: 0.0002 } },
+        { name: "short", key: short, limits: { budget_usd: 0.00045 } },
       ],
       channels: [
         { name: "sound", base_url: upstream.url, models: ["large"] },
@@ -96,4 +98,19 @@ test("budgets of which four fifths are spent, or all, are told", async () => {
   );
   expect(valueOf(await metrics(), "sluice_webhook_lost_total", { webhook: "1" })).toBe(0);
   expect(receiver.requests.map(({ text }) => text).join("")).not.toContain("canary");
+});
+
+test("a budget that refuses calls before its last cent is told to be spent, and shown so", async () => {
+  const ask = async () => (await chat(gateway, { model: "large", max_tokens: 50 }, { key: short })).status;
+  // What is left after two would do for half of the third.
+  expect([await ask(), await ask()]).toEqual([200, 200]);
+  const ofShort = (type: string) => told(type).filter(({ key }) => key === "file:short");
+  // It is refused as long as the cost of those is not in the store as well, but only from then on is it known that it stays so.
+  await eventually("the next look", async () => (await ask()) === 429 && ofShort("budget.spent").length > 0, 65_000);
+  expect(ofShort("budget.spent")).toEqual([
+    { key: "file:short", models: null, limit_usd: 0.00045, spent_usd: expect.closeTo(0.0004, 9), period_since: null },
+  ]);
+  const metrics = parseExposition(await (await fetch(`${gateway.adminUrl}/metrics`)).text());
+  const refused = (key: string) => valueOf(metrics, "sluice_budget_refused", { key, models: "" });
+  expect([refused("file:nearly"), refused("file:spent"), refused("file:short")]).toEqual([0, 1, 1]);
 });

@@ -109,9 +109,9 @@ async function namedBudgets(services: Services): Promise<readonly BudgetFact[]> 
     key: await keyNames(services, idsOf("key"), budgets.length).catch(orNamesOf(services, services.fileKeys())),
     group: await groupNames(services, idsOf("group")).catch(orNamesOf(services, services.fileGroups())),
   };
-  return budgets.flatMap(({ of, id, models, limitNanos, spentNanos }) => {
+  return budgets.flatMap(({ of, id, models, limitNanos, spentNanos, isRefusing }) => {
     const name = names[of].get(id) ?? (isScoped(services) ? null : id);
-    return name === null ? [] : [{ of, id, name, models, limitNanos, spentNanos }];
+    return name === null ? [] : [{ of, id, name, models, limitNanos, spentNanos, isRefusing }];
   });
 }
 

@@ -36,8 +36,8 @@ export function isWorkerReady(message: unknown): message is WorkerReady {
   return typeof message === "object" && message !== null && Number.isInteger((message as Partial<WorkerReady>).port);
 }
 
-/** What workers report of themselves: all that they have counted, or the calls since the last such report. */
-export type ReportTopic = "metrics" | "live";
+/** What workers report of themselves: all that they have counted, the calls since the last such report, or the budgets that refused calls. */
+export type ReportTopic = "metrics" | "live" | "refusals";
 
 /** A worker asks its parent what the others report of themselves. The number tells its questions apart. */
 export interface ReportsWanted {

@@ -1,3 +1,4 @@
+import { isSpent, type BudgetUse } from "../../limits/budget-use.ts";
 import { gauge, plainGauge, type MetricFamily, type MetricSeries } from "./family.ts";
 
 /** The state of a gateway at the moment of a scrape. */
@@ -123,31 +124,34 @@ function engineSeries({ engine, state }: GatewayState["engines"][number]): reado
 }
 
 /** One budget of a key or a group, and what was spent of it. */
-export interface BudgetState {
+export interface BudgetState extends BudgetUse {
   readonly of: "key" | "group";
   readonly id: string;
   /** The pattern of models it is for; empty for all of them. */
   readonly models: string;
-  readonly limitNanos: number;
-  readonly spentNanos: number;
   /** When the present period began; null for a budget without one. */
   readonly sinceMs: number | null;
 }
 
 export function budgetFamilies(budgets: readonly BudgetState[]): readonly MetricFamily[] {
-  const ofBudgets = (of: BudgetState["of"], name: string, help: string, nanos: (budget: BudgetState) => number): MetricFamily =>
+  const ofBudgets = (of: BudgetState["of"], name: string, help: string, value: (budget: BudgetState) => number): MetricFamily =>
     gauge(
       name,
       help,
       [of, "models"],
-      budgets.filter((budget) => budget.of === of).map((budget) => ({ labels: [budget.id, budget.models], value: nanos(budget) * 1e-9 })),
+      budgets.filter((budget) => budget.of === of).map((budget) => ({ labels: [budget.id, budget.models], value: value(budget) })),
     );
-  const left = ({ limitNanos, spentNanos }: BudgetState): number => Math.max(0, limitNanos - spentNanos);
+  const limit = ({ limitNanos }: BudgetState): number => limitNanos * 1e-9;
+  const left = ({ limitNanos, spentNanos }: BudgetState): number => Math.max(0, limitNanos - spentNanos) * 1e-9;
+  const refused = (budget: BudgetState): number => (isSpent(budget) ? 1 : 0);
+  const refuses = "1 if calls are refused in the present period because too little is left of the budget";
   return [
-    ofBudgets("key", "sluice_budget_limit_usd", "The budget of a key in its present period.", ({ limitNanos }) => limitNanos),
+    ofBudgets("key", "sluice_budget_limit_usd", "The budget of a key in its present period.", limit),
     ofBudgets("key", "sluice_budget_left_usd", "What is left of the budget of a key in its present period.", left),
-    ofBudgets("group", "sluice_group_budget_limit_usd", "The budget of a group in its present period.", ({ limitNanos }) => limitNanos),
+    ofBudgets("key", "sluice_budget_refused", `${refuses} of a key.`, refused),
+    ofBudgets("group", "sluice_group_budget_limit_usd", "The budget of a group in its present period.", limit),
     ofBudgets("group", "sluice_group_budget_left_usd", "What is left of the budget of a group in its present period.", left),
+    ofBudgets("group", "sluice_group_budget_refused", `${refuses} of a group.`, refused),
   ];
 }
 

@@ -1,3 +1,4 @@
+import { isNearlySpent, isSpent } from "../../limits/budget-use.ts";
 import type { BudgetState, ChannelState } from "../metrics/state-metrics.ts";
 
 /** What webhooks can be told of. */
@@ -12,11 +13,11 @@ export interface Notice {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** Budgets of which four fifths, or all, are spent in the present period. */
+/** Budgets of which four fifths are spent in the present period, or so much that calls are refused. */
 export function budgetNotices(budgets: readonly BudgetState[]): readonly Notice[] {
-  return budgets.flatMap(({ of, id, models, limitNanos, spentNanos, sinceMs }) => {
-    const type: NoticeType | null =
-      spentNanos >= limitNanos ? "budget.spent" : spentNanos >= limitNanos * warningShare ? "budget.warning" : null;
+  return budgets.flatMap((budget) => {
+    const { of, id, models, limitNanos, spentNanos, sinceMs } = budget;
+    const type: NoticeType | null = isSpent(budget) ? "budget.spent" : isNearlySpent(budget) ? "budget.warning" : null;
     if (type === null) return [];
     const data = {
       [of]: id,
@@ -91,7 +92,6 @@ export class ChannelWatch {
   }
 }
 
-const warningShare = 0.8;
 const looksToBeDown = 2;
 const dayMs = 86_400_000;
 const weekMs = 7 * dayMs;

@@ -4,7 +4,8 @@ import type { KeyQuery, Storage } from "../../../src/gateway/storage.ts";
 import type { Group } from "../../../src/keys/group.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { defaultKey } from "../../../src/keys/stored-key.ts";
-import type { Limits } from "../../../src/limits/limits.ts";
+import { unlimitedRates, type Limits } from "../../../src/limits/limits.ts";
+import type { BudgetState } from "../../../src/telemetry/metrics/state-metrics.ts";
 
 const keyNamed = (name: string): Key => ({ ...defaultKey, id: name, name });
 
@@ -28,6 +29,7 @@ test("a thousand keys of the store are looked at, and not the first page of them
     attached: (key) => key,
     groups: () => [],
     ofAll: false,
+    refusals: async () => [],
     onLook: async (_, keys) => resolve(keys),
   });
   watch.recent();
@@ -49,6 +51,7 @@ describe("where somebody wants to hear of all", () => {
       attached: (key) => key,
       groups: () => [],
       ofAll: true,
+      refusals: async () => [],
       onLook: async (budgets, keys) => {
         seen.push({ keys: keys.map(({ id }) => id), budgets: budgets.map(({ id }) => id), shown: watch.states.map(({ id }) => id) });
         done.resolve();
@@ -95,4 +98,35 @@ describe("where somebody wants to hear of all", () => {
     expect(seen.map(({ budgets }) => budgets.length)).toEqual([400, 250, 400]);
     expect(new Set(seen.flatMap(({ budgets }) => budgets))).toEqual(new Set(groups.map(({ id }) => id)));
   });
+});
+
+test("a budget that refused a call in its present period is known by its key and models, until its limit is another one", async () => {
+  const nowMs = Date.parse("2026-02-10T12:30:00Z");
+  const hourMs = Date.parse("2026-02-10T12:00:00Z");
+  const budget = { nanos: 1e9, period: "hour" } as const;
+  const limits: Limits = {
+    ...defaultKey.limits,
+    budget,
+    models: [{ ...unlimitedRates, pattern: "big-*", budget }],
+    budgets: [{ name: "images", models: null, operations: ["image"], channels: null, ...budget }],
+  };
+  const { promise, resolve } = Promise.withResolvers<readonly BudgetState[]>();
+  const refused = (id: string, atMs = hourMs, limitNanos = 1e9) => ({ budget: id, limitNanos, atMs });
+  const watch = new BudgetWatch({
+    reports: { ...listing([]), receipts: { usage: async () => [], payments: async () => [] } } as unknown as Storage,
+    wallMs: () => nowMs,
+    fileKeys: () => ["a", "b", "c"].map((name) => ({ ...keyNamed(name), limits })),
+    attached: (key) => key,
+    groups: () => [{ id: "grp_web", name: "web", limits } as unknown as Group],
+    ofAll: false,
+    refusals: async () => [
+      ...[refused("a"), refused("a big-*"), refused("grp_web #images")],
+      ...[refused("b", hourMs - 1), refused("b big-*", hourMs, 2e9), refused("b", hourMs - 1)],
+      ...[refused("c", hourMs - 1), refused("c", hourMs)],
+    ],
+    onLook: async (budgets) => resolve(budgets),
+  });
+  watch.recent();
+  const refusing = (await promise).filter(({ isRefusing }) => isRefusing).map(({ id, models }) => `${id} ${models}`.trim());
+  expect(refusing).toEqual(["a", "a big-*", "c", "grp_web #images"]);
 });

@@ -331,6 +331,26 @@ describe("a key's budgets", () => {
     expect(till.settled).toEqual([5, 5]);
   });
 
+  test("that leave too little for a call which all of it would be enough for are told, and others are not", () => {
+    const told: string[] = [];
+    const till = new Till();
+    const rates = new MemoryRateLimits(clockAt().read);
+    const limiter = makeLimiter({ rates, budgets: till, wallMs: Date.now, onSpent: ({ budget }) => told.push(budget) });
+    const key = keyWith({ budget: { nanos: 100, period: "month" } });
+    const refusedWith = (refusal: BudgetRefused, nanos: number) => {
+      till.refusal = refusal;
+      limitExceeded(limiter.admit(key, asks("m", "c"), demand({ nanos })));
+      return told.splice(0);
+    };
+    const spent = (spentNanos: number | null): BudgetRefused => ({ ok: false, why: "spent", spentNanos, held: null });
+    expect(refusedWith(spent(95), 6)).toEqual(["k1"]);
+    // What running calls hold may come back.
+    expect(refusedWith(spent(95), 5)).toEqual([]);
+    expect(refusedWith(spent(null), 6)).toEqual([]);
+    expect(refusedWith(spent(95), 101)).toEqual([]);
+    expect(refusedWith({ ...spent(95), why: "unavailable" }, 6)).toEqual([]);
+  });
+
   test("that are spent refuse for good, name the budget and tell when the next period begins", async () => {
     const { limiter, till } = world();
     till.refusal = { ok: false, why: "spent", spentNanos: 10_000_000_000, held: null };

@@ -61,14 +61,15 @@ test("failures count where there are enough calls to tell", () => {
 });
 
 test("a budget is a problem from four fifths on", () => {
-  const budget = { of: "key", id: "id", name: "laptop", models: "", limitNanos: 100, spentNanos: 79 } as const;
+  const budget = { of: "key", id: "id", name: "laptop", models: "", limitNanos: 100, spentNanos: 79, isRefusing: false } as const;
   expect(kinds({ budgets: [budget] })).toEqual([]);
   expect(kinds({ budgets: [{ ...budget, spentNanos: 80 }] })).toEqual(["budget_near"]);
   expect(kinds({ budgets: [{ ...budget, spentNanos: 100 }] })).toEqual(["budget_used_up"]);
+  expect(kinds({ budgets: [{ ...budget, spentNanos: 80, isRefusing: true }] })).toEqual(["budget_used_up"]);
 });
 
 test("a budget of a group is a problem in the same words", () => {
-  const budget = { of: "group", id: "grp_1", name: "web", models: "gpt-*", limitNanos: 100, spentNanos: 100 } as const;
+  const budget = { of: "group", id: "grp_1", name: "web", models: "gpt-*", limitNanos: 100, spentNanos: 100, isRefusing: false } as const;
   expect(problemsOf({ ...well, budgets: [budget, { ...budget, models: "", spentNanos: 80 }] })).toMatchObject([
     { kind: "budget_used_up", subject: "grp_1", message: "The budget of group web for gpt-* is used up: its calls are refused." },
     { kind: "budget_near", subject: "grp_1", message: "The budget of group web is nearly used up." },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { BudgetState, ChannelState } from "../../../../src/telemetry/metrics/state-metrics.ts";
+import { budgetFamilies, type BudgetState, type ChannelState } from "../../../../src/telemetry/metrics/state-metrics.ts";
 import type { PostOutcome } from "../../../../src/telemetry/otlp/otlp-exporter.ts";
 import { budgetNotices, ChannelWatch, costNotices, expiryNotices, noticeTypes } from "../../../../src/telemetry/webhooks/notices.ts";
 import { signatureHeaders, WebhookSender } from "../../../../src/telemetry/webhooks/webhook-sender.ts";
@@ -18,6 +18,7 @@ describe("a notice", () => {
     limitNanos: 10 * dollar,
     spentNanos,
     sinceMs,
+    isRefusing: false,
   });
 
   test.each([
@@ -30,6 +31,18 @@ describe("a notice", () => {
     expect(budgetNotices([budget(dollars * dollar)]).map((notice) => notice.type) as (string | null)[]).toEqual(
       type === null ? [] : [type],
     );
+  });
+
+  test.each([
+    [7.99, null],
+    [8, "budget.spent"],
+    [9.99, "budget.spent"],
+  ])("of a budget of ten dollars that refuses calls after %p is %p: it is never spent to the last cent", (dollars, type) => {
+    const refusing = { ...budget(dollars * dollar), isRefusing: true };
+    expect(budgetNotices([refusing]).map((notice) => notice.type) as (string | null)[]).toEqual(type === null ? [] : [type]);
+    expect(budgetFamilies([refusing]).find(({ name }) => name === "sluice_budget_refused")?.series).toEqual([
+      { labels: ["a", ""], value: type === null ? 0 : 1 },
+    ]);
   });
 
   test("of a budget is the same for its period, and another one in the next", () => {

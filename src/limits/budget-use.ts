@@ -1,0 +1,19 @@
+/** How much of a budget is used in its present period. */
+export interface BudgetUse {
+  readonly limitNanos: number;
+  readonly spentNanos: number;
+  /** It has refused a call in this period that all of it would have been enough for. */
+  readonly isRefusing: boolean;
+}
+
+/** Whether so much is spent that an operator wants to hear of it. */
+export function isNearlySpent({ limitNanos, spentNanos }: BudgetUse): boolean {
+  return spentNanos >= limitNanos * nearlyShare;
+}
+
+/** Calls are refused before the last cent of a budget, once what is left is less than they may cost. */
+export function isSpent(use: BudgetUse): boolean {
+  return use.spentNanos >= use.limitNanos || (use.isRefusing && isNearlySpent(use));
+}
+
+const nearlyShare = 0.8;
