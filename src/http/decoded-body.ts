@@ -23,7 +23,7 @@ export function encodingMistake(request: Pick<IncomingRequest, "header">, head: 
 }
 
 /** The body of a request whose encoding has no mistake. Its limits apply to what comes out of it. */
-export function decodedBody(body: IncomingBody, encoding: string | null): RequestBody {
+export function decodedBody(body: RawBody, encoding: string | null): RequestBody {
   const formats = encoding === null ? [] : (formatsOf(encoding) ?? []);
   return formats.length === 0 ? body : new DecodedBody(body, formats);
 }
@@ -45,6 +45,7 @@ const encodingCharactersMax = 200;
 
 const acceptedCodings = [...contentCodings.keys()].filter((name) => !name.startsWith("x-")).join(", ");
 
+type RawBody = Pick<IncomingBody, "declaredBytes" | "next" | "discard">;
 type Stage = Decompression<"gone" | DecompressionFault>;
 
 class DecodedBody implements RequestBody {
@@ -53,12 +54,12 @@ class DecodedBody implements RequestBody {
   private readonly decoded: CompressedSource<"gone" | DecompressionFault>;
 
   constructor(
-    private readonly body: IncomingBody,
+    private readonly body: RawBody,
     formats: readonly string[],
   ) {
     let source: CompressedSource<"gone" | DecompressionFault> = body;
     for (const format of formats) {
-      const stage: Stage = new Decompression(source, format);
+      const stage: Stage = new Decompression(source, format, this.stages[0]);
       this.stages.push(stage);
       source = stage;
     }

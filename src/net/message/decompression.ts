@@ -21,12 +21,18 @@ export type DecompressionFault = "malformed" | "bomb" | "cancelled";
  */
 export class Decompression<Cause> {
   private readonly reader: ReadableStreamDefaultReader<Uint8Array>;
-  private bytesIn = 0;
+  /** What was read from the source so far. */
+  bytesIn = 0;
   private bytesOut = 0;
   private cause: Cause | null = null;
   private isCancelled = false;
 
-  constructor(source: CompressedSource<Cause>, format: string) {
+  constructor(
+    source: CompressedSource<Cause>,
+    format: string,
+    /** The first of several decompressions, whose input is what was received: the ratios of two multiply. */
+    private readonly first: { readonly bytesIn: number } | null = null,
+  ) {
     const compressed = new ReadableStream<Uint8Array<ArrayBuffer>>({
       pull: async (controller) => {
         const part = await source.next();
@@ -49,7 +55,7 @@ export class Decompression<Cause> {
       // A cancelled reader reports that it is done, which must not be taken for the end of the body.
       if (done) return this.isCancelled ? "cancelled" : null;
       this.bytesOut += value.length;
-      if (this.bytesOut <= harmlessBytes || this.bytesOut <= this.bytesIn * ratioMax) return value;
+      if (this.bytesOut <= harmlessBytes || this.bytesOut <= (this.first ?? this).bytesIn * ratioMax) return value;
       this.cancel();
       return "bomb";
     } catch {
