@@ -65,7 +65,7 @@ line of a file brings completion and checks ([configuration-as-code.md](configur
   [admin.md](admin.md)) in the store, which holds millions of keys. Calls are served while the file is read again; with a
   file of the largest size they may be delayed once, by a few hundred milliseconds.
 - Changes of \`listen\`, \`listen_mode\`, \`admin\`, \`admin_names\`, \`admin_tls\`, \`tls\`, \`sign_in\`, \`data_dir\`, \`store\`, \`store_connections\`,
-  \`read_store\`, \`state\`, \`state_loss\`, \`receipts\`, \`metrics\`, \`otel\`, \`webhooks\` and \`log\` take effect at the next start.
+  \`read_store\`, \`state\`, \`state_loss\`, \`receipts\`, \`metrics\`, \`webhooks\` and \`log\` take effect at the next start.
 - Keys, channels and prices can also be added while the gateway runs, and are then kept in the store: see
   [keys.md](keys.md), [admin.md](admin.md) and [prices.md](prices.md). If the file and the store use the same name, the
   file wins.
