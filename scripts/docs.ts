@@ -59,8 +59,8 @@ line of a file brings completion and checks ([configuration-as-code.md](configur
 - If a setting is unknown, a variable is missing or a value is wrong, the gateway does not start, and the message names the
   line, the reason and how to fix it.
 - A running gateway reads the file again when it changes and on SIGHUP. If the new file has mistakes, the old configuration
-  stays in use, and the log says why. Running calls finish with the configuration they began with. If a key is removed from
-  the file, it is revoked, and its running calls end.
+  stays in use, and the log says why. Warnings of the new file that the old one did not have are logged as \`config_warning\`. Running
+  calls finish with the configuration they began with. If a key is removed from the file, it is revoked, and its running calls end.
 - The file may have up to 1 MiB. Keep larger numbers of keys (see [keys.md](keys.md)) and channels (see
   [admin.md](admin.md)) in the store, which holds millions of keys. Calls are served while the file is read again; with a
   file of the largest size they may be delayed once, by a few hundred milliseconds.

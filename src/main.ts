@@ -31,7 +31,7 @@ import { localModels } from "./engines/catalog.ts";
 import { engineEnvironment } from "./engines/command.ts";
 import { machineFacts } from "./net/credentials/machine-facts.ts";
 import { channelTestSettings, listenOverrides, overridden } from "./config/overrides.ts";
-import { loadConfig, readSecretFile, renderProblem, type Loaded, type Settings } from "./config/load.ts";
+import { loadConfig, readSecretFile, renderProblem, type Loaded, type Problem, type Settings } from "./config/load.ts";
 import { nearest } from "./config/findings/nearest.ts";
 import { StorageError } from "./gateway/storage.ts";
 import { oneAtATime, stateOf, watchFile } from "./config/watch.ts";
@@ -353,6 +353,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   const parent = given.worker === undefined ? null : parentOf(process);
   if (parent === null && workers !== 1) return superviseWorkers(workers, withOverrides(result.settings), early);
 
+  const isLeader = parent === null || given.worker === 1;
   const log = makeLog(parent === null ? writeStdout : wholeLines(writeStdout), result.settings);
   const app = await openApp(withOverrides(result.settings), {
     log,
@@ -363,7 +364,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     version: manifest.version,
     configuration: () => configuration(file),
     workers: parent === null ? 1 : workers,
-    isLeader: parent === null || given.worker === 1,
+    isLeader,
     others:
       parent === null || given.worker === undefined
         ? null
@@ -375,10 +376,15 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
             onEnded: (free) => parent.onWorkerEnded(free),
           },
   });
+  let told = new Set(result.warnings.map(warningKey));
   const reload = oneAtATime(async () => {
     // Without its certificate, which is renewed by itself: one that has expired must not keep a key from being revoked.
     const next = await read(file, false);
     if (next.ok) {
+      // By one worker, and only what its last reading did not say already.
+      const warnings = isLeader ? next.warnings.filter((warning) => !told.has(warningKey(warning))) : [];
+      for (const warning of warnings) log.warn("config_warning", { detail: renderProblem(file, warning) });
+      told = new Set(next.warnings.map(warningKey));
       // Not awaited: the next change may be a revocation, which must not wait until upstreams have listed their models.
       void app.reload(withOverrides(next.settings));
       return;
@@ -407,6 +413,11 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
   }
   if (reloadRequested) void reload();
   if (file !== null) watchFile(file, () => void reload(), { since });
+}
+
+/** Without its line, which moves when the file grows above it. */
+function warningKey({ path, reason }: Problem): string {
+  return `${path}: ${reason}`;
 }
 
 /** The master key, if it is not in the data folder: the variable itself, or the file that the other one names. */

@@ -600,6 +600,30 @@ describe("the log", () => {
   });
 });
 
+test("a reload logs the warnings of the new file once, whatever number of workers reads it, and not those that were told before", async () => {
+  await using upstream = await startChaos();
+  const configured = (timeouts: Readonly<Record<string, string>>, name = "up") => ({
+    keys: [{ name: "tester", key: clientKey }],
+    channels: [{ name, base_url: upstream.url, api_key: upstreamKey("a"), models: ["chaos"], timeouts }],
+  });
+  const outlived = { first_content: "20m" };
+  await using gateway = await startGateway({ config: configured({}), args: ["--workers", "2"] });
+  await eventually("both workers", () => gateway.logs.filter(({ event }) => event === "worker_ready").length === 2, 30_000);
+  const warnings = (): readonly unknown[] => gateway.logs.filter(({ event }) => event === "config_warning").map(({ detail }) => detail);
+  const reload = async (config: ReturnType<typeof configured>): Promise<void> => {
+    const before = reloads(gateway);
+    await gateway.rewriteConfig(config);
+    await eventually("both workers have read it", () => reloads(gateway) === before + 2);
+  };
+  await reload(configured(outlived));
+  expect(warnings()).toEqual([expect.stringMatching(/sluice\.yaml:\d+: channels\[0\]\.timeouts\.first_content: /)]);
+  await reload(configured(outlived, "renamed"));
+  expect(warnings().length).toBe(1);
+  await reload(configured({}));
+  await reload(configured(outlived));
+  expect(warnings().length).toBe(2);
+});
+
 test("a log of the level warn in the form of text has neither calls nor JSON, and what goes wrong", async () => {
   const directory = mkdtempSync(join(tmpdir(), "sluice-test-"));
   const file = join(directory, "sluice.yaml");
