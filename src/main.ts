@@ -14,7 +14,7 @@ import { CommandError } from "./cli/command-error.ts";
 import { remoteGateway } from "./cli/remote-gateway.ts";
 import type { StoreRequest } from "./cli/command-registry.ts";
 import type { DoctorRequest } from "./cli/doctor/arguments.ts";
-import { askHealth } from "./cli/health.ts";
+import { askHealth, healthAddress } from "./cli/health.ts";
 import { isExecutable, ownProgram, withRuntimeSettings } from "./cli/process/executable.ts";
 import { holdSignals, type EarlySignals } from "./cli/process/early-signals.ts";
 import { listenProblem } from "./cli/process/listen-problem.ts";
@@ -62,7 +62,7 @@ switch (invocation.command) {
     break;
   case "health": {
     ignoreProxies();
-    const { text, exitCode } = await askHealth(invocation.address, fetch);
+    const { text, exitCode } = await askHealth(healthAddress(invocation.address, process.env), fetch);
     (exitCode === 0 ? console.log : console.error)(text);
     process.exitCode = exitCode;
     break;

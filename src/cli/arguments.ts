@@ -11,7 +11,6 @@ import type { StoreRequest } from "./command-registry.ts";
 import { addDoctor } from "./doctor/arguments.ts";
 import { addExplain } from "./explain/arguments.ts";
 import { addGroups } from "./groups/groups-arguments.ts";
-import { healthAddress } from "./health.ts";
 import { addInit } from "./init/arguments.ts";
 import type { Invocation } from "./invocation.ts";
 import { addIssuers } from "./issuers/arguments.ts";
@@ -56,10 +55,10 @@ const addCommands: AddCommands = (program, give) => {
   program
     .command("health")
     .description("ask a running gateway whether it serves calls")
-    .argument("[address]", "where it listens for clients", healthAddress)
+    .argument("[address]", "where it listens for clients (default: SLUICE_HEALTH_URL, else http://127.0.0.1:4400)")
     .addHelpText("after", healthExamples)
-    .action((address: string) => {
-      give({ command: "health", address });
+    .action((address: string | undefined) => {
+      give({ command: "health", address: address ?? null });
     });
 
   const models = program

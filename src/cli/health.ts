@@ -7,7 +7,12 @@ export interface HealthAnswer {
 type HealthFetch = (url: string, init: BunFetchRequestInit) => Promise<Response>;
 
 /** Where a gateway listens unless it is told otherwise. */
-export const healthAddress = "http://127.0.0.1:4400";
+const usualAddress = "http://127.0.0.1:4400";
+
+/** Which gateway is asked. The variable is for the health check of an image, whose command cannot be changed where there is no shell. */
+export function healthAddress(given: string | null, env: Readonly<Record<string, string | undefined>>): string {
+  return given ?? (env["SLUICE_HEALTH_URL"] || usualAddress);
+}
 
 /**
  * Asks a running gateway whether it serves calls, for supervisors without an HTTP client of their own, such as the health check of a
@@ -16,7 +21,7 @@ export const healthAddress = "http://127.0.0.1:4400";
 export async function askHealth(address: string, fetchLike: HealthFetch, timeoutMs = 5_000): Promise<HealthAnswer> {
   const socket = address.startsWith("unix:") ? address.slice("unix:".length) : null;
   const url = readyUrl(socket === null ? address : "http://localhost");
-  if (url === null) return { text: `${address} is not an address such as ${healthAddress} or unix:/run/sluice.sock`, exitCode: 1 };
+  if (url === null) return { text: `${address} is not an address such as ${usualAddress} or unix:/run/sluice.sock`, exitCode: 1 };
   const name = socket === null ? url.origin : address;
   try {
     const response = await fetchLike(url.href, {

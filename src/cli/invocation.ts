@@ -10,7 +10,7 @@ import type { RemoteOptions } from "./remote-gateway.ts";
 export type Invocation =
   | StartInvocation
   | { readonly command: "check"; readonly file: string | null; readonly json: boolean }
-  | { readonly command: "health"; readonly address: string }
+  | { readonly command: "health"; readonly address: string | null }
   | { readonly command: "models"; readonly config: string | null; readonly request: ModelsRequest }
   | { readonly command: "store"; readonly config: string | null; readonly request: StoreRequest; readonly remote?: RemoteOptions }
   | { readonly command: "import"; readonly request: ImportRequest }

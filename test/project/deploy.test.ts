@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import { parse } from "yaml";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { usageExitCode } from "../../src/cli/invocation.ts";
+import { healthAddress } from "../../src/cli/health.ts";
 import { configExitCode } from "../../src/cli/process/start-problem.ts";
 import { loadConfig, type Settings } from "../../src/config/load.ts";
 import { localModels } from "../../src/engines/catalog.ts";
@@ -81,7 +82,8 @@ describe("the Dockerfile", () => {
     const port = lastOf(stage, "EXPOSE");
     expect(started(execForm(lastOf(stage, "CMD")))).toMatchObject({ command: "start", listen: `0.0.0.0:${port}`, admin: null });
     expect(healthCommand(stage)).toEqual([...entry, "health"]);
-    expect(started(["health"])).toEqual({ command: "health", address: `http://127.0.0.1:${port}` });
+    expect(started(["health"])).toEqual({ command: "health", address: null });
+    expect(healthAddress(null, {})).toBe(`http://127.0.0.1:${port}`);
   });
 
   test("sets what the launcher of a clone sets, where the launcher is left out", () => {

@@ -57,9 +57,9 @@ export class ImageLayout implements Disposable {
     return { code: exitCode, text: stdout.toString() + stderr.toString() };
   }
 
-  /** The health check of the image, of a gateway at another port than its own. */
+  /** The health check of the image, of a gateway at another port than its own. An engine runs it with the container's environment. */
   checkHealth(address: string): { readonly code: number; readonly text: string } {
-    return this.run([...healthCommand(this.#stage), address]);
+    return this.run(healthCommand(this.#stage), { SLUICE_HEALTH_URL: address });
   }
 
   [Symbol.dispose](): void {

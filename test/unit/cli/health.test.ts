@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { askHealth } from "../../../src/cli/health.ts";
+import { askHealth, healthAddress } from "../../../src/cli/health.ts";
 
 /** A gateway that gives this answer, and where it was asked. */
 function gateway(answer: (signal: AbortSignal) => Promise<Response>): {
@@ -54,4 +54,12 @@ test("neither is one that cannot be reached, says nothing, or has no address; a 
   for (const address of ["127.0.0.1:4400", "ftp://127.0.0.1", "", "localhost"]) {
     expect((await askHealth(address, refused.fetch)).exitCode).toBe(1);
   }
+});
+
+test("is asked at the address that is given, else at that of the variable, else where a gateway listens by itself", () => {
+  const env = { SLUICE_HEALTH_URL: "https://127.0.0.1:4400" };
+  expect(healthAddress("http://127.0.0.1:8080", env)).toBe("http://127.0.0.1:8080");
+  expect(healthAddress(null, env)).toBe("https://127.0.0.1:4400");
+  expect(healthAddress(null, {})).toBe("http://127.0.0.1:4400");
+  expect(healthAddress(null, { SLUICE_HEALTH_URL: "" })).toBe("http://127.0.0.1:4400");
 });

@@ -23,7 +23,7 @@ describe("the command line", () => {
     ["check a.yaml", { command: "check", file: "a.yaml", json: false }],
     ["check --config a.yaml --json", { command: "check", file: "a.yaml", json: true }],
     ["check a.yaml --config a.yaml", { command: "check", file: "a.yaml", json: false }],
-    ["health", { command: "health", address: "http://127.0.0.1:4400" }],
+    ["health", { command: "health", address: null }],
     ["health http://127.0.0.1:8080", { command: "health", address: "http://127.0.0.1:8080" }],
     ["--version", { command: "version", text: "1.2.3" }],
     ["-V", { command: "version", text: "1.2.3" }],
