@@ -37,12 +37,18 @@ export interface PaidCalls {
   readonly model: string;
   /** Empty if no channel answered. */
   readonly channel: string;
+  /** As in a receipt: if no channel answered, they say whose calls they are. */
   readonly tags: readonly string[];
   readonly operation: string;
 }
 
-/** Whether calls count on a budget with this selector. A call counts for the channel that answered it. */
+/** Whether calls count on a budget with this selector. A call counts for the channel that answered it, or else for the one that charges for it. */
 export function selectsPaid(selector: BudgetSelector, { model, channel, tags, operation }: PaidCalls): boolean {
   if (!selectsCall(selector, model, operation)) return false;
-  return selector.channels === null || (channel !== "" && isNamedBy({ name: channel, tags }, selector.channels));
+  if (selector.channels === null) return true;
+  if (channel === "" && tags.length === 0) return false;
+  return tags.includes(anyChannel) || isNamedBy({ name: channel, tags }, selector.channels);
 }
+
+/** In place of the tags of a call that any channel may charge for. No tag is called that. */
+export const anyChannel = "*";

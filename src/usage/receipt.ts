@@ -49,7 +49,10 @@ export interface Receipt {
    * and the key itself where it has a budget with a selector.
    */
   readonly owners: readonly string[];
-  /** The tags of the channel that answered. Without owners, nobody needs them. */
+  /**
+   * The tags of the channel that answered, for budgets that select channels. If none did, the name and the tags of the last one that charges for
+   * the call, or `anyChannel` if it is not known who was asked. Without owners, nobody needs them.
+   */
   readonly channelTags: readonly string[];
   readonly attempts: readonly AttemptReceipt[];
   /** The candidates, and why each was asked or not; null if there was no choice. */

@@ -1,6 +1,7 @@
 // Needs: quiet. It mostly waits for what was reserved to be given back.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { openKeys, type Keys } from "../support/keys.ts";
+import type { LimitFields } from "../../src/limits/limit-fields.ts";
+import { dollars, openKeys, type Keys } from "../support/keys.ts";
 import { setUp, type Rig } from "../support/rig.ts";
 
 setDefaultTimeout(60_000);
@@ -18,9 +19,14 @@ afterAll(async () => {
   await rig[Symbol.asyncDispose]();
 });
 
-test("whoever leaves while a whole answer is made for it does not get it made for nothing, again and again", async () => {
-  // For one such call.
-  const key = await keys.make({ limits: { budget_usd: 0.1 } });
+/** For one such call. */
+const budgets: readonly (readonly [string, LimitFields])[] = [
+  ["for all calls", { budget_usd: 0.1 }],
+  ["for a channel", { budgets: [{ name: "a", channels: ["a"], budget_usd: dollars(0.1) }] }],
+];
+
+test.each(budgets)("whoever leaves before a whole answer is complete pays for it from a budget %s, again and again", async (_, limits) => {
+  const key = await keys.make({ limits });
   const body = JSON.stringify({
     model: "priced",
     max_tokens: 100,
@@ -28,7 +34,8 @@ test("whoever leaves while a whole answer is made for it does not get it made fo
     x_first_ms: 5_000,
     messages: [{ role: "user", content: "hi" }],
   });
-  const asked = (): number => rig.upstream.a.ledger.chats.filter(({ model }) => model === "priced").length;
+  const earlier = rig.upstream.a.ledger.chats.length;
+  const asked = (): number => rig.upstream.a.ledger.chats.length - earlier;
   const statuses: number[] = [];
   for (let calls = 0; calls < 5; calls += 1) {
     const before = asked();

@@ -204,11 +204,17 @@ describe("S36, S37: figures that make no sense", () => {
 });
 
 describe("across a restart", () => {
-  test.each(["SIGTERM", "SIGKILL"] as const)("spent money stays spent (%s)", async (signal) => {
+  const plain = { budget_usd: 0.05 };
+  const ofChannel = { budgets: [{ name: "u", channels: ["u"], budget_usd: 0.05 }] };
+  test.each([
+    ["SIGTERM", "all calls", plain],
+    ["SIGKILL", "all calls", plain],
+    ["SIGKILL", "a channel", ofChannel],
+  ] as const)("money stays spent (%s), from a budget for %s", async (signal, _, limits) => {
     const directory = await mkdtemp(join(tmpdir(), "sluice-budget-"));
     const upstream = await startChaos({ name: "u" });
     const config = {
-      keys: [{ name: "k", key: clientKey, limits: { budget_usd: 0.05 } }],
+      keys: [{ name: "k", key: clientKey, limits }],
       channels: [{ name: "u", base_url: upstream.url, models: ["priced"] }],
       prices,
       server: { linger: "0s", drain: "1s" },

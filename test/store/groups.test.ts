@@ -1,6 +1,7 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
 import type { BudgetHoldRequest, Storage } from "../../src/gateway/storage.ts";
+import { anyChannel } from "../../src/keys/budget-selector.ts";
 import type { Group } from "../../src/keys/group.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import type { Database } from "../../src/store/database.ts";
@@ -260,8 +261,16 @@ for (const engine of engines) {
       expect(await spent("grp_org", { channels: ["gdpr"], models: ["gpt-5"] })).toBe(2);
       expect(await spent("grp_web", {}, { models: "*", exceptModels: ["o*"] })).toBe(3);
       expect(await spent("grp_web", { channels: ["us"] }, { models: "o3", exceptModels: [] })).toBe(4);
-      expect((await receipts.payments("grp_org", today)).reduce((sum, { nanos }) => sum + nanos, 0)).toBe(31);
-      expect((await receipts.payments("grp_org", null)).reduce((sum, { nanos }) => sum + nanos, 0)).toBe(95);
+      await stored(world.database, [
+        receipt(128, owners, { channel: null, channelTags: ["us", "gdpr"] }),
+        receipt(256, owners, { channel: null, channelTags: [anyChannel], model: "gpt-5" }),
+      ]);
+      expect(await spent("grp_org", { channels: ["us"] })).toBe(390);
+      expect(await spent("grp_org", { channels: ["eu-*"] })).toBe(273);
+      expect(await spent("grp_org", { channels: ["eu-*"], models: ["o3"] })).toBe(0);
+      expect(await spent("grp_org", { channels: ["*"] })).toBe(407);
+      expect((await receipts.payments("grp_org", today)).reduce((sum, { nanos }) => sum + nanos, 0)).toBe(415);
+      expect((await receipts.payments("grp_org", null)).reduce((sum, { nanos }) => sum + nanos, 0)).toBe(479);
     });
 
     test("stays within their budget when many processes take of it at once", async () => {

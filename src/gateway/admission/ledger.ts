@@ -195,9 +195,10 @@ function ownersOf({ id, limits, chain }: Key): readonly string[] {
   return chain === undefined ? noOwners : chain.ids;
 }
 
-/** The channel that served a call, as its receipt remembers it: budgets for channels must agree with the sums. */
+/** The channel that a call is paid for, as its receipt remembers it: budgets for channels must agree with the sums. */
 function servingOf({ channel, channelTags, owners }: Receipt): NamedChannel | null {
-  return channel === null || owners.length === 0 ? null : { name: channel, tags: channelTags };
+  if (owners.length === 0) return null;
+  return channel === null && channelTags.length === 0 ? null : { name: channel ?? "", tags: channelTags };
 }
 
 const ignore = (): void => {};

@@ -69,7 +69,7 @@ export function receiptOf(record: CallRecord, admission: Admission, ratesOf: Rat
     finish: record.refused === true ? "content_filter" : record.finish === null ? null : (unusualFinishes.get(record.finish) ?? null),
     cacheSavedNanos: savedNanos,
     owners: admission.owners,
-    channelTags: admission.owners.length === 0 ? noTags : tagsOf(admission.route, answered?.channel ?? null),
+    channelTags: admission.owners.length === 0 ? noTags : channelTagsOf(admission.route, answered, receipts),
     attempts: receipts,
     plan: record.plan === null ? null : stepsOf(record.plan, record),
   };
@@ -87,8 +87,11 @@ const unusualFinishes: ReadonlyMap<string, UnusualFinish> = new Map([
   ["safety", "content_filter"],
 ]);
 
-function tagsOf(route: Route, channel: string | null): readonly string[] {
-  return channelNamed(route, channel)?.tags ?? noTags;
+/** What upstreams charge must count on the budgets for their channels, or whoever leaves before the first output would pay nothing. */
+function channelTagsOf(route: Route, answered: AttemptRecord | null, receipts: readonly AttemptReceipt[]): readonly string[] {
+  if (answered !== null) return channelNamed(route, answered.channel)?.tags ?? noTags;
+  const charged = receipts.findLast(({ nanos }) => nanos !== 0);
+  return charged === undefined ? noTags : [charged.channel, ...(channelNamed(route, charged.channel)?.tags ?? noTags)];
 }
 
 /** The attempt that answered. For a stream that broke off or that its client left: the last one that had output. */

@@ -1,6 +1,7 @@
 import { appendFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { StorageError } from "../../gateway/storage.ts";
+import { anyChannel } from "../../keys/budget-selector.ts";
 import { type ReceiptOpening, type Receipt, requestNameOf } from "../../usage/receipt.ts";
 import type { Spending } from "../tables/budget-table.ts";
 import type { Database } from "../database.ts";
@@ -363,7 +364,7 @@ export function unknownReceipt(opening: ReceiptOpening): Receipt {
     finish: null,
     cacheSavedNanos: null,
     owners,
-    channelTags: [],
+    channelTags: owners.length === 0 ? [] : [anyChannel],
     attempts: [],
     plan: null,
   };

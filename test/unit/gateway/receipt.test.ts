@@ -139,6 +139,25 @@ describe("what an attempt costs", () => {
     },
   );
 
+  test("is on the budgets of the channel that charges for it, although nobody answered", () => {
+    const route = { model: "model", tiers: [[candidate("one", { tags: ["gpu"] }), candidate("two")]], size: 2 };
+    const tagsAfter = (attempts: readonly AttemptRecord[]): unknown => {
+      const { channel, upstreamModel, channelTags } = receiptOf(
+        recorded(attempts, { state: "abandoned" }),
+        { ...admission, owners: ["group"], route },
+        () => rates,
+      );
+      return [channel, upstreamModel, channelTags];
+    };
+    const left = failed("client_gone", { outcome: "abandoned" });
+    expect(tagsAfter([left])).toEqual([null, null, ["one", "gpu"]]);
+    expect(tagsAfter([failed("overloaded", { channel: "two" }), left])).toEqual([null, null, ["one", "gpu"]]);
+    expect(tagsAfter([left, failed("overloaded", { channel: "two" })])).toEqual([null, null, ["one", "gpu"]]);
+    expect(tagsAfter([left, failed("client_gone", { channel: "two", outcome: "abandoned" })])).toEqual([null, null, ["two"]]);
+    expect(tagsAfter([failed("overloaded")])).toEqual([null, null, []]);
+    expect(tagsAfter([tried()])).toEqual(["one", "large", ["gpu"]]);
+  });
+
   test("is nothing where it was never sent", () => {
     const receipt = written([failed("client_gone", { outcome: "abandoned", sent: false })], { state: "abandoned", bytesOut: 0 });
     expect(receipt).toMatchObject({ billedNanos: 0, costUncertain: false, estimated: false, generatedTokens: null });
