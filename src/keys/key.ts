@@ -41,7 +41,12 @@ export const subjectPrefix = "jwt:";
 /** The owner of the sums of all calls. */
 export const everybody = "*";
 
-/** Whether an owner of limits is something else than a key of the store, so that no such key may have this id. */
-export function isReservedId(id: string): boolean {
-  return id === everybody || id.startsWith(fileKeyPrefix) || id.startsWith(subjectPrefix) || isGroupId(id);
+/**
+ * Whether a new key of the store may have this id. No other owner of limits has one like it, and it is one word: owners are stored with spaces
+ * between them, and the ids of limits are made of an owner and other words.
+ */
+export function isNewKeyId(id: string): boolean {
+  return newKeyId.test(id) && !isGroupId(id);
 }
+
+const newKeyId = /^[A-Za-z0-9._-]{1,200}$/;

@@ -214,11 +214,13 @@ describe("applying a resource file", () => {
     ["a token that could be guessed", "keys: [{ name: new, key: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa }]", "could be guessed"],
     ["a reserved name", "keys: [{ name: 'file:x', key: '${CI}' }]", "must not begin with file:"],
     ["the id of a key of the configuration file", "keys: [{ name: new, id: 'file:ci', key: '${CI}' }]", "Key ci is defined in sluice.yaml"],
-    ...["file:gone", "jwt:jobs:ada", "*", "grp_0123456789ab", "file-group:filed"].map((id): [string, string, string] => [
-      `the id ${id}, which is that of something else`,
-      `keys: [{ name: new, id: "${id}", key: "\${CI}" }]`,
-      `The id ${id} of key new (line 1) is one that no key of the store can have: copy it`,
-    ]),
+    ...["file:gone", "jwt:jobs:ada", "*", "grp_0123456789ab", "file-group:filed", "team one", "x *", "grp_a>k"].map(
+      (id): [string, string, string] => [
+        `the id ${id}, which is that of something else`,
+        `keys: [{ name: new, id: "${id}", key: "\${CI}" }]`,
+        `The id ${id} of key new (line 1) is one that no key of the store can have: copy it`,
+      ],
+    ),
     [
       "the token of a key in the configuration file",
       "keys: [{ name: new, key: file-token-0123456789abcdefghijklmnop }]",

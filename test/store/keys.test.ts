@@ -72,6 +72,9 @@ for (const engine of engines) {
       expect(await again("id2", "other", "d1")).toBe("conflict");
       expect(await keys.count()).toBe(1);
       expect(await world.storage.revision()).toBe(1_000_000);
+      // Owners of sums and limits are stored with spaces and ">" between them.
+      for (const id of ["team one", "x *", "*", "grp_a>k", "grp_a", "file:k", "jwt:ci:k", "k\n", "k\u00a0", "", "k".repeat(201)])
+        expect(await again(id, "other", "d2")).toBe("invalid");
       expect(await again("id2", "other", "d2")).toBe("none");
       expect(await errorKind(keys.change("id2", { name: "app" }, by))).toBe("conflict");
       expect(await errorKind(keys.change("id2", { name: "id1" }, by))).toBe("conflict");

@@ -1,6 +1,6 @@
 import type { Storage } from "../../gateway/storage.ts";
 import { importProblem } from "../../keys/imported-token.ts";
-import { fileKeyPrefix, isReservedId } from "../../keys/key.ts";
+import { fileKeyPrefix, isNewKeyId } from "../../keys/key.ts";
 import type { HashedToken, StoredKey } from "../../keys/stored-key.ts";
 import type { ManageContext } from "../context.ts";
 import { ManageError } from "../error.ts";
@@ -84,7 +84,7 @@ function keyProblem(context: ManageContext, { id, fields, token, line }: Desired
   if (fields.name.startsWith(fileKeyPrefix)) {
     return new ManageError("invalid_value", `The name of key ${fields.name}${at} must not begin with ${fileKeyPrefix}.`);
   }
-  if (before === null && id !== null && isReservedId(id)) {
+  if (before === null && id !== null && !isNewKeyId(id)) {
     const fix = "copy it as sluice config export wrote it, or leave it out";
     return new ManageError("invalid_value", `The id ${id} of key ${fields.name}${at} is one that no key of the store can have: ${fix}.`);
   }

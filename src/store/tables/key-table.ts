@@ -1,5 +1,6 @@
 import { StorageError, type Actor, type ChangedKey, type KeyQuery, type KeyStorage, type OpenedKey } from "../../gateway/storage.ts";
 import { fileGroupPrefix } from "../../keys/group.ts";
+import { isNewKeyId } from "../../keys/key.ts";
 import { unknownLast4, type KeyChange, type NewKey, type StoredKey, type HashedToken } from "../../keys/stored-key.ts";
 import { change, readRevision, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
@@ -15,7 +16,8 @@ export class KeyTable implements KeyStorage {
   ) {}
 
   async create(id: string, key: NewKey, token: HashedToken, by: Actor): Promise<StoredKey> {
-    checkName("The id of a key", id);
+    if (!isNewKeyId(id))
+      throw new StorageError("invalid", "The id of a key must have 1 to 200 letters, digits, dots, hyphens or underscores.");
     checkKeyChange(key);
     const columns = changedColumns(emptyColumns, key);
     return change(this.database, this.context, by, async (transaction, revision) => {
