@@ -29,10 +29,12 @@ import { StandbyReads } from "../store/postgres/standby-reads.ts";
 import { makeReceiptStorage } from "../store/receipts/receipt-table.ts";
 import { retain } from "../store/retention.ts";
 import { makeStorage, newId } from "../store/storage.ts";
+import { lookAtClock, lookEveryMs, type ClockLook } from "../store/steady-clock.ts";
 import { storeClock, type StoreClock } from "../store/store-clock.ts";
 import type { DamagedRow } from "../store/tables/change.ts";
 import { makeChannelSecrets, type ChannelSecrets } from "../store/secrets/channel-secrets.ts";
 import type { Log } from "../telemetry/log.ts";
+import { isoMoment } from "../usage/time-text.ts";
 import { join } from "node:path";
 
 /** An open store, without the parts that only a running gateway needs. */
@@ -295,20 +297,29 @@ export function startRetention(
   let stopped = false;
   const round = async (): Promise<void> => {
     try {
-      if (database.engine === "postgres") await makePartitions(database, wallMs());
-      const gone = await retain(database, { receiptsMs: receipts.keepMs, hoursMs: receipts.keepHoursMs, wallMs: wallMs() });
+      const nowMs = wallMs();
+      if (database.engine === "postgres") await makePartitions(database, nowMs);
+      const { steady, jumped } = await lookAtClock(database, nowMs);
+      if (jumped !== null) log.warn("retention_trouble", { detail: jumpText(jumped) });
+      // With nothing to delete, it only lets the database rest.
+      const [receiptsMs, hoursMs] = steady ? [receipts.keepMs, receipts.keepHoursMs] : [null, null];
+      const gone = await retain(database, { receiptsMs, hoursMs, wallMs: nowMs });
       if (gone.days + gone.receipts + gone.hours > 0) log.info("forgotten", { ...gone });
     } catch (error) {
       // The next round tries again. A store that never lets go of receipts, as where its user may not drop tables, must not fill up unseen.
       if (!stopped) log.warn("retention_trouble", { detail: error instanceof Error ? error.message : String(error) });
     }
-    if (!stopped) disarm = after(forgetEveryMs, () => void round());
+    if (!stopped) disarm = after(lookEveryMs, () => void round());
   };
   disarm = after(forgetFirstMs, () => void round());
   return () => {
     stopped = true;
     disarm();
   };
+}
+
+function jumpText({ fromMs, toMs }: NonNullable<ClockLook["jumped"]>): string {
+  return `The clock went from ${isoMoment(fromMs)} to ${isoMoment(toMs)} since the last look: nothing is deleted before it has gone on for a day.`;
 }
 
 function compareClocks(clock: StoreClock, after: StoreAfter): () => void {
@@ -347,4 +358,3 @@ const stopMs = 5_000;
 const stopMsMax = 20_000;
 const compareEveryMs = 30_000;
 const forgetFirstMs = 60_000;
-const forgetEveryMs = 3_600_000;

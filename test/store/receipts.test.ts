@@ -7,6 +7,7 @@ import { idAt } from "../../src/store/receipts/receipt-conditions.ts";
 import { entryOf, entryOfLine } from "../../src/store/receipts/receipt-entry.ts";
 import { lineOf, receiptLine } from "../../src/store/receipts/receipt-line.ts";
 import { addReceipts, makeReceiptStorage } from "../../src/store/receipts/receipt-table.ts";
+import { startRetention } from "../../src/app/durable.ts";
 import { retain } from "../../src/store/retention.ts";
 import { sql } from "../../src/store/sql.ts";
 import { ownRequestName, receiptIdIn } from "../../src/store/receipts/stored-request.ts";
@@ -319,6 +320,63 @@ describe.each(engines)("receipts on $name", (engine) => {
       }),
       { numRuns: numRuns(13) },
     );
+  });
+
+  it("and sums are not deleted by a clock that jumps, before it has gone on for a day", async () => {
+    await using database = await engine.open();
+    const beganMs = Date.UTC(2026, 5, 30);
+    const clock = { wallMs: beganMs };
+    const logged: unknown[] = [];
+    const log = {
+      info: () => undefined,
+      warn: (event: string, { detail = "" }: { readonly detail?: string } = {}) => void logged.push([event, detail]),
+    };
+    let armed = Promise.withResolvers<() => void>();
+    const after = (_: number, then: () => void): (() => void) => {
+      armed.resolve(then);
+      return () => undefined;
+    };
+    const receipts = { sync: false, keepMs: 90 * 24 * hour, keepHoursMs: 90 * 24 * hour, keptShare: 1 };
+    const start = (): (() => void) => startRetention(database, { receipts }, log, after, () => clock.wallMs);
+    const round = async (wallMs: number): Promise<number> => {
+      const run = await armed.promise;
+      armed = Promise.withResolvers();
+      clock.wallMs = wallMs;
+      run();
+      await armed.promise;
+      const [row] = await database.all<{ receipts: number; hours: number }>(
+        sql`select (select count(*) from receipts) as receipts, (select count(*) from usage_hours) as hours`,
+      );
+      expect(row?.hours).toBe(row?.receipts);
+      return row!.receipts;
+    };
+    const rounds = async (fromMs: number, count: number): Promise<readonly number[]> => {
+      const left: number[] = [];
+      for (let at = 0; at < count; at += 1) left.push(await round(fromMs + at * hour));
+      return left;
+    };
+    const startedAt = (days: number) => beganMs - days * 24 * hour;
+    await add(
+      database,
+      [100, 89, 3, 2].map((days) => sampleReceipt({ id: idOf(startedAt(days)), startedMs: startedAt(days), keyId: `key-${days}` })),
+    );
+    let stop = start();
+    // Nothing is known of the clock of a store that has none of its times.
+    expect(await rounds(beganMs, 25)).toEqual([...Array.from({ length: 24 }, () => 4), 3]);
+    const yearMs = 365 * 24 * hour;
+    expect(await rounds(beganMs + yearMs, 24)).toEqual(Array.from({ length: 24 }, () => 3));
+    expect(logged).toEqual([["retention_trouble", expect.stringContaining("from 2026-07-01T00:00:00.000Z to 2027-06-30T00:00:00.000Z")]]);
+    // Nor by one that is set right again, and jumps once more while no process runs.
+    expect(await rounds(beganMs + 26 * hour, 24)).toEqual(Array.from({ length: 24 }, () => 3));
+    stop();
+    armed = Promise.withResolvers();
+    stop = start();
+    expect(await rounds(beganMs + yearMs, 24)).toEqual(Array.from({ length: 24 }, () => 3));
+    expect(logged).toHaveLength(3);
+    // A gateway that was switched off for so long catches up.
+    expect(await round(beganMs + yearMs + 24 * hour)).toBe(0);
+    expect(logged).toHaveLength(3);
+    stop();
   });
 
   it("and hourly sums are deleted when they are old, and daily sums are not", async () => {

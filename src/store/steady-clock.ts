@@ -1,0 +1,45 @@
+import type { Database } from "./database.ts";
+import { sql } from "./sql.ts";
+import { parsedJson } from "./stored-json.ts";
+
+/** Whether old receipts may be deleted by the clock, and between which times it jumped if it did so since the last look. */
+export interface ClockLook {
+  readonly steady: boolean;
+  readonly jumped: { readonly fromMs: number; readonly toMs: number } | null;
+}
+
+/**
+ * A clock that is wrong must not delete what is not old, as where a machine starts with a wrong time and is told the right one later. So what
+ * the clock says is kept in the store: after a jump of more than two days it must go on for a day before it is believed. Each look adds one
+ * hour at most, so that a second jump shortens nothing. A store without such a time begins with that day.
+ */
+export async function lookAtClock(database: Database, wallMs: number): Promise<ClockLook> {
+  const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${settingName}`);
+  const last = lookFrom(parsedJson(row?.value ?? "null"));
+  const passedMs = last === null ? 0 : wallMs - last.seenMs;
+  const jumped = last !== null && Math.abs(passedMs) > jumpMs ? { fromMs: last.seenMs, toMs: wallMs } : null;
+  const before = last === null || jumped !== null ? 0 : last.steadyMs;
+  const steadyMs = jumped !== null ? 0 : Math.min(enoughMs, before + Math.max(0, Math.min(passedMs, lookEveryMs)));
+  await database.run(sql`
+    insert into settings (name, value) values (${settingName}, ${JSON.stringify([Math.round(wallMs), Math.round(steadyMs)])})
+    on conflict (name) do update set value = excluded.value`);
+  return { steady: steadyMs >= enoughMs, jumped };
+}
+
+interface LastLook {
+  readonly seenMs: number;
+  /** For how long the clock has gone on without a jump. */
+  readonly steadyMs: number;
+}
+
+function lookFrom(value: unknown): LastLook | null {
+  if (!Array.isArray(value)) return null;
+  const [seenMs, steadyMs] = value as readonly unknown[];
+  return Number.isSafeInteger(seenMs) && Number.isSafeInteger(steadyMs) ? { seenMs: seenMs as number, steadyMs: steadyMs as number } : null;
+}
+
+const settingName = "retention_clock";
+/** How often each process looks. */
+export const lookEveryMs = 3_600_000;
+const jumpMs = 48 * lookEveryMs;
+const enoughMs = 24 * lookEveryMs;
