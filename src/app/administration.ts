@@ -27,7 +27,9 @@ import { shownAs } from "../http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
 import type { ChainProblem } from "../keys/group-tree.ts";
 import type { Key } from "../keys/key.ts";
+import { budgetId } from "../limits/limit-id.ts";
 import { hasBudgets } from "../limits/limits.ts";
+import { budgetSpending, groupSpending, type BudgetSpending } from "../manage/key-spending.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure } from "../operations/failure.ts";
@@ -134,8 +136,8 @@ export function administration(parts: AdministrationParts): Services {
     webhooks: parts.webhooks,
     backups: parts.backups,
     dataPlane: (path, init) => dataPlane(parts.url(), path, init),
-    explain: (asked) => Promise.resolve(explained(asked, askOf(asked), parts).explained),
-    preview: (asked) => Promise.resolve(preview(asked, parts)),
+    explain: async (asked) => (await explained(asked, askOf(asked), parts)).explained,
+    preview: (asked) => preview(asked, parts),
   };
 }
 
@@ -252,20 +254,20 @@ async function testOf(name: string, { channels, gateway }: AdministrationParts):
 }
 
 /** What would be done with a request that a client sent, and what would be sent upstream. */
-function preview({ api, body, key }: PreviewRequest, parts: AdministrationParts): RequestPreview | ExplainedRefusal {
+async function preview({ api, body, key }: PreviewRequest, parts: AdministrationParts): Promise<RequestPreview | ExplainedRefusal> {
   const ask = previewedRequest(api, body);
   if (isFailure(ask)) return shownAs(ask);
   const stream = "stream" in ask && ask.stream;
   const asked: ExplainRequest = { operation: ask.operation, model: ask.model, key, stream, promptTokens: null };
-  const { explained: found, candidates } = explained(asked, ask, parts);
+  const { explained: found, candidates } = await explained(asked, ask, parts);
   return { explained: found, sendings: candidates.map((candidate) => previewedSending(parts.gateway, ask, candidate, key?.id ?? "")) };
 }
 
-function explained(
+async function explained(
   asked: ExplainRequest,
   ask: CallRequest,
   parts: AdministrationParts,
-): { readonly explained: Explained; readonly candidates: readonly Candidate[] } {
+): Promise<{ readonly explained: Explained; readonly candidates: readonly Candidate[] }> {
   const { gateway, snapshot } = parts;
   const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.upstreams);
   const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
@@ -273,16 +275,12 @@ function explained(
   const frozen = key?.chain?.frozen ?? null;
   if (asked.key !== null && key === null) refusals.unshift(shownAs(groupMissing(parts.groupProblem(asked.key))));
   else if (frozen !== null) refusals.unshift(shownAs(groupFrozen(frozen)));
-  const limited = key === null ? null : gateway.ledger.precheck(key);
-  if (limited !== null) refusals.push(shownAs(limited.failure));
   const reserve = route === null ? null : gateway.ledger.estimate(ask, route);
-  const budgeted = key !== null && refusesUnpriced(key);
-  if (budgeted && reserve !== null && reserve.nanos === null) {
-    refusals.push({
-      status: 403,
-      code: "price_unknown",
-      message: `The price of the model '${asked.model}' is not known: set it with sluice prices set.`,
-    });
+  if (key !== null) {
+    const spent = await spentBy(key, parts);
+    const limited =
+      route === null || reserve === null ? [gateway.ledger.precheck(key)] : gateway.ledger.preview(key, ask, route, reserve, spent);
+    for (const one of limited) if (one !== null) refusals.push(shownAs(one.failure));
   }
   const waits = snapshot().routing.waitMs > 0 || (plan?.ok === false && plan.kind === "saturated");
   if (plan !== null && !plan.ok && !waits) refusals.push(shownAs(failure(plan.kind, "no candidate is available")));
@@ -319,8 +317,16 @@ function explained(
   return { explained: found, candidates: planned.map(({ candidate }) => candidate) };
 }
 
-function refusesUnpriced({ limits, chain }: Key): boolean {
-  return [limits, ...(chain?.groups ?? []).map((group) => group.limits)].some((one) => hasBudgets(one) && one.unpriced === "refuse");
+/** What is spent of the budgets of a key and of its groups, as far as its receipts are in the store. */
+async function spentBy(key: Key, { durable: { reports, clock } }: AdministrationParts): Promise<ReadonlyMap<string, number>> {
+  const context = { reports, wallMs: clock.wallMs };
+  const spent = new Map<string, number>();
+  const add = (ownerId: string, budgets: readonly BudgetSpending[]): void => {
+    for (const { name, models, spentNanos } of budgets) spent.set(budgetId(ownerId, models, name), spentNanos);
+  };
+  if (hasBudgets(key.limits)) add(key.id, await budgetSpending(context, key));
+  for (const group of key.chain?.groups ?? []) if (hasBudgets(group.limits)) add(group.id, await groupSpending(context, group));
+  return spent;
 }
 
 function deploymentFields({ deployment }: Candidate): { readonly channel: string; readonly model: string } {

@@ -118,6 +118,7 @@ const noLimits: Limiter = {
   precheck: () => null,
   reserveSlot: () => ({ kind: "slot", release: () => undefined }),
   admit: () => ({ kind: "grant", rateLimitStatus: null, settle: () => undefined }),
+  preview: () => [],
 };
 
 const noReceipts: ReceiptBook = {

@@ -7,6 +7,12 @@ export function limitOwner(id: string, rootId: string | null): string {
   return rootId === null ? id : `${rootId}${separator}${id}`;
 }
 
+/** The id of a budget: of one for the models of a pattern, of one with a selector by its name, or of the one for everything else. */
+export function budgetId(ownerId: string, models: string | null, name: string | null): string {
+  if (name !== null) return `${ownerId} #${name}`;
+  return models === null ? ownerId : `${ownerId} ${models}`;
+}
+
 /** The first word of a limit's id: what its counts are locked by. */
 export function ownerOfLimit(id: string): string {
   const end = id.indexOf(" ");

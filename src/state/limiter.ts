@@ -1,4 +1,12 @@
-import type { AskedCall, ConcurrencySlot, Grant, LimitExceeded, Limiter, RateLimitStatus } from "../gateway/admission/limiter.ts";
+import type {
+  AskedCall,
+  ConcurrencySlot,
+  Grant,
+  LimitExceeded,
+  Limiter,
+  RateLimitStatus,
+  SpentNanos,
+} from "../gateway/admission/limiter.ts";
 import type { Key } from "../keys/key.ts";
 import { isNamedBy, namesAny, selectsCall, type NamedChannel } from "../keys/budget-selector.ts";
 import type { Demand } from "../limits/limits.ts";
@@ -109,19 +117,44 @@ export function makeLimiter({ rates, budgets, wallMs, onSpent }: LimiterParts): 
     const { own } = limitsOf(key);
     for (const limit of own.concurrency) if (rates.slotsTaken(limit.id) >= limit.limit) return concurrencyLimitExceeded(limit, null);
     for (const rateLimit of own.rates) {
-      if (rateLimit.what !== "requests" || rates.surelyFits(rateLimit.one)) continue;
-      const status = rates.status(rateLimit.one);
-      if (status.remaining >= 1) continue;
-      // Where the wait is not known, what is used is assumed to be spread evenly.
-      const waitMs = status.waitMs ?? status.resetMs / Math.max(1, rateLimit.limit);
-      const { limit, remaining, resetMs } = status;
-      const rateLimitStatus = { ...noRateLimitStatus, requestsLimit: limit, requestsRemaining: remaining, requestsResetMs: resetMs };
-      return rateLimitExceeded(rateLimit, rateLimit.limit < 1 ? Infinity : waitMs, rateLimitStatus);
+      const exceeded = rateLimit.what === "requests" ? withoutRoom(rateLimit, 1) : null;
+      if (exceeded !== null) return exceeded;
     }
     return null;
   }
 
-  return { precheck, reserveSlot, admit };
+  /** Null where the amount fits, as far as this process knows. */
+  function withoutRoom(rateLimit: RateLimit, amount: number): LimitExceeded | null {
+    const claim = amount === 1 ? rateLimit.one : { ...rateLimit.one, amount };
+    if (rates.surelyFits(claim)) return null;
+    const status = rates.status(claim);
+    if (status.remaining >= amount) return null;
+    // Where the wait is not known, what is used is assumed to be spread evenly.
+    const waitMs = status.waitMs ?? status.resetMs / Math.max(1, rateLimit.limit);
+    const { limit, remaining, resetMs } = status;
+    const rateLimitStatus =
+      rateLimit.what === "requests"
+        ? { ...noRateLimitStatus, requestsLimit: limit, requestsRemaining: remaining, requestsResetMs: resetMs }
+        : null;
+    return rateLimitExceeded(rateLimit, rateLimit.limit < amount ? Infinity : waitMs, rateLimitStatus);
+  }
+
+  function preview(key: Key, asked: AskedCall, demand: Demand, spent: SpentNanos): readonly LimitExceeded[] {
+    const limits = limitsOf(key).for(asked.model);
+    const applying = limits.budgets.filter((budget) => appliesTo(budget, asked));
+    const unpriced = demand.nanos === null ? applying.find((budget) => budget.unpriced === "refuse") : undefined;
+    const nanos = demand.nanos ?? 0;
+    const full = limits.concurrency.filter(({ id, limit }) => rates.slotsTaken(id) >= limit);
+    const overspent = applying.filter(({ budget, limitNanos }) => nanos > 0 && (spent.get(budget) ?? 0) + nanos > limitNanos);
+    return [
+      ...(unpriced === undefined ? [] : [priceUnknown(asked.model, unpriced, null)]),
+      ...full.map((limit) => concurrencyLimitExceeded(limit, null)),
+      ...limits.rates.map((one) => withoutRoom(one, amountOn(one, demand, 0))).filter((one) => one !== null),
+      ...overspent.map((one) => budgetExceeded(one, nanos, { spentNanos: spent.get(one.budget) ?? 0, held: null }, wallMs(), null)),
+    ];
+  }
+
+  return { precheck, reserveSlot, admit, preview };
 }
 
 function slotOf(limits: readonly ConcurrencyLimit[], result: ReservationResult): ConcurrencySlot | LimitExceeded {

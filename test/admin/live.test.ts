@@ -13,8 +13,9 @@ setDefaultTimeout(60_000);
 
 const adminToken = "5f1c07d2a94be863c1d7f02b9a6e4835d0c2";
 const model = "explained";
+const costly = { model: "costly", messages: [{ role: "user", content: "hi" }] };
 
-let rig: Rig<"broken" | "sound" | "other">;
+let rig: Rig<"broken" | "sound" | "dear" | "other">;
 let folder: string;
 let admin: string;
 
@@ -26,14 +27,23 @@ beforeAll(async () => {
     {
       broken: { tier: 1, models: [model] },
       sound: { tier: 2, models: [model], tags: ["spare"] },
+      dear: { models: ["costly"] },
       other: { dialect: "anthropic", models: ["translated"], headers: { "x-tenant": "header-canary" } },
     },
     {
       admin: "127.0.0.1:0",
-      prices: [{ model, input: 1, output: 2 }],
+      prices: [
+        { model, input: 1, output: 2 },
+        { model: "costly", input: 0, output: 1_000 },
+      ],
+      groups: [
+        { name: "acme", kind: "organisation", limits: { budget_usd: 0.015, budget_period: "month" } },
+        { name: "web", kind: "team", parent: "acme", limits: { per_model: [{ model: "costly", tpm: 100 }] } },
+      ],
       keys: [
         { name: "tester", key: clientKey },
         { name: "bound", key: "sk-bound-canary-0123456789abcdef", channels: ["spare"], limits: { rpm: 1 } },
+        { name: "grouped", key: "sk-grouped-canary-0123456789abcdef", group: "web" },
         { name: "narrow", key: "sk-narrow-canary-0123456789abcdef", models: ["other"], operations: ["speech"] },
       ],
     },
@@ -128,6 +138,27 @@ describe("of a running gateway, the admin API", () => {
     expect(call.status).toBe(200);
     const { json } = await ask("/explain", { model, operation: "chat", key: "file:bound" });
     expect(json).toMatchObject({ outcome: "refuse", refusals: [{ status: 429, code: "rate_limit_exceeded" }] });
+  });
+
+  test("says whose budget is spent, and which limit has no room, on every level above a key", async () => {
+    const explained = async (tokens: number): Promise<Json> =>
+      (await ask("/explain/request", { api: "chat", key: "file:grouped", request: { ...costly, max_tokens: tokens } })).json;
+    expect(await explained(10)).toMatchObject({ outcome: "serve", refusals: [], reserve: { cost_usd: 0.01 } });
+    const tooLong = (await explained(200))["refusals"] as readonly Json[];
+    expect(tooLong.map(({ code, message }) => [code, String(message).split(",")[0]])).toEqual([
+      ["rate_limit_exceeded", "This request needs more than all of what the team web is limited to"],
+      ["insufficient_quota", "The budget of the organisation acme"],
+    ]);
+    expect((await rig.chat({ ...costly, max_tokens: 10, x_tokens: 10 }, { key: "sk-grouped-canary-0123456789abcdef" })).status).toBe(200);
+    await eventually("what was spent is in the store", async () => (await explained(10))["outcome"] === "refuse", 5_000);
+    expect((await explained(10))["refusals"]).toMatchObject([
+      {
+        status: 429,
+        code: "insufficient_quota",
+        message: expect.stringMatching(/^The budget of the organisation acme, \$0\.015 a month, leaves too/),
+      },
+    ]);
+    expect((await ask("/explain", { model: "costly", operation: "chat", key: "file:grouped" })).json).toMatchObject({ outcome: "refuse" });
   });
 
   test("shows each channel with what is wrong with it, and the health of the whole", async () => {

@@ -8,6 +8,7 @@ export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledge
       precheck: () => null,
       reserveSlot: () => ({ kind: "slot", release: () => {} }),
       admit: () => ({ kind: "grant", rateLimitStatus: null, settle: () => {} }),
+      preview: () => [],
     },
     receipts: { full: false, open: () => Promise.resolve(), openDeferred: () => {}, close: () => Promise.resolve() },
     ratesOf: () => null,

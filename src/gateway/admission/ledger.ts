@@ -10,7 +10,7 @@ import { highestCost, expectedDemand, actualDemand } from "../../usage/demand.ts
 import type { PriceRates } from "../../usage/price.ts";
 import type { Figures, Receipt } from "../../usage/receipt.ts";
 import type { CallFacts } from "../call.ts";
-import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot } from "./limiter.ts";
+import type { Admission, Grant, Limiter, LimitExceeded, ConcurrencySlot, SpentNanos } from "./limiter.ts";
 import { OutputAverages } from "./output-averages.ts";
 import { receiptOf, sumOf, type RatesOf } from "../settlement/receipt.ts";
 import type { CallRecord, Persisted, ReceiptBook } from "../settlement/record.ts";
@@ -50,6 +50,13 @@ export class Ledger {
   /** What would be reserved for a call. Reserves nothing. */
   estimate(ask: CallRequest, route: Route): Demand {
     return this.demand(ask, route, this.ports.wallMs(), true);
+  }
+
+  /** Everything in the limits of a key that would refuse a call now, in the order in which a client would be told. Reserves nothing. */
+  preview(key: Key, ask: CallRequest, route: Route, demand: Demand, spent: SpentNanos): readonly LimitExceeded[] {
+    const asked = { id: "", model: ask.model, operation: ask.operation, route };
+    const refusals = this.ports.limiter.preview(key, asked, demand, spent);
+    return refusals.map((one) => (one.failure.code === "price_unknown" ? this.unpriced(one, route, this.ports.wallMs()) : one));
   }
 
   /**
@@ -102,7 +109,8 @@ export class Ledger {
   /** The limits have answered. A call that they admit is in the journal from now on. */
   private open(admission: Admission, grant: Grant | LimitExceeded, metered: boolean): Admission | LimitExceeded {
     const { receipts } = this.ports;
-    if (grant.kind === "limit_exceeded") return grant.failure.code === "price_unknown" ? this.unpriced(grant, admission) : grant;
+    if (grant.kind === "limit_exceeded")
+      return grant.failure.code === "price_unknown" ? this.unpriced(grant, admission.route, admission.startedMs) : grant;
     admission.grant = grant;
     // A call that may spend money must be in the journal before it is made.
     if (metered) admission.onRecord = receipts.open(admission);
@@ -153,9 +161,9 @@ export class Ledger {
   }
 
   /** Names the missing price as it has to be set. */
-  private unpriced(limitExceeded: LimitExceeded, { route, startedMs }: Admission): LimitExceeded {
+  private unpriced(limitExceeded: LimitExceeded, route: Route, atMs: number): LimitExceeded {
     const missing = route.tiers.flat().find(({ deployment: { channel, model } }) => {
-      const rates = this.ports.ratesOf(channel.provider, model, startedMs);
+      const rates = this.ports.ratesOf(channel.provider, model, atMs);
       return rates === null || !isPriced(rates);
     });
     if (missing === undefined) return limitExceeded;

@@ -14,7 +14,12 @@ export interface Limiter {
   reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded>;
   /** Reserves what a call is expected to need, all of it or nothing. */
   admit(key: Key, asked: AskedCall, demand: Demand): Grant | LimitExceeded | Promise<Grant | LimitExceeded>;
+  /** Everything that would refuse a call now, as far as this process knows, with what is `spent` of each budget. Reserves nothing. */
+  preview(key: Key, asked: AskedCall, demand: Demand, spent: SpentNanos): readonly LimitExceeded[];
 }
+
+/** What is spent of budgets, by their ids. */
+export type SpentNanos = ReadonlyMap<string, number>;
 
 /** What limits look at of a call before it is made. */
 export interface AskedCall {

@@ -349,6 +349,7 @@ describe("the books", () => {
       limiter: {
         precheck: () => null,
         reserveSlot: () => ({ kind: "slot", release: () => {} }),
+        preview: () => [],
         admit: (_key, asked) => {
           askedLimits.push(asked);
           return { kind: "grant", rateLimitStatus: null, settle: (truth) => void settled.push(truth) };

@@ -6,7 +6,7 @@ import type { Group } from "../../../src/keys/group.ts";
 import { GroupTree } from "../../../src/keys/group-tree.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { defaultKey } from "../../../src/keys/stored-key.ts";
-import { ownerOfLimit, rootOfLimit } from "../../../src/limits/limit-id.ts";
+import { budgetId, ownerOfLimit, rootOfLimit } from "../../../src/limits/limit-id.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits } from "../../../src/limits/limits.ts";
 import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/leased-budget.ts";
 import { KeyLimits } from "../../../src/state/key-limits.ts";
@@ -124,6 +124,41 @@ describe("limits of groups", () => {
     expect(refusal(limiter.precheck(key("ads")))).toContain("The organisation org is limited to 2 calls at the same time");
     running.settle(null);
     expect(limiter.precheck(key("ads"))).toBeNull();
+  });
+
+  test("are all looked at for a dry run, which takes nothing", () => {
+    const selected = { name: "images", models: null, operations: ["image" as const], channels: null, nanos: 1, period: "month" as const };
+    const rule = { ...unlimitedRates, pattern: "big*", tokens: 100, budget: { nanos: 3 * dollar, period: "day" as const } };
+    const { limiter, key, rates } = world({
+      org: {
+        budget: { nanos: 2 * dollar, period: "month" },
+        budgets: [selected, { ...selected, name: "large", operations: null, models: ["big*"], nanos: 4 * dollar }],
+      },
+      web: { concurrency: 0, requests: 5 },
+      app: { models: [rule] },
+    });
+    const one = key("app", { budget: { nanos: 9 * dollar, period: "total" } });
+    const told = (model: string, more: Partial<Demand>, spent: readonly (readonly [string, number])[]): readonly string[] =>
+      limiter.preview(one, asks(model, "a"), demand(more), new Map(spent)).map(({ failure }) => failure.publicMessage.split(/[,:]/)[0]!);
+    const full = "The team web is limited to 0 calls at the same time";
+    expect(told("m", { tokens: 500, nanos: dollar }, [[budgetId("org", null, null), dollar]])).toEqual([full]);
+    expect(
+      told("big-1", { tokens: 500, nanos: dollar }, [
+        [budgetId("k1", null, null), 9 * dollar],
+        [budgetId("app", "big*", null), 3 * dollar],
+        [budgetId("org", null, null), 2 * dollar],
+        [budgetId("org", null, "large"), 4 * dollar],
+      ]),
+    ).toEqual([
+      full,
+      "This request needs more than all of what the project app is limited to",
+      "The budget of this key",
+      'The budget of the project app for the models "big*"',
+      "The budget of the organisation org",
+      "The budget of the organisation org for large",
+    ]);
+    expect(told("m", { nanos: null }, [])).toEqual(["This key has a budget", full]);
+    expect(rates.status({ id: "org>web requests", limit: 5, amount: 1 }).remaining).toBe(5);
   });
 
   test("have rules for models on every level, and the first that matches on each level counts", () => {
