@@ -7,7 +7,7 @@ import type { AdminRoute } from "./route.ts";
 import { metricsPath } from "./routes/metrics-routes.ts";
 import type { Services } from "./services.ts";
 import { findSession } from "./login/sessions.ts";
-import type { Role } from "../gateway/storage.ts";
+import type { ProvidedPerson, Role } from "../gateway/storage.ts";
 
 export interface AuthContext {
   readonly services: Services;
@@ -55,8 +55,9 @@ async function identify(headers: Headers, auth: AuthContext): Promise<KnownCalle
   if (secret === null) return unauthorized;
   const session = await findSession(secret, auth.services);
   if (session === null) return sessionEnded;
-  const { account: name, issuer, role, group = null, csrf, digest } = session;
-  return { kind: "session", name, issuer, role, group, csrf, digest };
+  const { account: name, issuer, subject, role, group = null, csrf, digest } = session;
+  const person = issuer === null || subject === null ? null : { issuer, subject };
+  return { kind: "session", name, person, role, group, csrf, digest };
 }
 
 async function fromToken(header: string, { services, operatorTokenDigest }: AuthContext): Promise<KnownCaller | AdminError> {
@@ -107,11 +108,11 @@ const forbidden = new AdminError(403, "forbidden", "This needs the role 'admin':
 export type Caller = { readonly kind: "anonymous" } | KnownCaller;
 
 export type KnownCaller =
-  /** A person with a browser. `digest` names the session in the store; `issuer` is the provider of who has no local account. */
+  /** Somebody with a browser. `digest` names the session in the store; `person` is null for who has a local account. */
   | {
       readonly kind: "session";
       readonly name: string;
-      readonly issuer: string | null;
+      readonly person: ProvidedPerson | null;
       readonly role: Role;
       readonly group: string | null;
       readonly csrf: string;

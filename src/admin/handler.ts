@@ -14,6 +14,7 @@ import { loginRoutes } from "./routes/login-routes.ts";
 import { signInRoutes } from "./routes/sign-in-routes.ts";
 import { openApiRoute } from "./openapi.ts";
 import { requestIdOf, securityHeaders } from "./security-headers.ts";
+import type { Actor } from "../gateway/storage.ts";
 import { AdminError } from "./admin-error.ts";
 import { internalError, errorResponse, respond, storageError } from "./respond.ts";
 import { EventResult, type RouteResult, type AdminRoute } from "./route.ts";
@@ -134,7 +135,7 @@ async function handle(request: Request, address: string, parts: HandlerParts, st
       ifMatch,
       headers: request.headers,
       role: caller.kind === "anonymous" ? null : caller.role,
-      actor: { kind: "admin", name: nameOf(caller), address },
+      actor: { kind: "admin", name: nameOf(caller), address, ...personOf(caller) },
       services: caller.kind === "anonymous" || caller.group === null || !route.scoped ? services : await scoped(services, caller.group),
       requestId,
       address,
@@ -194,6 +195,10 @@ const unexplained: Explained = {
 function nameOf(caller: Caller): string {
   if (caller.kind === "anonymous") return "stranger";
   return caller.kind === "token" ? `token:${caller.name}` : caller.name;
+}
+
+function personOf(caller: Caller): Pick<Actor, "person"> {
+  return caller.kind === "session" && caller.person !== null ? { person: caller.person } : {};
 }
 
 /** Answers after a time limit. A query can be narrowed; a change that takes too long may still be made. */

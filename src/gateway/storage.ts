@@ -55,6 +55,14 @@ export interface Actor {
   readonly name: string;
   /** The IP address of the client, or the name of the machine that a command was given on. */
   readonly address?: string;
+  /** Of a person who has signed in with a provider: people may choose their names. */
+  readonly person?: ProvidedPerson;
+}
+
+/** Whom a provider vouches for. It does not call anybody else so. */
+export interface ProvidedPerson {
+  readonly issuer: string;
+  readonly subject: string;
 }
 
 export interface KeyStorage {
@@ -346,6 +354,8 @@ export interface Session {
   readonly account: string;
   /** The provider that the person signed in with; null for a local account. */
   readonly issuer: string | null;
+  /** What the provider calls the person; null for a local account. */
+  readonly subject: string | null;
   readonly role: Role;
   readonly group?: string;
   readonly csrf: string;
@@ -369,14 +379,15 @@ export interface AccountStorage {
   remove(name: string, by: Actor): Promise<void>;
   passwordHash(name: string): Promise<{ readonly hash: string; readonly account: Account } | null>;
 
-  /** `subject`: what the provider calls the person; null for a local account. */
-  openSession(session: Session & { readonly subject: string | null }): Promise<void>;
+  openSession(session: Session): Promise<void>;
+  /** Whether this person may have a name: it belongs to the first who asked for it. */
+  ownsName(name: string, person: ProvidedPerson): Promise<boolean>;
   /** Null for an account that is disabled. */
   session(digest: string): Promise<Session | null>;
   seen(digest: string, atMs: number): Promise<void>;
   /** Whether there was such a session: of several callers at the same time, one is told so. */
   endSession(digest: string): Promise<boolean>;
-  /** Ends all sessions of a person, by the name in `Session.account`, and tells how many there were. */
+  /** Ends all sessions of a person, by the name in `Session.account` of one of them, and tells how many there were. */
   endSessions(account: string, by: Actor): Promise<number>;
   /** Deletes sessions that were last seen, or opened, before these times. */
   sweepSessions(seenBeforeMs: number, openedBeforeMs: number): Promise<void>;

@@ -6,8 +6,9 @@ export const auditFormats = ["jsonl", "csv"] as const;
 export type AuditFormat = (typeof auditFormats)[number];
 
 /** An entry under the field names of the admin API. */
-export function auditEntryView({ id, atMs, actor: { kind, name, address }, action, subject, detail }: AuditEntry) {
-  return { id, done_at: isoMoment(atMs), actor: { kind, name, address: address ?? null }, action, subject, detail: { ...detail } };
+export function auditEntryView({ id, atMs, actor: { kind, name, address, person }, action, subject, detail }: AuditEntry) {
+  const actor = { kind, name, address: address ?? null, ...person };
+  return { id, done_at: isoMoment(atMs), actor, action, subject, detail: { ...detail } };
 }
 
 export type AuditEntryView = ReturnType<typeof auditEntryView>;

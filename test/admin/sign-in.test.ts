@@ -291,6 +291,45 @@ describe("a session of a provider", () => {
     expect((await me(browser)).status).toBe(200);
   });
 
+  test("of two people who call themselves the same has two names, and what they do tells who it was", async () => {
+    provider.people["mal"] = ["engineering"];
+    provider.emails["mal"] = "ada@example.com";
+    const [ada, mal] = [(await signedIn("ada")).browser, (await signedIn("mal")).browser];
+    const nameOf = async (browser: PlainBrowser): Promise<string> => ((await me(browser)).json as { name: string }).name;
+    expect(await nameOf(ada)).toBe("oidc:ada@example.com");
+    const other = await nameOf(mal);
+    expect(other).toMatch(/^oidc:ada@example\.com#[0-9a-f]{8}$/);
+    expect(await nameOf((await signedIn("mal")).browser)).toBe(other);
+    // Nobody takes the other's name by calling themselves so.
+    provider.people["max"] = ["engineering"];
+    provider.emails["max"] = other.slice("oidc:".length);
+    expect(await nameOf((await signedIn("max")).browser)).toMatch(/^oidc:ada@example\.com#[0-9a-f]{8}#[0-9a-f]{8}$/);
+
+    const admin = await world.session("local");
+    const headers = {
+      cookie: ada.cookies(world.url),
+      origin: world.url,
+      "x-csrf-token": ((await me(ada)).json as { csrf_token: string }).csrf_token,
+    };
+    await world.call("POST", "/admin/api/tokens", { headers, body: { name: "of-ada", role: "viewer" } });
+    const [made] = (
+      (await world.call("GET", "/admin/api/audit?subject=of-ada", { headers: admin })).json as { entries: readonly unknown[] }
+    ).entries;
+    expect(made).toMatchObject({
+      actor: { name: "oidc:ada@example.com", issuer: provider.issuer, subject: "ada" },
+      detail: { role: "viewer", last4: expect.any(String) as string },
+    });
+    const history = (await world.call("GET", "/admin/api/history?subject=of-ada", { headers: admin })).json as {
+      entries: readonly { actor: unknown; changes: readonly { field: string }[] }[];
+    };
+    expect(history.entries[0]?.actor).toMatchObject({ subject: "ada" });
+    expect(history.entries[0]?.changes.map(({ field }) => field).toSorted()).toEqual(["last4", "role"]);
+
+    const ended = await world.call("POST", "/admin/api/sessions/end", { headers: admin, body: { name: other } });
+    expect(ended.json).toEqual({ name: other, ended: 2 });
+    expect([(await me(mal)).status, (await me(ada)).status]).toEqual([401, 200]);
+  });
+
   test("can be ended by an admin", async () => {
     const { browser } = await signedIn("bob");
     const admin = await world.session("local");

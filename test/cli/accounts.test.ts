@@ -113,7 +113,7 @@ test("the sessions of a person are ended by a command", async () => {
   } as const;
   await cli.withStorage(async ({ accounts }) => {
     for (const digest of ["one", "two"]) await accounts.openSession({ ...session, digest });
-    await accounts.openSession({ ...session, digest: "other", account: "oidc:bob" });
+    await accounts.openSession({ ...session, digest: "other", account: "oidc:bob", subject: "2" });
   });
   expect(await cli.here(["accounts", "end-sessions", "oidc:ada"])).toMatchObject({ code: 0, out: "Ended 2 sessions of oidc:ada.\n" });
   expect(await cli.json<unknown>("accounts", "end-sessions", "oidc:ada")).toEqual({ name: "oidc:ada", ended: 0 });

@@ -6,8 +6,16 @@ import { engines } from "../support/databases.ts";
 import { ada as by, storageWorld, errorKind } from "../support/storage-world.ts";
 
 const grace = { name: "grace", role: "admin", passwordHash: "$hash$1" } as const;
-const stored: Session = { digest: "s1", account: "grace", issuer: null, role: "admin", csrf: "c", createdMs: 1_000, seenMs: 1_000 };
-const session = { ...stored, subject: null };
+const session: Session = {
+  digest: "s1",
+  account: "grace",
+  issuer: null,
+  subject: null,
+  role: "admin",
+  csrf: "c",
+  createdMs: 1_000,
+  seenMs: 1_000,
+};
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`accounts in ${engine.name}`, () => {
@@ -79,7 +87,7 @@ for (const engine of engines) {
       const { accounts } = world.storage;
       await accounts.create(grace, by);
       await accounts.openSession(session);
-      expect(await accounts.session("s1")).toEqual(stored);
+      expect(await accounts.session("s1")).toEqual(session);
       expect(await accounts.session("s2")).toBeNull();
       await accounts.seen("s1", 5_000);
       await accounts.seen("s1", 4_000);
@@ -107,6 +115,35 @@ for (const engine of engines) {
       // Whatever was left behind, a disabled account has no session.
       await world.database.run(sql`update accounts set disabled_ms = 1 where name = 'grace'`);
       expect(await accounts.session("many59")).toBeNull();
+    });
+
+    test("have as many sessions as they like beside those of others, whatever people of a provider call themselves", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      const provided = { ...session, account: "oidc:ada", issuer: "https://login.example.com", role: "viewer" } as const;
+      await accounts.openSession({ ...provided, role: "admin", digest: "ada", subject: "1" });
+      for (let at = 0; at < 60; at++) await accounts.openSession({ ...provided, digest: `mal${at}`, subject: "2", seenMs: 2_000 + at });
+      expect(await accounts.session("ada")).toMatchObject({ role: "admin", subject: "1" });
+      const [row] = await world.database.all<{ count: number }>(sql`select count(*) as count from sessions`);
+      expect(row?.count).toBe(51);
+      // A person who was given another name is the same.
+      await accounts.openSession({ ...provided, account: "oidc:mallory", digest: "later", subject: "2", seenMs: 3_000 });
+      expect(await accounts.endSessions("oidc:mallory", by)).toBe(50);
+      expect(await accounts.session("ada")).not.toBeNull();
+    });
+
+    test("of a provider have a name that belongs to the first who has it", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      const [one, other] = [
+        { issuer: "https://login.example.com", subject: "1" },
+        { issuer: "https://login.example.com", subject: "2" },
+      ];
+      const both = await Promise.all([accounts.ownsName("oidc:ada", one), accounts.ownsName("oidc:ada", other)]);
+      expect(both.filter((owns) => owns)).toHaveLength(1);
+      expect(await accounts.ownsName("oidc:bob", one)).toBe(true);
+      expect(await accounts.ownsName("oidc:bob", one)).toBe(true);
+      expect(await accounts.ownsName("oidc:bob", { ...one, issuer: "https://other.example.com" })).toBe(false);
     });
 
     test("for programs are tokens with a role, valid until they are revoked", async () => {

@@ -25,6 +25,8 @@ export const clientSecret = "the-secret-of-the-gateway-32-bytes";
 export class IdentityProvider implements AsyncDisposable {
   person = "ada";
   readonly people: Record<string, readonly string[]> = { ada: ["platform"], bob: ["engineering"], gil: ["leads", "engineering"], eve: [] };
+  /** Of those who call themselves otherwise than they are called here. */
+  readonly emails: Record<string, string> = {};
   private handle: (request: IncomingMessage, response: ServerResponse) => void = () => {};
 
   private constructor(
@@ -41,7 +43,7 @@ export class IdentityProvider implements AsyncDisposable {
 
   /** Serves one client, with new signing keys each time. */
   async serve(redirectUri: string): Promise<void> {
-    const { people } = this;
+    const { people, emails } = this;
     const real = new Provider(this.issuer, {
       clients: [
         {
@@ -71,7 +73,7 @@ export class IdentityProvider implements AsyncDisposable {
       ttl: { AccessToken: 60, AuthorizationCode: 60, IdToken: 60, Interaction: 60, Session: 60, Grant: 60 },
       findAccount: (_: unknown, id: string) => ({
         accountId: id,
-        claims: () => ({ sub: id, email: `${id}@example.com`, groups: people[id] ?? [] }),
+        claims: () => ({ sub: id, email: emails[id] ?? `${id}@example.com`, groups: people[id] ?? [] }),
       }),
       loadExistingGrant: async ({ oidc }: GrantContext) => {
         const grant = new real.Grant({ clientId: oidc.client.clientId, accountId: oidc.session.accountId });

@@ -29,12 +29,13 @@ export async function openSession({ name, role, provided }: SessionOwner, servic
     account: name,
     role,
     issuer: provided?.issuer ?? null,
+    subject: provided?.subject ?? null,
     ...(provided?.group == null ? {} : { group: provided.group }),
     csrf: randomName(services),
     createdMs: now,
     seenMs: now,
   };
-  await services.storage.accounts.openSession({ ...session, subject: provided?.subject ?? null });
+  await services.storage.accounts.openSession(session);
   return { secret, session };
 }
 

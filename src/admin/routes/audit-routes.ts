@@ -14,6 +14,14 @@ export const auditFilters = {
   before: pageCursor.optional(),
 };
 
+export const actorAnswer = z.strictObject({
+  kind: z.enum(["cli", "admin", "gateway"]),
+  name: z.string(),
+  address: z.string().nullable(),
+  issuer: z.string().optional().describe("The provider that the person signed in with; others have none."),
+  subject: z.string().optional().describe("What that provider calls the person. It does not change, and nobody else is called so."),
+});
+
 /** The audit log. */
 export const auditRoutes: readonly AdminRoute[] = [
   route({
@@ -31,7 +39,7 @@ export const auditRoutes: readonly AdminRoute[] = [
         z.strictObject({
           id: z.string(),
           done_at: moment,
-          actor: z.strictObject({ kind: z.enum(["cli", "admin", "gateway"]), name: z.string(), address: z.string().nullable() }),
+          actor: actorAnswer,
           action: z.string(),
           subject: z.string(),
           detail: z.record(z.string(), z.unknown()),

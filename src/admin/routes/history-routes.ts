@@ -6,12 +6,12 @@ import { readSpan } from "../fields/moment-field.ts";
 import { moment, nextOf, pageLimit } from "../fields/scalars.ts";
 import { AdminError, adminErrorOf, notFound } from "../admin-error.ts";
 import { route, type AdminRoute } from "../route.ts";
-import { auditFilters } from "./audit-routes.ts";
+import { actorAnswer, auditFilters } from "./audit-routes.ts";
 
 export const historyAnswer = z.strictObject({
   id: z.string(),
   done_at: moment,
-  actor: z.strictObject({ kind: z.enum(["cli", "admin", "gateway"]), name: z.string(), address: z.string().nullable() }),
+  actor: actorAnswer,
   action: z.string(),
   subject: z.string(),
   subject_name: z.string().nullable().describe("The name of a key or a group, whose subject is its id."),

@@ -116,7 +116,7 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
         await services.storage.accounts.endSession(caller.digest);
         await services.storage.audit.note("logout", caller.name, {}, actor);
         const { oidc } = services.signIn;
-        if (caller.issuer === null || oidc === null) {
+        if (caller.person === null || oidc === null) {
           return new ResultWithHeaders({ done: true, end_session_url: null } as const, { "set-cookie": login.cookie.clear() });
         }
         const kept = new IdTokenCookie(login.secure, oidc.seal);
@@ -134,7 +134,7 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       body: z.strictObject({ current: password, password }),
       answer: done,
       handle: async ({ body, caller, services, actor, address }) => {
-        if (caller.kind !== "session" || caller.issuer !== null) return onlySessions;
+        if (caller.kind !== "session" || caller.person !== null) return onlySessions;
         const problem = passwordProblem(body.password, caller.name);
         if (problem !== null) return adminErrorOf(problem);
         return guarded(login.guard, address, async () => {
@@ -181,7 +181,7 @@ function describe(caller: Caller, sessionIdleMs: number) {
   const group = caller.group === null ? {} : { group: caller.group };
   return caller.kind === "session"
     ? {
-        kind: caller.issuer === null ? ("account" as const) : ("oidc" as const),
+        kind: caller.person === null ? ("account" as const) : ("oidc" as const),
         name,
         role,
         ...group,

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { BoundedMap } from "../../gateway/upstream-state/bounded-map.ts";
 import { SignInTrouble, type SignedInPerson } from "../../gateway/sign-in.ts";
@@ -138,10 +139,15 @@ async function opened(
 ) {
   const { subject } = person;
   const { issuer } = oidc.provider;
-  const name = accountNameOf(person);
+  const name = await sessionNameOf(person, issuer, services);
   const { secret, session } = await openSession({ name, role: granted, provided: { issuer, subject, group } }, services);
   const scope = group === null ? {} : { group };
-  await services.storage.audit.note("login", name, { issuer, subject, role: granted, ...scope }, { ...actor, name });
+  await services.storage.audit.note(
+    "login",
+    name,
+    { issuer, subject, role: granted, ...scope },
+    { ...actor, name, person: { issuer, subject } },
+  );
   const { sessionLifeMs } = services.signIn;
   const kept = new IdTokenCookie(parts.secure, oidc.seal).set(person.idToken, session.digest, sessionLifeMs);
   const cookies = [
@@ -158,6 +164,22 @@ async function opened(
 function accountNameOf({ name }: SignedInPerson): string {
   return `oidc:${name.slice(0, nameCharactersMax).toWellFormed().replace(/\p{C}/gu, "?")}`;
 }
+
+/**
+ * The name that the person has in the audit log, and that sessions are ended by. At many providers people choose what they are called, so
+ * that only the first has the plain name, and others one that nobody else can have.
+ */
+async function sessionNameOf(person: SignedInPerson, issuer: string, { storage }: Services): Promise<string> {
+  const name = accountNameOf(person);
+  const { subject } = person;
+  if (!markedName.test(name) && (await storage.accounts.ownsName(name, { issuer, subject }))) return name;
+  return `${name}#${createHash("sha256")
+    .update(JSON.stringify([issuer, subject]))
+    .digest("hex")
+    .slice(0, 8)}`;
+}
+
+const markedName = /#[0-9a-f]{8}$/;
 
 /**
  * Browsers do not send a `SameSite=Strict` cookie along a redirect that another site began. From a page of this origin the next

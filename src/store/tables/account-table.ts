@@ -4,6 +4,7 @@ import {
   type AccountStorage,
   type Actor,
   type AdminToken,
+  type ProvidedPerson,
   type Role,
   type Session,
   roles,
@@ -106,31 +107,40 @@ export class AccountTable implements AccountStorage {
     return row === undefined || account === null ? null : { hash: row.password_hash, account };
   }
 
-  async openSession(session: Session & { readonly subject: string | null }): Promise<void> {
+  async openSession(session: Session): Promise<void> {
     const { digest, account, issuer, subject, csrf, createdMs, seenMs } = session;
     // Those of an account may change, and are looked up each time.
     const [role, group] = issuer === null ? [null, null] : [session.role, session.group ?? null];
+    // Not by the name, which somebody else may have chosen.
+    const own = issuer === null ? sql`account = ${account} and issuer is null` : sql`issuer = ${issuer} and subject = ${subject}`;
     await this.database.transaction(async (transaction) => {
       await transaction.run(sql`
         insert into sessions (digest, account, csrf, created_ms, seen_ms, role, group_id, issuer, subject)
         values (${digest}, ${account}, ${csrf}, ${createdMs}, ${seenMs}, ${role}, ${group}, ${issuer}, ${subject})`);
       await transaction.run(sql`
-        delete from sessions where account = ${account} and digest not in (
-          select digest from sessions where account = ${account} order by seen_ms desc, created_ms desc limit ${sessionsMax})`);
+        delete from sessions where ${own} and digest not in (
+          select digest from sessions where ${own} order by seen_ms desc, created_ms desc limit ${sessionsMax})`);
     });
+  }
+
+  async ownsName(name: string, { issuer, subject }: ProvidedPerson): Promise<boolean> {
+    const [setting, person] = [`name ${name}`, JSON.stringify([issuer, subject])];
+    await this.database.run(sql`insert into settings (name, value) values (${setting}, ${person}) on conflict (name) do nothing`);
+    const [row] = await this.database.all<{ readonly value: string }>(sql`select value from settings where name = ${setting}`);
+    return row?.value === person;
   }
 
   async session(digest: string): Promise<Session | null> {
     const [row] = await this.database.all<SessionRow>(sql`
-      select s.digest, s.account, s.csrf, s.created_ms, s.seen_ms, s.issuer, coalesce(s.role, a.role) as role,
+      select s.digest, s.account, s.csrf, s.created_ms, s.seen_ms, s.issuer, s.subject, coalesce(s.role, a.role) as role,
         coalesce(s.group_id, a.group_id) as group_id
       from sessions s left join accounts a on a.name = s.account and s.issuer is null
       where s.digest = ${digest} and a.disabled_ms is null`);
     // The role is missing if the account is.
     const role = row?.role ?? "";
     if (row === undefined || !isRole(role)) return null;
-    const { account, issuer, csrf } = row;
-    return { digest, account, issuer, role, ...groupOf(row), csrf, createdMs: row.created_ms, seenMs: row.seen_ms };
+    const { account, issuer, subject, csrf } = row;
+    return { digest, account, issuer, subject, role, ...groupOf(row), csrf, createdMs: row.created_ms, seenMs: row.seen_ms };
   }
 
   async seen(digest: string, atMs: number): Promise<void> {
@@ -144,7 +154,9 @@ export class AccountTable implements AccountStorage {
 
   endSessions(account: string, by: Actor): Promise<number> {
     return change(this.database, this.context, by, async (transaction) => {
-      const ended = await transaction.run(sql`delete from sessions where account = ${account}`);
+      const ended = await transaction.run(sql`
+        delete from sessions where account = ${account} or (issuer, subject) in (
+          select issuer, subject from sessions where account = ${account} and issuer is not null)`);
       return { value: ended, audit: ended === 0 ? null : { action: "account.end_sessions", subject: account, detail: { ended } } };
     });
   }
@@ -250,6 +262,7 @@ interface AccountRow {
 interface SessionRow {
   readonly account: string;
   readonly issuer: string | null;
+  readonly subject: string | null;
   readonly role: string | null;
   readonly group_id: string | null;
   readonly csrf: string;
@@ -267,7 +280,7 @@ interface TokenRow {
 }
 
 const localUntilName = "local_accounts_until_ms";
-/** Per account. The session that was idle for longest is deleted first. */
+/** Per account, or person of a provider. The session that was idle for longest is deleted first. */
 const sessionsMax = 50;
 const hashCharactersMax = 1_000;
 

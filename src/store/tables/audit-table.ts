@@ -1,5 +1,6 @@
-import type { Actor, AuditEntry, AuditQuery, AuditStorage } from "../../gateway/storage.ts";
-import { writeAudit, type TableContext } from "./change.ts";
+import type { Actor, AuditEntry, AuditQuery, AuditStorage, ProvidedPerson } from "../../gateway/storage.ts";
+import { isJsonObject } from "../../operations/json.ts";
+import { personMember, writeAudit, type TableContext } from "./change.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { parsedObject } from "../stored-json.ts";
@@ -41,18 +42,31 @@ export class AuditTable implements AuditStorage {
   /** Damaged rows are listed too, marked as damaged: an audit log must not lose entries. */
   #entry(row: AuditRow): AuditEntry {
     const kind = actorKinds.find((known) => known === row.actor_kind);
-    const detail = parsedObject(row.detail);
+    const stored = parsedObject(row.detail);
     if (kind === undefined) this.context.damaged?.({ table: "audit", id: row.id, column: "actor_kind" });
-    if (detail === null) this.context.damaged?.({ table: "audit", id: row.id, column: "detail" });
+    if (stored === null) this.context.damaged?.({ table: "audit", id: row.id, column: "detail" });
+    const { [personMember]: who, ...detail } = stored ?? { damaged: true };
+    const person = personFrom(who);
     return {
       id: row.id,
       atMs: row.at_ms,
-      actor: { kind: kind ?? "gateway", name: row.actor, ...(row.address === null ? {} : { address: row.address }) },
+      actor: {
+        kind: kind ?? "gateway",
+        name: row.actor,
+        ...(row.address === null ? {} : { address: row.address }),
+        ...(person === null ? {} : { person }),
+      },
       action: row.action,
       subject: row.subject,
-      detail: detail ?? { damaged: true },
+      detail,
     };
   }
+}
+
+function personFrom(value: unknown): ProvidedPerson | null {
+  if (!isJsonObject(value)) return null;
+  const { issuer, subject } = value;
+  return typeof issuer === "string" && typeof subject === "string" ? { issuer, subject } : null;
 }
 
 function aboutGroups(groups: readonly string[]): Sql {

@@ -68,18 +68,24 @@ export async function writeAudit(database: Database, context: TableContext, note
   await database.run(sql`
     insert into audit (id, at_ms, actor_kind, actor, address, action, subject, detail, group_id)
     values (${context.newId()}, ${context.wallMs()}, ${by.kind}, ${storableText(by.name, nameCharactersMax)}, ${address},
-      ${storableText(note.action, nameCharactersMax)}, ${storableText(note.subject, nameCharactersMax)}, ${detailText(note.detail)}, ${note.group ?? null})`);
+      ${storableText(note.action, nameCharactersMax)}, ${storableText(note.subject, nameCharactersMax)}, ${detailText(note.detail, by.person)}, ${note.group ?? null})`);
 }
+
+/** The member of a stored detail that says who the actor is, besides the name: there is no column for it. */
+export const personMember = "@person";
 
 /** Parts of the detail come from outside, so that its size is bounded. A detail that is too long is replaced by its member names. */
 const detailCharactersMax = 16_384;
 const membersMax = 50;
 
-function detailText(detail: Readonly<Record<string, unknown>>): string {
-  const text = JSON.stringify(detail);
-  if (text.length <= detailCharactersMax) return text;
+function detailText(detail: Readonly<Record<string, unknown>>, person: Actor["person"]): string {
+  return JSON.stringify({ ...boundedDetail(detail), ...(person === undefined ? {} : { [personMember]: person }) });
+}
+
+function boundedDetail(detail: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  if (JSON.stringify(detail).length <= detailCharactersMax) return detail;
   const members = Object.keys(detail).slice(0, membersMax);
-  return JSON.stringify({ tooLong: members.map((name) => name.slice(0, nameCharactersMax)) });
+  return { tooLong: members.map((name) => name.slice(0, nameCharactersMax)) };
 }
 
 /** The members that differ between two versions of an object, with their old and new values. */
