@@ -90,12 +90,20 @@ const notRecorded = "The log does not have the values from before: they were too
 
 function edit(of: "key" | "group" | "account", detail: JsonObject): UndoPlan | { readonly why: string } {
   const fields = fieldsIn(detail);
-  const lost = Object.keys(detail).filter((name) => detail[name] === "changed");
+  const lost = lostIn(detail);
   if (Object.keys(fields).length === 0) {
     return { why: lost.length === 0 ? notRecorded : `The log does not have what was there before: ${lost.join(", ")}.` };
   }
-  const remarks = lost.map((name) => `The ${name} stays as it is: the log does not have the old one.`);
-  return plan({ kind: "edit", of, fields }, `Sets ${Object.keys(fields).join(", ")} back to what was there before.`, remarks);
+  return plan({ kind: "edit", of, fields }, `Sets ${Object.keys(fields).join(", ")} back to what was there before.`, lost.map(stays));
+}
+
+/** The fields of which the log knows only that they changed: they are secret, may contain anything, or were too long. */
+function lostIn(detail: JsonObject): readonly string[] {
+  return Object.keys(detail).filter((name) => detail[name] === "changed");
+}
+
+function stays(name: string): string {
+  return `The ${name} stays as it is: the log does not have the old one.`;
 }
 
 function fieldsIn(detail: JsonObject): FieldValues {
@@ -109,10 +117,12 @@ function channelEdit(detail: JsonObject): UndoPlan | { readonly why: string } {
   const known = fieldsIn(fields);
   if (isCut) return { why: notRecorded };
   if (hasHidden(known)) return { why: "A part of the old address is secret, and not in the log: set it again." };
+  const lost = lostIn(fields);
+  if (Object.keys(known).length === 0 && !needsSecrets && lost.length > 0) return { why: notRecorded };
   if (Object.keys(known).length === 0 && !needsSecrets)
     return { why: "The values of headers are secret, and not in the log: set them again." };
   const names = [...Object.keys(known), ...(needsSecrets ? ["the secrets"] : [])];
-  const remarks = headers === undefined ? [] : [headersStay];
+  const remarks = [...lost.map(stays), ...(headers === undefined ? [] : [headersStay])];
   return plan(
     { kind: "edit", of: "channel", fields: known },
     `Sets ${names.join(", ")} back to what was there before.`,

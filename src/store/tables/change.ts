@@ -74,7 +74,7 @@ export async function writeAudit(database: Database, context: TableContext, note
 /** The member of a stored detail that says who the actor is, besides the name: there is no column for it. */
 export const personMember = "@person";
 
-/** Parts of the detail come from outside, so that its size is bounded. A detail that is too long is replaced by its member names. */
+/** Parts of the detail come from outside, so that its size is bounded. If even its short form is too long, its first member names remain. */
 const detailCharactersMax = 16_384;
 const membersMax = 50;
 
@@ -83,9 +83,24 @@ function detailText(detail: Readonly<Record<string, unknown>>, person: Actor["pe
 }
 
 function boundedDetail(detail: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  if (JSON.stringify(detail).length <= detailCharactersMax) return detail;
+  const short = shortened(detail, detailCharactersMax);
+  if (short !== null) return short;
   const members = Object.keys(detail).slice(0, membersMax);
   return { tooLong: members.map((name) => name.slice(0, nameCharactersMax)) };
+}
+
+/** The longest values are replaced by the word `changed`, until the others have room; null if they never have. */
+export function shortened(values: Readonly<Record<string, unknown>>, charactersMax: number): Readonly<Record<string, unknown>> | null {
+  let characters = JSON.stringify(values).length;
+  if (characters <= charactersMax) return values;
+  const sizes = Object.entries(values).map(([name, value]) => [name, JSON.stringify(value)?.length ?? 0] as const);
+  const left = { ...values };
+  for (const [name, size] of sizes.toSorted(([, one], [, other]) => other - one)) {
+    left[name] = "changed";
+    characters += '"changed"'.length - size;
+    if (characters <= charactersMax) return left;
+  }
+  return null;
 }
 
 /** The members that differ between two versions of an object, with their old and new values. */

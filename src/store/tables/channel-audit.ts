@@ -1,12 +1,14 @@
 import type { StoredChannel } from "../../gateway/storage.ts";
 import { entryWithoutSecrets } from "../../channels/entry-without-secrets.ts";
-import { differences } from "./change.ts";
+import { differences, shortened } from "./change.ts";
 
 type ChannelEntryValues = StoredChannel["entry"];
 
 /** The settings of a new or removed channel for the audit log, without anything secret. */
 export function auditedSettings(entry: ChannelEntryValues): Readonly<Record<string, unknown>> {
-  return bounded({ settings: entryWithoutSecrets(entry) });
+  const settings = entryWithoutSecrets(entry);
+  // A channel that comes back must not lack some of them.
+  return JSON.stringify(settings).length <= valuesCharactersMax ? { settings } : {};
 }
 
 /** What changed of a channel's settings, from what to what, without anything secret. */
@@ -21,12 +23,9 @@ export function auditedChanges(
   const changed = differences(entryWithoutSecrets(before), { ...entryWithoutSecrets(after), ...gone });
   // Headers are hidden, so that one with another value looks the same.
   const headers = members.includes("headers") && changed["headers"] === undefined ? { headers: "changed" } : {};
-  return bounded({ changed: { ...changed, ...headers } });
+  const short = shortened({ ...changed, ...headers }, valuesCharactersMax);
+  return short === null ? {} : { changed: short };
 }
 
 /** Whoever reads the log must find at least which settings changed, so that values which are too long are left out. */
-function bounded(detail: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return JSON.stringify(detail).length <= valuesCharactersMax ? detail : {};
-}
-
 const valuesCharactersMax = 8_192;

@@ -54,6 +54,7 @@ test.each([
   ["key.change", { note: "changed" }, "note"],
   ["channel.change", { members: ["headers"], changed: { headers: "changed" } }, "headers"],
   ["channel.change", { members: ["models"] }, "too long"],
+  ["channel.change", { members: ["models"], changed: { models: "changed" } }, "too long"],
   ["channel.remove", {}, "too long"],
   ["channel.remove", { settings: { base_url: "https://****@host/v1" } }, "secret"],
   ["master_key.rotate", {}, "nothing that could be taken back"],
@@ -69,6 +70,8 @@ test.each([
   ["channel.remove", { settings: { base_url: "https://host/v1" }, last4: ["abcd"] }, true, 0],
   ["channel.remove", { settings: { base_url: "https://host/v1", headers: { a: "****" } }, last4: [] }, false, 1],
   ["account.change", { role: { from: "admin", to: "viewer" }, password: "changed" }, false, 1],
+  ["key.change", { name: { from: "a", to: "b" }, models: "changed" }, false, 1],
+  ["channel.change", { members: ["tier", "models"], changed: { tier: { from: 1, to: 2 }, models: "changed" } }, false, 1],
 ] as const)("what is lost although it can be undone is said before: %s %j", (action, detail, needsSecrets, remarks) => {
   const plan = undoPlanOf({ action, detail });
   if ("why" in plan) throw new Error(plan.why);
