@@ -138,7 +138,7 @@ export function endReason(reason: unknown, hasAnswer: boolean): unknown {
 
 /**
  * The end of an answer for a client of another API. One that was paused goes on when it is sent back as it is, which such a client cannot
- * do, so that the rest is missing: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn.
+ * do, so that the rest is missing ("Handling stop reasons" in the API's guide).
  */
 export function finishOf(reason: unknown, stopSequence: unknown): Finish {
   if (reason === "pause_turn") return { reason: "length", stopSequence: null };

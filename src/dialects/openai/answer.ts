@@ -28,8 +28,8 @@ export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
 }
 
 /**
- * Reasons of an answer that is not complete, because the upstream failed in the middle of it. vLLM ends a request with `abort` that its
- * engine gave up, and [DONE] follows (https://github.com/vllm-project/vllm/issues/57082).
+ * Reasons of an answer that is not complete, because the upstream failed in the middle of it. `abort`: the server's engine gave the request
+ * up, and the end mark follows all the same.
  */
 export const brokenOff: ReadonlySet<string | null> = new Set(["error", "abort", "insufficient_system_resource"]);
 

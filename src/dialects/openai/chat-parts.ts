@@ -204,7 +204,7 @@ function reasonOf(reason: unknown, calls: boolean): FinishReason {
     case "length":
     case "content_filter":
       return reason;
-    // The context of the model was full, or vLLM saw it repeat itself.
+    // The context of the model was full, or the server saw it repeat itself.
     case "model_length":
     case "repetition":
       return "length";
