@@ -1,6 +1,7 @@
 import { SpanIds, TraceSampler, traceHeaders, traceOf } from "../src/gateway/trace.ts";
 import { OtlpExporter, type OtlpPorts } from "../src/telemetry/otlp/otlp-exporter.ts";
 import { spansOf } from "../src/telemetry/otlp/spans.ts";
+import { shownAs } from "../src/http/errors.ts";
 import { CallMetrics } from "../src/telemetry/metrics/call-metrics.ts";
 import { MetricRegistry } from "../src/telemetry/metrics/registry.ts";
 import { attempt, callRecord, failedAttempt, receiptFor } from "../test/support/call-records.ts";
@@ -30,8 +31,8 @@ const failover = (() => {
   return { record, receipt: receiptFor(record) };
 })();
 
-const plain = new CallMetrics(new MetricRegistry(), false);
-const withKeys = new CallMetrics(new MetricRegistry(), true);
+const plain = new CallMetrics(new MetricRegistry(), false, (failure) => shownAs(failure).code);
+const withKeys = new CallMetrics(new MetricRegistry(), true, (failure) => shownAs(failure).code);
 measure("metrics of a streamed call", () => plain.observe(one[0]!.record, one[0]!.receipt));
 measure("the same, of 200 models in turn", (at) => plain.observe(many[at % 200]!.record, many[at % 200]!.receipt));
 measure("the same, with labels for keys", (at) => withKeys.observe(many[at % 200]!.record, many[at % 200]!.receipt));

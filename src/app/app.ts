@@ -396,6 +396,7 @@ export class App {
       pressure: pressure.pressure,
       hasRoom: pressure.hasRoom,
       traces: this.callTelemetry.traceRules,
+      onRefused: (why) => this.metrics.calls.refused(why),
       metrics: this.metricsEndpoint(),
       wallMs: this.durable.clock.wallMs,
       onBug: (error) => this.bug(error),

@@ -3,6 +3,7 @@ import type { MetricsSettings } from "../config/settings.ts";
 import type { Candidate } from "../channels/channel.ts";
 import type { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
+import { shownAs } from "../http/errors.ts";
 import { CallMetrics } from "../telemetry/metrics/call-metrics.ts";
 import { exposition } from "../telemetry/metrics/exposition.ts";
 import { joinedFamilies, ofWorker, plainGauge, type MetricFamily } from "../telemetry/metrics/family.ts";
@@ -42,7 +43,7 @@ export class Metrics {
   readonly calls: CallMetrics;
 
   constructor(private readonly options: MetricsOptions) {
-    this.calls = new CallMetrics(new MetricRegistry(), options.settings.keyLabels);
+    this.calls = new CallMetrics(new MetricRegistry(), options.settings.keyLabels, (failure) => shownAs(failure).code);
     options.others?.onReportWanted("metrics", () => JSON.stringify(this.own()));
   }
 

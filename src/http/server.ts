@@ -11,7 +11,7 @@ import { handleCall, type Endpoint } from "./call.ts";
 import { clientAddress, isTrustedProxy } from "../net/server/forwarded.ts";
 import { Connections } from "../net/server/connections.ts";
 import { allowOrigin } from "./cors.ts";
-import { errorResponse, refusal } from "./errors.ts";
+import { refusal } from "./errors.ts";
 import { imageEdits, imageVariations } from "./image-forms.ts";
 import { ResponseHead, type HttpResponse } from "../net/server/http-response.ts";
 import type { IncomingRequest } from "../net/server/incoming-request.ts";
@@ -44,10 +44,10 @@ export function listen(options: ListenOptions): Listener {
     {
       nowMs: options.gateway.ports.nowMs,
       handle: (request) => handle(request, options, ids),
-      parseError: (problem, status) => errorResponse(unreadable(problem, status ?? statusFor(problem)), newHead()),
+      parseError: (problem, status) => refused(unreadable(problem, status ?? statusFor(problem)), newHead(), options),
       onBug: (error) => {
         options.onBug(error);
-        return errorResponse(internalError, newHead());
+        return refused(internalError, newHead(), options);
       },
     },
   );
@@ -71,6 +71,8 @@ export interface ListenOptions extends ListenerServices {
   readonly authFailures: AuthFailures;
   /** Logs requests to unknown paths. */
   readonly unknownRoutes: UnknownRoutes;
+  /** Called for each error that this listener answers with itself: no call is made of such a request, so that nothing else tells of it. */
+  readonly onRefused: (why: Failure) => void;
   /** The metrics, if this listener shows them; null if it does not. */
   readonly metrics: MetricsEndpoint | null;
   readonly wallMs: () => number;
@@ -106,18 +108,18 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const route = routeOf(path);
   if (route === null) {
     options.unknownRoutes.note(request, path, head.requestId);
-    if (!neverServed.has(request.method)) return errorResponse(unknownRoute(request.method, path), head);
+    if (!neverServed.has(request.method)) return refused(unknownRoute(request.method, path), head, options);
     head.add("allow", "GET, POST");
-    return errorResponse(wrongMethod(request.method, path), head);
+    return refused(wrongMethod(request.method, path), head, options);
   }
-  // A client that would rather have a WebSocket goes on over HTTP after this status, and after no other.
+  // A client that would rather have a WebSocket goes on over HTTP after this status, and after no other. It is not counted as an error.
   if (route.name === "responses" && request.method === "GET" && /^websocket$/i.test(request.header("upgrade") ?? "")) {
     head.add("upgrade", "HTTP/1.1");
-    return errorResponse(noUpgrade, head);
+    return refusal(noUpgrade, head);
   }
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
     head.add("allow", route.method);
-    return errorResponse(wrongMethod(request.method, path), head);
+    return refused(wrongMethod(request.method, path), head, options);
   }
   if (route.name === "root") return rootResponse(head);
   if (route.name === "healthz") {
@@ -129,7 +131,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const endpoint = endpointOf(route, query);
   const errors = endpoint === null ? errorFormatOf(route, request) : (endpoint.surface ?? defaultErrors);
   if (errors.requestIdHeader !== undefined) head.add(errors.requestIdHeader, head.requestId);
-  if (query !== "" && hasKeyParameter(query)) return errorResponse(keyInUrl, head, null, errors);
+  if (query !== "" && hasKeyParameter(query)) return refused(keyInUrl, head, options, errors);
 
   if (snapshot.service.openAudioLists && namesNoKey(request)) {
     if (route.name === "audio_models") return listAudioModels(snapshot, anybody, head);
@@ -148,6 +150,11 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const key = authenticate(request, ring, wallMs);
   // A key that is known without asking the store is not awaited, so that a connection answers pipelined requests in one loop.
   return key instanceof Promise ? answerLater(context, route, endpoint, key, options) : answer(context, route, endpoint, key, options);
+}
+
+function refused(why: Failure, head: ResponseHead, { onRefused }: ListenOptions, errors: ErrorFormat = defaultErrors): HttpResponse {
+  onRefused(why);
+  return refusal(why, head, errors);
 }
 
 /** Whoever asks for what needs no key sees what any key could. */
@@ -183,7 +190,7 @@ function answer(
     handleCall(context, endpoint, key);
     return null;
   }
-  if (isFailure(key)) return refusal(key, head, errors);
+  if (isFailure(key)) return refused(key, head, options, errors);
   if (route.name === "model" || route.name === "generate_model") return showModel(snapshot, key, route.id, head, errors);
   if (route.name === "generate_models") return listGenerateModels(snapshot, key, head, queryOf(request.target));
   if (route.name === "generate_count") return countGenerateTokens(context, key);

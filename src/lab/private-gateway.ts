@@ -91,6 +91,7 @@ export function openPrivateGateway(host: PrivateHost, options: PrivateOptions): 
     degraded: () => [],
     authFailures: new AuthFailures(ports.nowMs),
     unknownRoutes: new UnknownRoutes(ports.nowMs, () => undefined),
+    onRefused: () => undefined,
     metrics: null,
     traces: () => null,
   });

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { shownAs } from "../../src/http/errors.ts";
 import { CallMetrics } from "../../src/telemetry/metrics/call-metrics.ts";
 import { exposition } from "../../src/telemetry/metrics/exposition.ts";
 import { MetricRegistry } from "../../src/telemetry/metrics/registry.ts";
@@ -10,7 +11,7 @@ import { gatewayState, otlpPorts, otlpSettings } from "../support/telemetry.ts";
 
 /** Writes what telemetry says of a few calls into a folder, for the parsers that others have published. */
 const [folder = "."] = process.argv.slice(2);
-const calls = new CallMetrics(new MetricRegistry(), true);
+const calls = new CallMetrics(new MetricRegistry(), true, (failure) => shownAs(failure).code);
 const ports = otlpPorts(undefined, { families: () => [...calls.registry.collect(), ...stateFamilies(gatewayState)] });
 const exporter = new OtlpExporter(otlpSettings(), ports);
 const trace = {

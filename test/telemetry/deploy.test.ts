@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
+import { shownAs } from "../../src/http/errors.ts";
 import { CallMetrics } from "../../src/telemetry/metrics/call-metrics.ts";
 import { exposition } from "../../src/telemetry/metrics/exposition.ts";
 import { MetricRegistry } from "../../src/telemetry/metrics/registry.ts";
@@ -17,7 +18,7 @@ const rulesFile = join(deploy, "prometheus/sluice.rules.yaml");
 
 /** Every metric that a gateway can show, and its labels. */
 const families: readonly MetricFamily[] = [
-  ...new CallMetrics(new MetricRegistry(), true).registry.collect(),
+  ...new CallMetrics(new MetricRegistry(), true, (failure) => shownAs(failure).code).registry.collect(),
   ...stateFamilies(gatewayState),
   ...budgetFamilies([]),
   ...new OtlpExporter(otlpSettings(), otlpPorts()).families(),

@@ -5,6 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import { parseExposition, valueOf, type ExposedFamily } from "../support/exposition.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { readMetrics, readTraces, type ReadSpan } from "../support/otlp.ts";
+import { rawRequest } from "../support/raw-request.ts";
 import { startScripted, type Scripted } from "../support/scripted-upstream.ts";
 
 setDefaultTimeout(60_000);
@@ -135,6 +136,26 @@ describe("metrics", () => {
   });
 });
 
+describe("what makes no call", () => {
+  const reasons = async () => {
+    const families = await scraped(gateway.adminUrl);
+    return (reason: string) => valueOf(families, "sluice_refusals_total", { operation: "", reason });
+  };
+
+  test("is counted by the reason that its client is told", async () => {
+    const before = await reasons();
+    const ask = async (path: string, init: RequestInit = {}) => (await fetch(`${gateway.url}${path}`, init)).status;
+    expect(await ask("/v1/nothing")).toBe(404);
+    expect(await ask("/v1/chat/completions")).toBe(405);
+    expect(await ask("/v1/models", { headers: { authorization: "Bearer sk-wrong" } })).toBe(401);
+    expect(await ask("/v1/models?api_key=canary")).toBe(400);
+    expect((await rawRequest(gateway.url, { bytes: "GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n" })).status).toBe(400);
+    const after = await reasons();
+    const codes = ["unknown_route", "invalid_request", "invalid_api_key", "key_in_url", "ambiguous_host"];
+    expect(codes.map((code) => [code, after(code) - before(code)])).toEqual(codes.map((code) => [code, 1]));
+  });
+});
+
 describe("traces", () => {
   test("go from the client through the gateway to the upstream", async () => {
     const headers = { traceparent: `00-${traceId}-${parentId}-01`, tracestate: "vendor=1" };
@@ -219,7 +240,10 @@ describe("a reload", () => {
     await eventually("no call is traced", () => allTold(false), 20_000);
     const other = await startScripted(() => Response.json({}));
     try {
-      await gateway.rewriteConfig({ ...config, otel: { ...(otel as object), endpoint: other.url.replace(/\/v1$/, ""), service_name: "renamed" } });
+      await gateway.rewriteConfig({
+        ...config,
+        otel: { ...(otel as object), endpoint: other.url.replace(/\/v1$/, ""), service_name: "renamed" },
+      });
       await eventually("every call is traced", () => allTold(true), 20_000);
       expect((await chat(gateway, { model: "failing" }, { key })).status).toBe(200);
       await eventually("a trace", () => other.requests.some(({ path }) => path === "/v1/traces"), 15_000);

@@ -1,4 +1,5 @@
 import { lostRace, type AttemptRecord, type CallRecord } from "../../gateway/settlement/record.ts";
+import type { Failure } from "../../operations/failure.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
 import { ChannelCounters, KeyCounters, ModelCounters, type TrafficCounters } from "./call-counters.ts";
@@ -23,6 +24,8 @@ export class CallMetrics {
     readonly registry: MetricRegistry,
     /** Whether requests, tokens and money are also counted for each key. */
     private readonly keyLabels: boolean,
+    /** The code that clients are told. */
+    private readonly codeOf: (failure: Failure) => string,
   ) {
     this.families = callFamilies(registry);
   }
@@ -32,7 +35,8 @@ export class CallMetrics {
     // The name of a model that was refused is whatever the client wrote.
     const model = this.modelCounters(record.operation, receipt === null ? "" : this.models.of(receipt.model));
     model.request(record, receipt === null ? "refused" : record.state).value += 1;
-    if (record.attempts.length === 0 && record.failure !== null && record.failure.kind !== "client_gone") this.refused(record);
+    if (record.attempts.length === 0 && record.failure !== null && record.failure.kind !== "client_gone")
+      this.refused(record.failure, record.operation);
     if (receipt === null) return;
     model.requestBytes.value += record.bytesIn;
     model.responseBytes.value += record.bytesOut;
@@ -52,16 +56,17 @@ export class CallMetrics {
     if (this.keyLabels) this.ofKey(receipt);
   };
 
+  /** A request was refused; without an operation, it was none that could become a call. */
+  readonly refused = (why: Failure, operation: Operation | "" = ""): void => {
+    this.families.refusals.with(operation, this.reasons.of(this.codeOf(why))).value += 1;
+  };
+
   private modelCounters(operation: Operation, name: string): ModelCounters {
     let ofOperation = this.byOperation.get(operation);
     if (ofOperation === undefined) this.byOperation.set(operation, (ofOperation = new Map<string, ModelCounters>()));
     let model = ofOperation.get(name);
     if (model === undefined) ofOperation.set(name, (model = new ModelCounters(this.families, operation, name)));
     return model;
-  }
-
-  private refused({ operation, failure }: CallRecord): void {
-    this.families.refusals.with(operation, this.reasons.of(failure?.code ?? failure?.kind ?? "")).value += 1;
   }
 
   private streamed(record: CallRecord, receipt: Receipt, model: ModelCounters): void {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { shownAs } from "../../../../src/http/errors.ts";
 import { lostRace, type AttemptRecord, type CallRecord } from "../../../../src/gateway/settlement/record.ts";
 import { failure } from "../../../../src/operations/failure.ts";
 import { nothingCounted } from "../../../../src/operations/usage.ts";
@@ -10,7 +11,7 @@ import { parseExposition, valueOf, type ExposedFamily } from "../../../support/e
 
 /** What a scrape shows after these calls. A request that was refused has no receipt. */
 function scraped(records: readonly CallRecord[], { keyLabels = false, admitted = true, priced = true } = {}): readonly ExposedFamily[] {
-  const metrics = new CallMetrics(new MetricRegistry(), keyLabels);
+  const metrics = new CallMetrics(new MetricRegistry(), keyLabels, (refused) => shownAs(refused).code);
   for (const record of records) metrics.observe(record, admitted ? receiptFor(record, priced ? undefined : null) : null);
   return parseExposition(exposition(metrics.registry.collect()));
 }
@@ -121,6 +122,18 @@ describe("a request that was refused", () => {
     expect(valueOf(families, "sluice_refusals_total", { operation: "chat", reason: "rate_limit_exceeded" })).toBe(1);
     expect(valueOf(families, "sluice_requests_total", { model: "", status: "429", outcome: "refused", blame: "client" })).toBe(1);
     expect(JSON.stringify(families)).not.toContain("whatever");
+  });
+
+  test.each([
+    ["saturated", {}, "overloaded"],
+    ["no_channel", {}, "no_channel_available"],
+    ["too_large", {}, "request_too_large"],
+    ["shutting_down", {}, "server_shutting_down"],
+    ["limited", { code: "concurrency_limit" }, "concurrency_limit"],
+    ["invalid_request", { status: 405 }, "invalid_request"],
+  ] as const)("for the reason %s %j is counted with the code that the client is told, %s", (kind, facts, reason) => {
+    const families = scraped([{ ...refused, failure: failure(kind, "why", facts) }], { admitted: false });
+    expect(valueOf(families, "sluice_refusals_total", { operation: "chat", reason })).toBe(1);
   });
 
   test("is no refusal if the client left", () => {

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { shownAs } from "../../../../src/http/errors.ts";
 import { CallMetrics } from "../../../../src/telemetry/metrics/call-metrics.ts";
 import { MetricRegistry } from "../../../../src/telemetry/metrics/registry.ts";
 import { budgetFamilies, stateFamilies } from "../../../../src/telemetry/metrics/state-metrics.ts";
@@ -10,7 +11,7 @@ const suffixes: Readonly<Record<string, string>> = { s: "seconds", By: "bytes", 
 
 test("a metric that comes by way of a collector has the same name as in a scrape", () => {
   const families = [
-    ...new CallMetrics(new MetricRegistry(), true).registry.collect(),
+    ...new CallMetrics(new MetricRegistry(), true, (failure) => shownAs(failure).code).registry.collect(),
     ...stateFamilies(gatewayState),
     ...budgetFamilies([]),
   ];
