@@ -227,7 +227,8 @@ export class App {
             after: (ms, then) => timers.after(ms, then),
             dice: Math.random,
             wallMs: durable.clock.wallMs,
-            onLoss: (webhook, reason, types) => log.warn("webhook_lost", { webhook, types: types.join(" "), detail: reason }),
+            onLoss: (webhook, reason, types, notices) =>
+              log.warn("webhook_lost", { webhook, notices, types: types.join(" "), detail: reason }),
             channels: () => channelStates(this.current.snapshot, this.gateway.upstreams),
             reports: durable.reports,
           });
@@ -527,6 +528,7 @@ export class App {
     this.stopParts();
     await Promise.race([this.lastUsedTimes.flush(), sleep(exportMs)]);
     await Promise.race([Promise.all([this.callTelemetry.stop(), this.webhooks?.stop()]), sleep(exportMs)]);
+    this.abandonTelemetry();
     await Promise.all([this.durable.stop(), this.engines.stop()]);
     this.options.log.info("stopped", {});
     this.options.log.flush();
@@ -537,9 +539,16 @@ export class App {
   /** Ends at once, after a second signal. The cost of calls is in the journal already. */
   abandon(): void {
     this.stopParts();
+    this.abandonTelemetry();
     this.engines.kill();
     this.options.log.info("stopped", {});
     this.options.log.flush();
+  }
+
+  /** Tells in the log what collectors and webhooks will not get any more. */
+  private abandonTelemetry(): void {
+    this.callTelemetry.abandon();
+    this.webhooks?.abandon();
   }
 
   private stopParts(): void {

@@ -15,6 +15,8 @@ export interface CallTelemetryOptions {
 /** What looks at settled calls: the metrics of this process, and the export of traces and metrics, which follows the configuration. */
 export class CallTelemetry {
   private exporter: OtlpExporter | null = null;
+  /** Those of earlier configurations that still send what they have. */
+  private readonly leaving = new Map<OtlpExporter, Promise<void>>();
   private otel: OtelSettings | null = null;
   private isStarted = false;
   private counts = false;
@@ -59,7 +61,11 @@ export class CallTelemetry {
     this.traces =
       otel?.traces === true ? { sampler: new TraceSampler(otel.share, otel.tracesPerSecond, ports.dice), passedOn: otel.propagate } : null;
     if (this.isStarted) this.exporter?.start();
-    void before?.stop();
+    if (before !== null)
+      this.leaving.set(
+        before,
+        before.stop().finally(() => this.leaving.delete(before)),
+      );
   }
 
   /** Begins to export. */
@@ -76,7 +82,14 @@ export class CallTelemetry {
   /** Sends what is left, once. */
   async stop(): Promise<void> {
     this.flush();
-    await this.exporter?.stop();
+    await Promise.all([...this.leaving.values(), this.exporter?.stop()]);
+  }
+
+  /** Gives up what collectors do not have yet: the process ends and waits no longer. */
+  abandon(): void {
+    this.flush();
+    for (const exporter of this.leaving.keys()) exporter.abandon();
+    this.exporter?.abandon();
   }
 
   /** How the export itself goes. */

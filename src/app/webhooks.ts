@@ -51,6 +51,11 @@ export class Webhooks {
     await this.sender.stop();
   }
 
+  /** Gives up what receivers do not have yet: the process ends and waits no longer. */
+  abandon(): void {
+    this.sender.abandon();
+  }
+
   private async costs(): Promise<ReturnType<typeof costNotices>> {
     const thisHourMs = Math.floor(this.options.wallMs() / hourMs) * hourMs;
     const span = { sinceMs: thisHourMs - 25 * hourMs, untilMs: thisHourMs };

@@ -12,6 +12,10 @@ export class DeliveryQueue<Item> {
   /** Ends the wait between two tries. */
   private endPause: (() => void) | null = null;
   private stopped = false;
+  /** What is being sent, or waits for its next try. */
+  private onItsWay: readonly Item[] = [];
+  /** Nobody waits for what becomes of it any more. */
+  private abandoned = false;
 
   constructor(private readonly options: DeliveryOptions<Item>) {}
 
@@ -48,6 +52,17 @@ export class DeliveryQueue<Item> {
     if (left.length > 0) onLoss(left.length, "the gateway ended before they could be sent", left);
   }
 
+  /** Gives up what is left, also what is on its way: the process ends and waits no longer. */
+  abandon(): void {
+    this.stopped = true;
+    this.abandoned = true;
+    this.disarm?.();
+    const left = [...this.onItsWay, ...this.waiting.splice(0)];
+    this.onItsWay = [];
+    this.dropped += left.length;
+    if (left.length > 0) this.options.onLoss(left.length, abandonedReason, left);
+  }
+
   private begin(): void {
     this.disarm?.();
     this.disarm = null;
@@ -65,10 +80,19 @@ export class DeliveryQueue<Item> {
     } while (this.waiting.length >= batchMax && !this.stopped);
   }
 
-  /** Returns what became of the last try. */
   private async deliver(items: readonly Item[]): Promise<DeliveryResult["kind"]> {
+    this.onItsWay = items;
+    const became = await this.tryToDeliver(items);
+    this.onItsWay = [];
+    return became;
+  }
+
+  /** Returns what became of the last try. */
+  private async tryToDeliver(items: readonly Item[]): Promise<DeliveryResult["kind"]> {
     for (let tries = 1; ; tries += 1) {
       const result = await this.options.deliver(items);
+      // Given up already, and told so.
+      if (this.abandoned) return "retry";
       if (result.kind === "delivered") {
         // One item may consist of several that the other side counts.
         const rejected = Math.min(result.rejected, items.length);
@@ -124,6 +148,8 @@ export type DeliveryResult =
   | { readonly kind: "retry"; readonly afterMs: number | null; readonly reason: string }
   | { readonly kind: "refused"; readonly reason: string };
 
+/** Why something was lost that may still have arrived. */
+export const abandonedReason = "the gateway ended before they were delivered";
 const backoffFirstMs = 1_000;
 const backoffMaxMs = 60_000;
 /** The longest wait that another system can ask for. */

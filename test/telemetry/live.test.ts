@@ -273,3 +273,31 @@ describe("webhooks", () => {
     }
   });
 });
+
+describe("a collector and a receiver that hang", () => {
+  test("do not keep a gateway from ending, and the log tells what they did not get", async () => {
+    const hanging = await startScripted(() => new Promise<Response>(() => {}));
+    const one = await startGateway({
+      config: {
+        ...config,
+        otel: { endpoint: hanging.url.replace(/\/v1$/, ""), sample: 1, interval: "1h" },
+        webhooks: [{ url: `${hanging.url}/hook`, secret: webhookSecret }],
+      },
+    });
+    try {
+      await eventually("a notice is on its way", () => hanging.requests.some(({ path }) => path === "/v1/hook"), 20_000);
+      for (const _ of [1, 2]) expect((await chat(one, { model: "large" }, { key })).status).toBe(200);
+      expect(await one.stop()).toBe(0);
+      const detail = "the gateway ended before they were delivered";
+      const lost = (name: string) => one.logs.filter(({ event }) => event === name);
+      expect(lost("otlp_lost")).toMatchObject([
+        { signal: "traces", items: 2, detail },
+        { signal: "metrics", items: 1, detail },
+      ]);
+      expect(lost("webhook_lost")).toMatchObject([{ webhook: new URL(hanging.url).host, types: "key.expiring", notices: 1, detail }]);
+    } finally {
+      await one.kill();
+      await hanging.close();
+    }
+  });
+});

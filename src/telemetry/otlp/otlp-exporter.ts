@@ -1,7 +1,7 @@
 import type { CallRecord } from "../../gateway/settlement/record.ts";
 import { SpanIds } from "../../gateway/trace.ts";
 import type { Receipt } from "../../usage/receipt.ts";
-import { askedWaitMaxMs, DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
+import { abandonedReason, askedWaitMaxMs, DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
 import type { MetricFamily } from "../metrics/family.ts";
 import { attributes, type AttributeInput, type OtlpAttribute } from "./attributes.ts";
 import type { GenAiVersion } from "./conventions.ts";
@@ -62,6 +62,9 @@ export class OtlpExporter {
   private readonly startMs: number;
   private disarm: (() => void) | null = null;
   private stopped = false;
+  /** How many reports of metrics are on their way. */
+  private reporting = 0;
+  private abandoned = false;
   private failedMetrics = 0;
   private sentMetrics = 0;
 
@@ -94,6 +97,16 @@ export class OtlpExporter {
     this.stopped = true;
     this.disarm?.();
     await Promise.all([this.spans.stop(), this.settings.metrics ? this.exportMetrics() : undefined]);
+  }
+
+  /** Gives up what is left, also what is on its way: the process ends and waits no longer. */
+  abandon(): void {
+    if (this.abandoned) return;
+    this.stopped = true;
+    this.abandoned = true;
+    this.disarm?.();
+    this.spans.abandon();
+    if (this.reporting > 0) this.lostMetrics(this.reporting, abandonedReason);
   }
 
   /** Called once for each call, when it is settled. */
@@ -149,14 +162,21 @@ export class OtlpExporter {
       ...metricData(ports.families(), { startMs: ports.countedFromMs, nowMs }),
       ...metricData(genAi.registry.collect(), { startMs, nowMs }),
     ];
+    this.reporting += 1;
     const result = await this.deliver("metrics", { resourceMetrics: [{ resource: this.resource, scopeMetrics: [{ scope, metrics }] }] });
+    this.reporting -= 1;
+    if (this.abandoned) return 0;
     if (result.kind === "delivered" && result.rejected === 0) {
       this.sentMetrics += 1;
       return 0;
     }
-    this.failedMetrics += 1;
-    ports.onLoss("metrics", 1, result.reason);
+    this.lostMetrics(1, result.reason);
     return result.kind === "retry" ? (result.afterMs ?? 0) : 0;
+  }
+
+  private lostMetrics(reports: number, reason: string): void {
+    this.failedMetrics += reports;
+    this.ports.onLoss("metrics", reports, reason);
   }
 
   private async deliver(signal: "traces" | "metrics", body: object): Promise<DeliveryResult> {

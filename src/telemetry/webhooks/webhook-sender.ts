@@ -11,8 +11,8 @@ export interface WebhookSettings {
 }
 
 export interface WebhookPorts extends Pick<OtlpPorts, "post" | "after" | "dice" | "wallMs"> {
-  /** `types`: of the notices that were lost, each once. */
-  readonly onLoss: (webhook: string, reason: string, types: readonly string[]) => void;
+  /** `types`: of the notices that were lost, each once; `notices`: how many these are. */
+  readonly onLoss: (webhook: string, reason: string, types: readonly string[], notices: number) => void;
 }
 
 /**
@@ -45,10 +45,10 @@ export class WebhookSender {
       };
       const queue = new DeliveryQueue<QueuedNotice>({
         deliver: async ([notice]) => (notice === undefined ? nothing : deliver(notice)),
-        onLoss: (_, reason, notices) => {
+        onLoss: (count, reason, notices) => {
           // What the receiver does not want is not sent to it again.
           if (!isRefused) for (const { id } of notices) told.delete(id);
-          ports.onLoss(host, reason, [...new Set(notices.map(({ type }) => type))]);
+          ports.onLoss(host, reason, [...new Set(notices.map(({ type }) => type))], count);
         },
         after: ports.after,
         dice: ports.dice,
@@ -106,22 +106,33 @@ export class WebhookSender {
   }
 
   tell(notices: readonly Notice[]): void {
-    const dropped = new Map<WebhookQueue, Set<string>>();
+    const dropped = new Map<WebhookQueue, string[]>();
     for (const notice of notices) {
       const queued = { ...notice, atMs: this.ports.wallMs() };
       for (const webhook of this.queues) {
         const { types, told, queue } = webhook;
         if (!types.includes(notice.type) || told.has(notice.id)) continue;
-        if (queue.offer(queued)) remember(told, notice.id);
-        else dropped.set(webhook, (dropped.get(webhook) ?? new Set()).add(notice.type));
+        if (queue.offer(queued)) {
+          remember(told, notice.id);
+          continue;
+        }
+        const missed = dropped.get(webhook);
+        if (missed === undefined) dropped.set(webhook, [notice.type]);
+        else missed.push(notice.type);
       }
     }
     // One line for all of them: a receiver that is gone has hundreds waiting already.
-    for (const [{ host }, types] of dropped) this.ports.onLoss(host, `more than ${waitingMax} notices wait for the receiver`, [...types]);
+    for (const [{ host }, missed] of dropped)
+      this.ports.onLoss(host, `more than ${waitingMax} notices wait for the receiver`, [...new Set(missed)], missed.length);
   }
 
   async stop(): Promise<void> {
     await Promise.all(this.queues.map(({ queue }) => queue.stop()));
+  }
+
+  /** Gives up what is left, also what is on its way: the process ends and waits no longer. */
+  abandon(): void {
+    for (const { queue } of this.queues) queue.abandon();
   }
 
   private send({ id, type, data, atMs }: QueuedNotice, url: string, secret: string): Promise<PostOutcome> {

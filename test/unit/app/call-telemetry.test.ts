@@ -3,6 +3,7 @@ import { CallTelemetry } from "../../../src/app/call-telemetry.ts";
 import type { OtelSettings, Settings } from "../../../src/config/settings.ts";
 import type { CallRecord } from "../../../src/gateway/settlement/record.ts";
 import { stateFamilies } from "../../../src/telemetry/metrics/state-metrics.ts";
+import type { OtlpPorts } from "../../../src/telemetry/otlp/otlp-exporter.ts";
 import { attempt, callRecord, receiptFor } from "../../support/call-records.ts";
 import { readMetrics, readTraces } from "../../support/otlp.ts";
 import { gatewayState, otlpPorts, otlpSettings } from "../../support/telemetry.ts";
@@ -13,9 +14,9 @@ function otel(facts: Partial<OtelSettings> = {}): OtelSettings {
   return { ...otlpSettings(), tracesPerSecond: 100, ...facts };
 }
 
-function telemetry() {
+function telemetry(facts: Partial<OtlpPorts> = {}) {
   const counted: string[] = [];
-  const ports = otlpPorts(undefined, { families: () => stateFamilies(gatewayState) });
+  const ports = otlpPorts(undefined, { families: () => stateFamilies(gatewayState), ...facts });
   const { count, live } = { count: (record: CallRecord) => void counted.push(record.id), live: null };
   const made = new CallTelemetry({ ports, count, live });
   const settle = (id: string): void => {
@@ -84,4 +85,19 @@ describe("a changed configuration", () => {
     const starts = /"name":"process_cpu_seconds_total".*?"startTimeUnixNano":"(\d+)"/.exec(body);
     expect([readMetrics(body).length > 0, starts?.[1]]).toEqual([true, "1700000000000000000"]);
   });
+});
+
+test("what a collector did not take before the gateway ends is told, also by one of an earlier configuration", async () => {
+  const { made, ports, settle } = telemetry({ post: () => new Promise(() => {}) });
+  made.configure({ metrics, otel: otel({ metrics: false }) });
+  made.start();
+  settle("a1");
+  made.configure({ metrics, otel: otel({ metrics: false, endpoint: "http://other.test:4318" }) });
+  settle("b2");
+  settle("c3");
+  void made.stop();
+  expect(ports.lost).toEqual([]);
+  made.abandon();
+  const reason = "the gateway ended before they were delivered";
+  expect(ports.lost.toSorted()).toEqual([`traces 1 ${reason}`, `traces 2 ${reason}`]);
 });

@@ -366,6 +366,23 @@ describe("a collector that does not take it", () => {
     expect(ports.lost).toEqual([]);
   });
 
+  test("that hangs at the end costs what waits and what is on its way, and both are told once", async () => {
+    const pending: ((outcome: PostOutcome) => void)[] = [];
+    const ports = otlpPorts(undefined, { post: () => new Promise((resolve) => void pending.push(resolve)) });
+    const exporter = new OtlpExporter(otlpSettings(), ports);
+    offer(exporter, ...Array.from({ length: 300 }, () => traced()));
+    const stopped = exporter.stop();
+    expect(pending.length).toBe(2);
+    exporter.abandon();
+    const expected = ["traces 300 the gateway ended before they were delivered", "metrics 1 the gateway ended before they were delivered"];
+    expect(ports.lost).toEqual(expected);
+    expect(exporter.families().find(({ name }) => name === "sluice_otlp_dropped_total")?.series[0]?.value).toBe(300);
+    for (const answer of pending) answer({ ...taken, status: null, reason: "late" });
+    await stopped;
+    exporter.abandon();
+    expect(ports.lost).toEqual(expected);
+  });
+
   test("that is away at the end is tried once with what waits, and the loss is told", async () => {
     const ports = otlpPorts(() => away);
     const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);

@@ -239,6 +239,21 @@ describe("a webhook", () => {
     ]);
   });
 
+  test("that hangs when the gateway ends is logged with how many notices it cost, those on their way included", async () => {
+    const ports = otlpPorts(undefined, { post: () => new Promise(() => {}) });
+    const lost: unknown[] = [];
+    const webhooks = [{ url: "https://receiver.test/hook", secret: "0123456789abcdef", types: noticeTypes }];
+    const hanging = new WebhookSender(webhooks, { ...ports, onLoss: (...facts) => lost.push(facts) });
+    hanging.tell([notice, { ...notice, id: "other" }, { ...notice, id: "jump", type: "cost.jump" }]);
+    await ports.fire();
+    void hanging.stop();
+    hanging.abandon();
+    hanging.abandon();
+    const reason = "the gateway ended before they were delivered";
+    expect(lost).toEqual([["receiver.test", reason, ["key.expiring", "cost.jump"], 3]]);
+    expect(hanging.status()[0]).toMatchObject({ waiting: 0, delivered: 0, lost: 3 });
+  });
+
   test("shows what became of its last requests, without the path of its address", async () => {
     const answers: PostOutcome[] = [{ ...taken, status: 503 }, taken];
     const one = sender(() => answers.shift() ?? taken);
