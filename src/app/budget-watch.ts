@@ -116,7 +116,7 @@ export class BudgetWatch {
   private async budgets(keys: readonly Key[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
     for (const key of keys) {
-      states.push(...(await budgetSpending(this.options, key)).map((spending) => this.stateOf("key", key.id, spending)));
+      states.push(...(await budgetSpending(this.options, key)).map((spending) => this.stateOf("key", key, spending)));
     }
     return states;
   }
@@ -124,17 +124,18 @@ export class BudgetWatch {
   private async groupBudgets(groups: readonly Group[]): Promise<readonly BudgetState[]> {
     const states: BudgetState[] = [];
     for (const group of groups) {
-      states.push(...(await groupSpending(this.options, group)).map((spending) => this.stateOf("group", group.id, spending)));
+      states.push(...(await groupSpending(this.options, group)).map((spending) => this.stateOf("group", group, spending)));
     }
     return states;
   }
 
-  private stateOf(of: BudgetState["of"], id: string, { name, models: pattern, budget, spentNanos, sinceMs }: BudgetSpending): BudgetState {
-    const models = name === null ? (pattern ?? "") : `#${name}`;
+  private stateOf(of: BudgetState["of"], { id, name }: Pick<Key, "id" | "name">, spending: BudgetSpending): BudgetState {
+    const { budget, spentNanos, sinceMs } = spending;
+    const models = spending.name === null ? (spending.models ?? "") : `#${spending.name}`;
     const refusal = this.refusals.get(models === "" ? id : `${id} ${models}`);
     // A refusal of another period, or of a limit that was changed since, says nothing.
     const isRefusing = refusal !== undefined && refusal.limitNanos === Math.floor(budget.nanos) && refusal.atMs >= (sinceMs ?? 0);
-    return { of, id, models, limitNanos: budget.nanos, spentNanos, isRefusing, sinceMs };
+    return { of, id, name, models, limitNanos: budget.nanos, spentNanos, isRefusing, sinceMs };
   }
 }
 

@@ -85,10 +85,10 @@ test("budgets of which four fifths are spent, or all, are told", async () => {
   await start();
   await eventually("both budgets", () => told("budget.warning").length + told("budget.spent").length >= 2, 40_000);
   expect(told("budget.warning")).toEqual([
-    { key: "file:nearly", models: null, limit_usd: 0.002, spent_usd: expect.closeTo(0.0018, 9), period_since: null },
+    { key: "file:nearly", name: "nearly", models: null, limit_usd: 0.002, spent_usd: expect.closeTo(0.0018, 9), period_since: null },
   ]);
   expect(told("budget.spent")).toEqual([
-    { key: "file:spent", models: null, limit_usd: 0.0002, spent_usd: expect.closeTo(0.0002, 9), period_since: null },
+    { key: "file:spent", name: "spent", models: null, limit_usd: 0.0002, spent_usd: expect.closeTo(0.0002, 9), period_since: null },
   ]);
   const metrics = async () => parseExposition(await (await fetch(`${gateway.adminUrl}/metrics`)).text());
   await eventually(
@@ -108,7 +108,7 @@ test("a budget that refuses calls before its last cent is told to be spent, and 
   // It is refused as long as the cost of those is not in the store as well, but only from then on is it known that it stays so.
   await eventually("the next look", async () => (await ask()) === 429 && ofShort("budget.spent").length > 0, 65_000);
   expect(ofShort("budget.spent")).toEqual([
-    { key: "file:short", models: null, limit_usd: 0.00045, spent_usd: expect.closeTo(0.0004, 9), period_since: null },
+    { key: "file:short", name: "short", models: null, limit_usd: 0.00045, spent_usd: expect.closeTo(0.0004, 9), period_since: null },
   ]);
   const metrics = parseExposition(await (await fetch(`${gateway.adminUrl}/metrics`)).text());
   const refused = (key: string) => valueOf(metrics, "sluice_budget_refused", { key, models: "" });

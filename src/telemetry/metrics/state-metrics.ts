@@ -127,6 +127,7 @@ function engineSeries({ engine, state }: GatewayState["engines"][number]): reado
 export interface BudgetState extends BudgetUse {
   readonly of: "key" | "group";
   readonly id: string;
+  readonly name: string;
   /** The pattern of models it is for; empty for all of them. */
   readonly models: string;
   /** When the present period began; null for a budget without one. */

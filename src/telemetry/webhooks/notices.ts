@@ -16,11 +16,12 @@ export interface Notice {
 /** Budgets of which four fifths are spent in the present period, or so much that calls are refused. */
 export function budgetNotices(budgets: readonly BudgetState[]): readonly Notice[] {
   return budgets.flatMap((budget) => {
-    const { of, id, models, limitNanos, spentNanos, sinceMs } = budget;
+    const { of, id, name, models, limitNanos, spentNanos, sinceMs } = budget;
     const type: NoticeType | null = isSpent(budget) ? "budget.spent" : isNearlySpent(budget) ? "budget.warning" : null;
     if (type === null) return [];
     const data = {
       [of]: id,
+      name,
       models: models === "" ? null : models,
       limit_usd: limitNanos / 1e9,
       spent_usd: spentNanos / 1e9,

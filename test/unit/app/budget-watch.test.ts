@@ -115,7 +115,7 @@ test("a budget that refused a call in its present period is known by its key and
   const watch = new BudgetWatch({
     reports: { ...listing([]), receipts: { usage: async () => [], payments: async () => [] } } as unknown as Storage,
     wallMs: () => nowMs,
-    fileKeys: () => ["a", "b", "c"].map((name) => ({ ...keyNamed(name), limits })),
+    fileKeys: () => ["a", "b", "c"].map((id) => ({ ...keyNamed(id), name: id.toUpperCase(), limits })),
     attached: (key) => key,
     groups: () => [{ id: "grp_web", name: "web", limits } as unknown as Group],
     ofAll: false,
@@ -127,6 +127,6 @@ test("a budget that refused a call in its present period is known by its key and
     onLook: async (budgets) => resolve(budgets),
   });
   watch.recent();
-  const refusing = (await promise).filter(({ isRefusing }) => isRefusing).map(({ id, models }) => `${id} ${models}`.trim());
-  expect(refusing).toEqual(["a", "a big-*", "c", "grp_web #images"]);
+  const refusing = (await promise).filter(({ isRefusing }) => isRefusing).map(({ id, name, models }) => `${id} ${name} ${models}`.trim());
+  expect(refusing).toEqual(["a A", "a A big-*", "c C", "grp_web web #images"]);
 });

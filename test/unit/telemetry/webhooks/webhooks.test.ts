@@ -14,6 +14,7 @@ describe("a notice", () => {
   const budget = (spentNanos: number, sinceMs: number | null = 0): BudgetState => ({
     of: "key",
     id: "a",
+    name: "laptop",
     models: "",
     limitNanos: 10 * dollar,
     spentNanos,
@@ -54,10 +55,10 @@ describe("a notice", () => {
   });
 
   test("of a budget names its key or its group", () => {
-    const notices = budgetNotices([budget(8 * dollar), { ...budget(8 * dollar), of: "group", id: "grp_web" }]);
-    expect(notices.map(({ data }) => [data["key"], data["group"]])).toEqual([
-      ["a", undefined],
-      [undefined, "grp_web"],
+    const notices = budgetNotices([budget(8 * dollar), { ...budget(8 * dollar), of: "group", id: "grp_web", name: "web" }]);
+    expect(notices.map(({ data }) => [data["key"], data["group"], data["name"]])).toEqual([
+      ["a", undefined, "laptop"],
+      [undefined, "grp_web", "web"],
     ]);
   });
 
