@@ -214,7 +214,10 @@ export const channelShape = {
     "The most output tokens that a client may ask for. A larger number is lowered, and `x-sluice-max-tokens` says so.",
     "`16384` for a pooled channel, else `off`",
   ),
-  tags: optional(list(name(), 100), "Further names by which a client key can be restricted to this channel."),
+  tags: optional(
+    list(name(), 100),
+    "Further names by which a client key can be restricted to this channel, and by which budgets select it. With the channel's name they may have 500 characters in all.",
+  ),
   quota: optional(name(), "Channels with the same quota name share an account at the provider, and so cool down together."),
   timeouts: group(
     {

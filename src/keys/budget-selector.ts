@@ -52,3 +52,11 @@ export function selectsPaid(selector: BudgetSelector, { model, channel, tags, op
 
 /** In place of the tags of a call that any channel may charge for. No tag is called that. */
 export const anyChannel = "*";
+
+/** How many characters of tags the sums of usage hold: they are a part of their primary keys. */
+export const tagsCharactersMax = 500;
+
+/** The characters of a channel's tags there. Where no channel answered, its name stands before them. */
+export function tagsCharacters({ name, tags }: NamedChannel): number {
+  return [name, ...tags].join(" ").length;
+}

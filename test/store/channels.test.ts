@@ -91,6 +91,20 @@ for (const engine of engines) {
       expect(JSON.stringify(trail)).not.toMatch(/hunter2|v1\./);
     });
 
+    test("have no more tags than the sums of usage can hold, or budgets would not see the last ones", async () => {
+      await using world = await storageWorld(engine);
+      const { channels } = world.storage;
+      // The name, eight tags of 54 characters and one more, with a space between any two.
+      const tagged = (last: number): object => ({
+        ...channel.entry,
+        tags: [...Array.from({ length: 8 }, (_, at) => `${at}${"t".repeat(53)}`), "t".repeat(last)],
+      });
+      const create = (last: number): Promise<unknown> => channels.create({ ...channel, entry: { ...tagged(last) } }, by);
+      expect(await errorKind(create(56))).toBe("invalid");
+      expect(await errorKind(create(55))).toBe("none");
+      expect(await errorKind(channels.change("main", { entry: { ...tagged(56) } }, by))).toBe("invalid");
+    });
+
     test("are changed together with other things, or not at all", async () => {
       await using world = await storageWorld(engine);
       const { storage } = world;

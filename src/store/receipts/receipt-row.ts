@@ -1,3 +1,4 @@
+import { tagsCharactersMax } from "../../keys/budget-selector.ts";
 import { operations } from "../../operations/operation.ts";
 import { type AttemptReceipt, type Figures, type Receipt, requestNameOf } from "../../usage/receipt.ts";
 import { marksOf, type CallOutcome, type OutcomeMark } from "../../usage/call-outcome.ts";
@@ -290,7 +291,6 @@ function bounded(value: number, max: number): number {
 const countMax = 1e13;
 /** A key and three groups. */
 const ownersCharactersMax = 4 * (nameCharactersMax + 1);
-const tagsCharactersMax = 500;
 /** One million dollars. */
 const nanosMax = 1e15;
 

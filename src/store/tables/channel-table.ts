@@ -1,4 +1,5 @@
 import { StorageError, type Actor, type ChannelStorage, type StoredChannel } from "../../gateway/storage.ts";
+import { tagsCharacters, tagsCharactersMax } from "../../keys/budget-selector.ts";
 import { change, type Changed, type TableContext } from "./change.ts";
 import { auditedChanges, auditedSettings } from "./channel-audit.ts";
 import { encryptedEntry, decryptedEntry } from "./channel-entry.ts";
@@ -121,6 +122,10 @@ export class ChannelTable implements ChannelStorage {
   }
 
   private entryText(name: string, entry: StoredChannel["entry"]): string {
+    const { tags } = entry;
+    if (Array.isArray(tags) && tagsCharacters({ name, tags: tags.map(String) }) > tagsCharactersMax) {
+      throw new StorageError("invalid", `The name of a channel and its tags must have at most ${tagsCharactersMax} characters together.`);
+    }
     if (JSON.stringify(entry).length > entryCharactersMax) {
       throw new StorageError("invalid", `The settings of a channel must have at most ${entryCharactersMax} characters as JSON.`);
     }

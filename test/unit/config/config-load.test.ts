@@ -308,6 +308,14 @@ const mistakes: readonly (readonly [string, string, number | null, string, RegEx
   ["a channel without a name", "channels:\n  - provider: ollama", 2, "channels[0].name", /missing/, /name/],
   ["a name with a slash", "channels:\n  - name: a/b", 2, "channels[0].name", /cannot be a name/, /letters/],
   [
+    "more tags than the sums of usage can hold",
+    `channels:\n  - name: a\n    base_url: http://h\n    tags: [${Array.from({ length: 9 }, (_, at) => `${at}${"t".repeat(54)}`).join(", ")}]`,
+    4,
+    "channels[0].tags",
+    /505 characters/,
+    /500/,
+  ],
+  [
     "two channels of one name",
     "channels:\n  - {name: a, base_url: http://h}\n  - {name: a, base_url: http://h}",
     3,
