@@ -28,7 +28,7 @@ import { makePartitions } from "../store/postgres/receipt-partitions.ts";
 import { StandbyReads } from "../store/postgres/standby-reads.ts";
 import { makeReceiptStorage } from "../store/receipts/receipt-table.ts";
 import { retain } from "../store/retention.ts";
-import { makeStorage, newId } from "../store/storage.ts";
+import { idsBy, makeStorage, newId } from "../store/storage.ts";
 import { lookAtClock, lookEveryMs, type ClockLook } from "../store/steady-clock.ts";
 import { storeClock, type StoreClock } from "../store/store-clock.ts";
 import type { DamagedRow } from "../store/tables/change.ts";
@@ -62,7 +62,7 @@ export async function openStore(
     const channelSecrets = next === null ? makeChannelSecrets(sealing) : makeChannelSecrets(sealing, next);
     const clock = storeClock(database, { nowMs: () => performance.now(), wallMs: Date.now });
     await clock.sync();
-    const context = { wallMs: clock.wallMs, newId, damaged, channelSecrets };
+    const context = { wallMs: clock.wallMs, newId: idsBy(clock.wallMs), damaged, channelSecrets };
     const storage = database instanceof ThreadDatabase ? storageInThread(database, context) : makeStorage(database, context);
     return { database, storage, masterKey, channelSecrets, clock };
   } catch (error) {
@@ -265,7 +265,7 @@ function openStandbyReads({ settings, log, nowMs }: DurableOptions, primary: Dat
 
 function reportsOf(store: Store, database: Database, standbyReads: StandbyReads | null, damaged: (row: DamagedRow) => void): Storage {
   const { clock, channelSecrets } = store;
-  const primary = makeStorage(database, { wallMs: clock.wallMs, newId, damaged, channelSecrets });
+  const primary = makeStorage(database, { wallMs: clock.wallMs, newId: idsBy(clock.wallMs), damaged, channelSecrets });
   if (standbyReads === null) return primary;
   const receipts = makeReceiptStorage(standbyReads);
   // A call that has just ended may not have reached the standby.

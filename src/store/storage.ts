@@ -40,3 +40,23 @@ export function makeStorage(database: Database, context: TableContext): Storage 
 export function newId(): string {
   return Bun.randomUUIDv7();
 }
+
+/**
+ * The same by another clock, such as that of the store, which all replicas agree on. They rise although ids of other times are made in between,
+ * and when the clock is corrected by a little.
+ */
+export function idsBy(wallMs: () => number): () => string {
+  let lastMs = 0;
+  let last = "";
+  return () => {
+    const nowMs = wallMs();
+    let atMs = nowMs < lastMs && lastMs - nowMs < correctionMsMax ? lastMs : nowMs;
+    let id = Bun.randomUUIDv7("hex", atMs);
+    if (atMs === lastMs && id <= last) id = Bun.randomUUIDv7("hex", (atMs += 1));
+    lastMs = atMs;
+    last = id;
+    return id;
+  };
+}
+
+const correctionMsMax = 60_000;

@@ -1,10 +1,12 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
-import { describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, setSystemTime, test } from "bun:test";
+import { openStore } from "../../src/app/durable.ts";
 import type { AuditQuery } from "../../src/gateway/storage.ts";
 import type { NewKey } from "../../src/keys/stored-key.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import { sql } from "../../src/store/sql.ts";
-import { engines } from "../support/databases.ts";
+import { idsBy } from "../../src/store/storage.ts";
+import { engines, freshDataDir } from "../support/databases.ts";
 import { newKey } from "../support/new-key.ts";
 import { ada, storageWorld, errorKind } from "../support/storage-world.ts";
 
@@ -118,3 +120,37 @@ for (const engine of engines) {
     });
   });
 }
+
+afterEach(() => void setSystemTime());
+
+test("the audit trail is in the order of the times that it shows, by the clock of the store", async () => {
+  const { database, storage } = await openStore({ store: "sqlite", dataDir: freshDataDir() }, null, false);
+  try {
+    const nowMs = Date.now();
+    for (const hours of [0, 2, 1, 3]) {
+      setSystemTime(nowMs + hours * 3_600_000);
+      await storage.audit.note("x", String(hours), {}, ada);
+    }
+    const trail = await storage.audit.list(everything);
+    expect(trail.map(({ subject }) => subject)).toEqual(["3", "2", "1", "0"]);
+  } finally {
+    await database.close();
+  }
+});
+
+test("ids rise within a millisecond, and when the clock is corrected by a little, whatever other ids are made meanwhile", () => {
+  let ms = 5_000;
+  const next = idsBy(() => ms);
+  const ids: string[] = [];
+  for (let at = 0; at < 1_000; at += 1) {
+    if (at % 10 === 0) ms += at % 3 === 0 ? -5 : 2;
+    ids.push(next());
+    Bun.randomUUIDv7("hex", 4_000 + at);
+  }
+  expect(ids.toSorted()).toEqual(ids);
+  expect(new Set(ids).size).toBe(ids.length);
+  ms += 10_000_000;
+  ids.push(next());
+  ms -= 3_600_000;
+  expect(next() < ids.at(-1)!).toBe(true);
+});

@@ -1,7 +1,7 @@
 import { StorageError, type Actor, type Storage } from "../../src/gateway/storage.ts";
 import type { Database } from "../../src/store/database.ts";
 import { openDatabase } from "../../src/store/open.ts";
-import { makeStorage } from "../../src/store/storage.ts";
+import { idsBy, makeStorage } from "../../src/store/storage.ts";
 import type { DamagedRow } from "../../src/store/tables/change.ts";
 import { freshDataDir, migratedDataDir, migratedPostgresUrl, type Engine } from "./databases.ts";
 
@@ -23,7 +23,7 @@ export interface StorageWorld extends AsyncDisposable {
 export async function storageWorld(engine: Engine, startMs = 1_000_000, threaded = false): Promise<StorageWorld> {
   const damaged: DamagedRow[] = [];
   const clock = { nowMs: startMs };
-  const needs = { wallMs: () => clock.nowMs, newId: () => Bun.randomUUIDv7(), damaged: (row: DamagedRow) => void damaged.push(row) };
+  const needs = { wallMs: () => clock.nowMs, newId: idsBy(() => clock.nowMs), damaged: (row: DamagedRow) => void damaged.push(row) };
   const [store, dataDir] = engine.name === "sqlite" ? ["sqlite", await migratedDataDir()] : [await migratedPostgresUrl(), freshDataDir()];
   const open = (): Promise<Database> => openDatabase({ store, dataDir, threaded });
   const opened = [await open()];
