@@ -9,7 +9,7 @@ import type { ManageContext } from "./context.ts";
 export type KnownGroup = { readonly source: "store"; readonly group: StoredGroup } | { readonly source: "file"; readonly group: Group };
 
 /** All groups, those of the configuration first. */
-export async function allGroups({ fileGroups, reports }: ManageContext): Promise<readonly KnownGroup[]> {
+export async function allGroups({ fileGroups, reports }: Pick<ManageContext, "fileGroups" | "reports">): Promise<readonly KnownGroup[]> {
   return [
     ...fileGroups().map((group): KnownGroup => ({ source: "file", group })),
     ...(await reports.groups.list()).map((group): KnownGroup => ({ source: "store", group })),
@@ -59,7 +59,7 @@ export async function groupByIdOrName({ fileGroups, storage }: ManageContext, id
   return group === null ? null : { source: "store", group };
 }
 
-export async function groupTree(context: ManageContext): Promise<GroupTree> {
+export async function groupTree(context: Pick<ManageContext, "fileGroups" | "reports">): Promise<GroupTree> {
   return new GroupTree((await allGroups(context)).map(({ group }) => group));
 }
 

@@ -62,13 +62,19 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
   const { fileGroups } = file;
   const fileKeys = (): readonly Key[] => file.fileKeys().filter((key) => isKeyOf(key, ids));
   const visible = (key: StoredKey | null): StoredKey | null => (key !== null && isKeyOf(key, ids) ? key : null);
-  const ownKey = async (id: string): Promise<void> => {
-    if (visible(await storage.keys.get(id)) === null) throw new StorageError("missing", "There is no such key.");
-  };
+  // What is in the scope is looked up again in the transaction of a change: it may have been moved elsewhere meanwhile.
+  const inside = <T>(work: (inner: Storage, idsNow: ReadonlySet<string>) => Promise<T>): Promise<T> =>
+    storage.together(async (inner) => work(inner, new Set(idsWithin(await groupTree({ fileGroups, reports: inner }), groupId))));
+  const changeKey = <T>(id: string, work: (keys: KeyStorage, idsNow: ReadonlySet<string>) => Promise<T>): Promise<T> =>
+    inside(async ({ keys }, idsNow) => {
+      const key = await keys.get(id);
+      if (key === null || !isKeyOf(key, idsNow)) throw new StorageError("missing", "There is no such key.");
+      return work(keys, idsNow);
+    });
   const knowsKey = async (id: string): Promise<boolean> =>
     fileKeys().some((key) => key.id === id) || visible(await storage.keys.get(id)) !== null;
-  const place = (group: string | null | undefined): void => {
-    if (group == null || !ids.has(group)) throw new StorageError("invalid", "Choose a group that you manage.");
+  const place = (group: string | null | undefined, idsNow: ReadonlySet<string>): void => {
+    if (group == null || !idsNow.has(group)) throw new StorageError("invalid", "Choose a group that you manage.");
   };
   // Names are those of the whole gateway. Where another one has it must not be told.
   const freeName = (what: "key" | "group", name: string | undefined): void => {
@@ -76,9 +82,9 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
     if (!taken.some((one) => one.name === name || one.id === name)) return;
     throw new StorageError("conflict", `A ${what} with this name or id already exists: choose another.`);
   };
-  const groupBelow = (id: string): void => {
+  const groupBelow = (id: string, idsNow: ReadonlySet<string>): void => {
     if (id === groupId) throw new StorageError("conflict", "Your own group is managed by those above it.");
-    if (!ids.has(id)) throw new StorageError("missing", "There is no such group.");
+    if (!idsNow.has(id)) throw new StorageError("missing", "There is no such group.");
   };
   const sums = async <Row extends Pick<UsageRow, "group">>(
     query: UsageQuery,
@@ -104,36 +110,32 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
   };
   return {
     keys: only<KeyStorage>({
-      create: async (id, key, token, by) => {
-        place(key.group);
-        // The id of an imported token is in the token.
-        for (const name of [id, key.name]) freeName("key", name);
-        return storage.keys.create(id, key, token, by);
-      },
+      create: (id, key, token, by) =>
+        inside(({ keys }, idsNow) => {
+          place(key.group, idsNow);
+          // The id of an imported token is in the token.
+          for (const name of [id, key.name]) freeName("key", name);
+          return keys.create(id, key, token, by);
+        }),
       get: async (id) => visible(await storage.keys.get(id)),
       find: async (idOrName) => visible(await storage.keys.find(idOrName)),
       list: (query) => storage.keys.list({ ...query, groups: query.groups?.filter((id) => ids.has(id)) ?? [...ids] }),
-      change: async (id, change, by) => {
-        await ownKey(id);
-        if (change.group !== undefined) place(change.group);
-        freeName("key", change.name);
-        return storage.keys.change(id, change, by);
-      },
-      rotate: async (id, token, overlapMs, by) => {
-        await ownKey(id);
-        return storage.keys.rotate(id, token, overlapMs, by);
-      },
-      revoke: async (id, by) => {
-        await ownKey(id);
-        return storage.keys.revoke(id, by);
-      },
+      change: (id, change, by) =>
+        changeKey(id, (keys, idsNow) => {
+          if (change.group !== undefined) place(change.group, idsNow);
+          freeName("key", change.name);
+          return keys.change(id, change, by);
+        }),
+      rotate: (id, token, overlapMs, by) => changeKey(id, (keys) => keys.rotate(id, token, overlapMs, by)),
+      revoke: (id, by) => changeKey(id, (keys) => keys.revoke(id, by)),
     }),
     groups: only<GroupStorage>({
-      create: async (id, group, _inFile, by) => {
-        place(group.parent);
-        freeName("group", group.name);
-        return storage.groups.create(id, group, fileGroups(), by);
-      },
+      create: (id, group, _inFile, by) =>
+        inside(({ groups }, idsNow) => {
+          place(group.parent, idsNow);
+          freeName("group", group.name);
+          return groups.create(id, group, fileGroups(), by);
+        }),
       get: async (id) => (ids.has(id) ? storage.groups.get(id) : null),
       find: async (idOrName) => {
         const group = await storage.groups.find(idOrName);
@@ -141,21 +143,23 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
       },
       list: async () => (await storage.groups.list()).filter(({ id }) => ids.has(id)),
       names: (some) => storage.groups.names(some.filter((id) => ids.has(id))),
-      change: async (id, change, _inFile, by) => {
-        groupBelow(id);
-        if (change.parent !== undefined) place(change.parent);
-        freeName("group", change.name);
-        return storage.groups.change(id, change, fileGroups(), by);
-      },
-      remove: async (id, by) => {
-        groupBelow(id);
-        return storage.groups.remove(id, by);
-      },
+      change: (id, change, _inFile, by) =>
+        inside(({ groups }, idsNow) => {
+          groupBelow(id, idsNow);
+          if (change.parent !== undefined) place(change.parent, idsNow);
+          freeName("group", change.name);
+          return groups.change(id, change, fileGroups(), by);
+        }),
+      remove: (id, by) =>
+        inside(({ groups }, idsNow) => {
+          groupBelow(id, idsNow);
+          return groups.remove(id, by);
+        }),
       // Where a deleted group was is known when it is back; if that is elsewhere, the transaction is rolled back.
       restore: (id, _inFile, by) =>
-        storage.together(async (inner) => {
-          const group = await inner.groups.restore(id, fileGroups(), by);
-          if (group.parent === null || !ids.has(group.parent)) throw new StorageError("missing", "There is no such group.");
+        inside(async ({ groups }, idsNow) => {
+          const group = await groups.restore(id, fileGroups(), by);
+          if (group.parent === null || !idsNow.has(group.parent)) throw new StorageError("missing", "There is no such group.");
           return group;
         }),
     }),
@@ -197,7 +201,7 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
     accounts: only<AccountStorage>({}),
     blockedSubjects: only<BlockedSubjectStorage>({}),
     revision: () => storage.revision(),
-    together: (work) => storage.together((inner) => work(scopedStorage(inner, scope, file))),
+    together: (work) => inside((inner, idsNow) => work(scopedStorage(inner, { ...scope, ids: idsNow }, file))),
     close: refuse,
   };
 }

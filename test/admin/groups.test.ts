@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Services, SpentBudget } from "../../src/admin/services.ts";
 import type { GroupView } from "../../src/manage/group-view.ts";
-import { codeOf, startAdmin, type AdminWorld, type Called } from "../support/admin.ts";
+import { codeOf, startAdmin, type AdminWorld, type Called, type StartOptions } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
 
 interface Company {
@@ -16,8 +16,8 @@ interface Company {
 const shown = (called: Called): GroupView => called.json as GroupView;
 
 /** An organisation with the teams web and ads; web has the project app. */
-async function company(services: Partial<Services> = {}): Promise<Company> {
-  const world = await startAdmin({ services });
+async function company(services: Partial<Services> = {}, storage: StartOptions["storage"] = (real) => real): Promise<Company> {
+  const world = await startAdmin({ services, storage });
   const admin = await world.token("admin");
   const as =
     (headers: Record<string, string>) =>
@@ -216,6 +216,46 @@ describe("an administrator of a group", () => {
     const explained = await eve("POST", "/explain", { model: "m", operation: "chat" });
     expect(explained.json).toMatchObject({ outcome: "refuse", candidates: [] });
     expect((await eve("POST", "/explain", { model: "m", operation: "chat", key: outside!.id })).status).toBe(400);
+    expect(world.bugs).toEqual([]);
+  });
+
+  test.each([
+    ["POST", (key: string) => `/keys/${key}/rotate`, {}],
+    ["POST", (key: string) => `/keys/${key}/revoke`, {}],
+    ["PATCH", (key: string) => `/keys/${key}`, { limits: { rpm: 5 } }],
+    ["PATCH", (_: string, group: string) => `/groups/${group}`, { frozen: true }],
+    ["DELETE", (_: string, group: string) => `/groups/${group}`, undefined],
+    ["POST", () => "/keys", { name: "late", group: "app" }],
+    ["POST", () => "/groups", { name: "late", parent: "lab" }],
+  ] as const)("cannot change what is moved elsewhere at that moment: %s %p", async (method, path, body) => {
+    let move = (): Promise<unknown> => Promise.resolve();
+    /** Somebody else moves it at the last moment at which they can: before the transaction that changes it. */
+    const late = <Part extends object>(part: Part): Part =>
+      new Proxy(part, {
+        get: (target, name) => {
+          const value: unknown = Reflect.get(target, name);
+          if (typeof value !== "function") return value;
+          const isChange = ["create", "change", "rotate", "revoke", "remove", "together"].includes(String(name));
+          return async (...given: unknown[]): Promise<unknown> => {
+            if (isChange) await move();
+            return Reflect.apply(value, target, given);
+          };
+        },
+      });
+    const { world, call, eve, ids } = await company({}, (real) => late({ ...real, keys: late(real.keys), groups: late(real.groups) }));
+    const { id } = (await call("POST", "/keys", { name: "laptop", group: "web" })).json as { id: string };
+    await call("POST", "/groups", { name: "lab", parent: "web" });
+    const { keys, groups } = world.storage;
+    const by = { kind: "cli", name: "ada" } as const;
+    move = async () => {
+      move = () => Promise.resolve();
+      await keys.change(id, { group: ids.ads }, by);
+      for (const name of ["app", "lab"]) await groups.change((await groups.find(name))!.id, { parent: ids.ads }, [], by);
+    };
+    const called = await eve(method, path(id, ids.app), body);
+    expect([400, 404]).toContain(called.status);
+    const [last] = await world.storage.audit.list({ action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 1 });
+    expect(last?.actor).toEqual(by);
     expect(world.bugs).toEqual([]);
   });
 
