@@ -448,7 +448,7 @@ function readAdminToken(): string | null {
   return process.exit(configExitCode);
 }
 
-function makeLog(write: (bytes: Uint8Array) => number, { logLevel, logFormat }: Pick<Settings, "logLevel" | "logFormat">): Log {
+function makeLog(write: typeof writeStdout, { logLevel, logFormat }: Pick<Settings, "logLevel" | "logFormat">): Log {
   // https://no-color.org
   const terminal = { isTerminal: process.stdout.isTTY, isColoured: (process.env["NO_COLOR"] ?? "") === "" };
   return new Log(write, logLevel, lineWriter(logFormat, terminal));

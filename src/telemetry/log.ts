@@ -16,8 +16,8 @@ export class Log {
   private timer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
-    /** Returns how many bytes were written. */
-    private readonly write: (bytes: Uint8Array) => number,
+    /** Returns how many bytes were written; null if none of them ever will be. */
+    private readonly write: (bytes: Uint8Array) => number | null,
     private readonly level: LogLevel = "info",
     private readonly textOf: (line: LogLine) => string = JSON.stringify,
   ) {}
@@ -49,7 +49,10 @@ export class Log {
     this.timer = null;
     const { waiting } = this;
     if (waiting.length === 0) return;
-    waiting.from += this.write(waiting.bytes.subarray(waiting.from, waiting.to));
+    const left = waiting.bytes.subarray(waiting.from, waiting.to);
+    const written = this.write(left);
+    if (written === null) this.lost(left);
+    waiting.from += written ?? left.length;
     if (waiting.length > 0) return this.later();
     waiting.clear();
   }
@@ -74,8 +77,7 @@ export class Log {
   private line(line: LogLine): void {
     const { waiting } = this;
     if (waiting.length > waitingMax) {
-      this.dropped++;
-      this.droppedLines++;
+      this.drop(1);
       return;
     }
     const text = this.textOf(this.dropped > 0 ? this.afterDropped(line) : line);
@@ -85,6 +87,17 @@ export class Log {
     waiting.bytes[waiting.to++] = newline;
     if (waiting.length > flushAt) this.flush();
     else this.later();
+  }
+
+  private lost(bytes: Uint8Array): void {
+    let lines = 0;
+    for (let at = bytes.indexOf(newline); at !== -1; at = bytes.indexOf(newline, at + 1)) lines += 1;
+    this.drop(lines);
+  }
+
+  private drop(lines: number): void {
+    this.dropped += lines;
+    this.droppedLines += lines;
   }
 
   private afterDropped(line: LogLine): LogLine & { readonly dropped_lines: number } {
@@ -119,14 +132,20 @@ const flushMs = 50;
 const flushAt = 32 * 1024;
 const waitingMax = 4 * 1024 * 1024;
 
-/** Writes as much as standard output takes right now, and returns how many bytes that was. */
-export function writeStdout(bytes: Uint8Array): number {
+/** Writes as much as standard output takes right now. */
+export function writeStdout(bytes: Uint8Array): number | null {
+  return writtenTo((all, at) => writeSync(1, all, at), bytes);
+}
+
+/** If a pipe or a disk is full, the rest is tried again later; whoever has closed the pipe, or a disk that fails, takes nothing more. */
+export function writtenTo(write: (bytes: Uint8Array, at: number) => number, bytes: Uint8Array): number | null {
   let at = 0;
   try {
-    while (at < bytes.length) at += writeSync(1, bytes, at);
+    while (at < bytes.length) at += write(bytes, at);
   } catch (error) {
-    // If the pipe is full, the rest is tried again later; if it is closed, the lines are dropped.
-    if ((error as { code?: unknown }).code !== "EAGAIN") return bytes.length;
+    if (at === 0 && !passing.has((error as { code?: unknown }).code)) return null;
   }
   return at;
 }
+
+const passing: ReadonlySet<unknown> = new Set(["EAGAIN", "ENOSPC", "EDQUOT"]);

@@ -610,5 +610,6 @@ describe("lines of several processes", () => {
     const write = wholeLines((bytes) => Math.min(bytes.length, 3), 5);
     expect(write(Buffer.from("ab\ncd\nefgh\n"))).toBe(9);
     expect(write(Buffer.from("abcd\nefgh\n"))).toBe(3);
+    expect(wholeLines(() => null)(Buffer.from("ab\n"))).toBeNull();
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Log, type LogLevel } from "../../../src/telemetry/log.ts";
+import { Log, writtenTo, type LogLevel } from "../../../src/telemetry/log.ts";
 
 /** A reader that takes so much at a time, and what it has by now. */
 function reader() {
@@ -72,4 +72,40 @@ test("a reader that takes nothing loses lines, is told how many, and costs no mo
   expect(kept.slice(0, -1).map((line) => line["at"])).toEqual(Array.from({ length: kept.length - 1 }, (_, at) => at));
   expect(kept.at(-1)).toMatchObject({ event: "last", dropped_lines: 10_000 - (kept.length - 1) });
   expect(kept.length * text.length).toBeWithin(3 * 2 ** 20, 5 * 2 ** 20);
+});
+
+test("lines that the reader will never take are lost, counted and told with the next one that it takes", () => {
+  let isGone = true;
+  const written: Uint8Array[] = [];
+  const log = new Log((bytes) => {
+    if (isGone) return null;
+    written.push(bytes.slice());
+    return bytes.length;
+  });
+  log.info("one");
+  log.info("two");
+  log.flush();
+  expect(log.droppedLines).toBe(2);
+  isGone = false;
+  log.info("three");
+  log.flush();
+  expect(log.droppedLines).toBe(2);
+  expect(JSON.parse(Buffer.concat(written).toString())).toMatchObject({ event: "three", dropped_lines: 2 });
+});
+
+test("a full disk is waited for, like a reader that does not keep up; another error loses what it is given", () => {
+  const bytes = Buffer.from("a line\n");
+  const failing = (code: string) => () => {
+    throw Object.assign(new Error(code), { code });
+  };
+  for (const code of ["EAGAIN", "ENOSPC", "EDQUOT"]) expect([code, writtenTo(failing(code), bytes)]).toEqual([code, 0]);
+  for (const code of ["EPIPE", "EIO"]) expect([code, writtenTo(failing(code), bytes)]).toEqual([code, null]);
+  // What was taken before an error is not given again.
+  const parts: number[] = [4];
+  const partly = (_: Uint8Array, at: number): number => {
+    const part = parts.shift();
+    if (part === undefined) throw Object.assign(new Error("gone"), { code: at === 4 ? "EIO" : "EINVAL" });
+    return part;
+  };
+  expect(writtenTo(partly, bytes)).toBe(4);
 });
