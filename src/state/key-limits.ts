@@ -162,6 +162,8 @@ function callLimits(
 ): CallLimits {
   const { prefix, of } = owner;
   const suffix = pattern === null ? "" : ` ${pattern}`;
+  // No name of a budget with a selector begins with `#`, so that none has the id of a rule.
+  const budgetSuffix = pattern?.startsWith("#") === true ? ` #${pattern}` : suffix;
   const rateLimit = (what: RateLimit["what"], figure: number | null, unit = 1): readonly RateLimit[] => {
     if (figure === null) return [];
     const id = `${prefix} ${what}${suffix}`;
@@ -189,7 +191,7 @@ function callLimits(
     ],
     rule.concurrency === null ? [] : [{ id: `${prefix} concurrency${suffix}`, limit: rule.concurrency, pattern, of }],
     [
-      ...(rule.budget === null ? [] : [budgetLimit(suffix, rule.budget, null)]),
+      ...(rule.budget === null ? [] : [budgetLimit(budgetSuffix, rule.budget, null)]),
       ...(pattern === null ? selected.map((budget) => budgetLimit(` #${budget.name}`, budget, selectorOf(budget))) : []),
     ],
   );

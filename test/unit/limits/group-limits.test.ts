@@ -243,6 +243,21 @@ describe("a budget with a selector", () => {
     expect(refusal(limiter.admit(one, asks("o3", "d"), demand({ nanos: 6 })))).toContain("The budget of the team web for large, $0");
   });
 
+  test("has money of its own, also where a rule for models is for one that is called like it", () => {
+    const { limiter, key, purses } = world({
+      web: {
+        budgets: [{ ...selected, name: "images", operations: ["image"] }],
+        models: ["#images", "##images"].map((pattern) => ({ ...unlimitedRates, pattern, budget: { nanos: 100, period: "day" } })),
+      },
+    });
+    const web = key("web");
+    grant(limiter.admit(web, { ...asks("m", "a"), operation: "image" }, demand({ nanos: 1 }))).settle(demand({ nanos: 1 }));
+    grant(limiter.admit(web, asks("#images", "b"), demand({ nanos: 20 }))).settle(demand({ nanos: 20 }));
+    grant(limiter.admit(web, asks("##images", "c"), demand({ nanos: 40 }))).settle(demand({ nanos: 40 }));
+    expect([...purses.spent.values()]).toEqual([1, 20, 40]);
+    expect(purses.of("web #images")).toBe(1);
+  });
+
   test("for channels holds what a call may cost, and gives it back where another channel served it", () => {
     const { limiter, key, purses } = world({ org: { budgets: [{ ...selected, channels: ["eu-*", "gdpr"] }] } });
     const call = (...channels: readonly (readonly [string, readonly string[]])[]): AskedCall => ({
