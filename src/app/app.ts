@@ -1,4 +1,4 @@
-import { tmpdir } from "node:os";
+import { hostname, tmpdir } from "node:os";
 import { openAdmin, type AdminServer } from "./admin-listener.ts";
 import { dialects } from "../dialects/index.ts";
 import { makeSplitAudio } from "../engines/audio/split.ts";
@@ -10,6 +10,7 @@ import { Timers } from "../clock/timers.ts";
 import type { ChannelSetting, Settings } from "../config/settings.ts";
 import { buildSnapshot } from "../config/snapshot.ts";
 import { Certificate } from "./certificate.ts";
+import { ConfigurationRecord } from "./configuration-record.ts";
 import { claimPort } from "../cli/process/workers.ts";
 import { removeStaleSocket } from "../net/server/unix-socket.ts";
 import type { ServerTls } from "../net/server/server-tls.ts";
@@ -93,6 +94,8 @@ export class App {
   /** The channels to which test calls are being made. */
   private readonly called = new Set<string>();
   private readonly budgetWatch: BudgetWatch;
+  /** Null for all workers but one. */
+  private readonly configurationRecord: ConfigurationRecord | null;
   private readonly callTelemetry: CallTelemetry;
   private readonly webhooks: Webhooks | null;
   private settings: Settings;
@@ -334,10 +337,21 @@ export class App {
       onChange: () => this.storeChanged(),
       onReach: (reached) => {
         this.storeReached = reached;
-        if (reached) log.info("store_back", {});
-        else log.warn("store_lost", { detail: "calls with known keys are served, others get 503" });
+        if (reached) {
+          log.info("store_back", {});
+          this.configurationRecord?.record();
+        } else log.warn("store_lost", { detail: "calls with known keys are served, others get 503" });
       },
     });
+    this.configurationRecord = !options.isLeader
+      ? null
+      : new ConfigurationRecord({
+          audit: durable.storage.audit,
+          settings: () => this.settings,
+          digest: durable.masterKey.adminDigest,
+          by: { kind: "gateway", name: "configuration file", address: hostname() },
+          onBug: (error) => this.bug(error),
+        });
     this.current = this.build();
     upstreams.forgetUnknown(this.current.snapshot);
   }
@@ -408,6 +422,7 @@ export class App {
     this.webhooks?.start();
     this.watchBudgets();
     if (isLeader) await this.lead(this.listener.url, found);
+    this.configurationRecord?.record();
     const admin = this.admin === null ? undefined : { admin: this.admin.listener.url };
     log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
     log.flush();
@@ -480,6 +495,7 @@ export class App {
       log.warn("restart_needed", { detail: `\`${words}\` changed; it takes effect at the next start` });
     }
     this.settings = { ...settings, ...readAtStartOf(this.settings) };
+    this.configurationRecord?.record();
     this.certificate?.reload();
     this.callTelemetry.configure(this.settings);
     this.watchBudgets();

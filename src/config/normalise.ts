@@ -153,6 +153,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       webhooks: file.webhooks.map(({ url, secret, events }) => ({ url, secret, types: events ?? noticeTypes })),
       logFormat: file.log.format,
       logLevel: file.log.level,
+      written: value,
       version: versionOf(value, secrets),
       places: placesOf(file, context.file ?? "the configuration file", lineOf),
     },

@@ -47,6 +47,8 @@ export interface Settings {
   readonly webhooks: readonly WebhookSetting[];
   readonly logFormat: "auto" | "json" | "text";
   readonly logLevel: "debug" | "info" | "warn" | "error";
+  /** The values of the file as they are written, with the variables in place of their names. */
+  readonly written: unknown;
   /** Changes whenever anything here changes, secrets included. */
   readonly version: string;
   readonly places: Places;

@@ -322,6 +322,11 @@ export interface AuditStorage {
   get(id: string, groups?: readonly string[]): Promise<AuditEntry | null>;
   /** Records an event that changes nothing in the store, such as a login. `group`: the one that it is about. */
   note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor, group?: string): Promise<void>;
+  /**
+   * Records which parts of the configuration file have changed, unless another process has done so: from `before` to `parts`, which have
+   * a digest of each; null: since it was last recorded. Nothing is recorded the first time.
+   */
+  configured(parts: ReadonlyMap<string, string>, before: ReadonlyMap<string, string> | null, by: Actor): Promise<void>;
 }
 
 export interface AuditQuery {

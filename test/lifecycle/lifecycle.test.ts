@@ -10,6 +10,7 @@ import { header } from "../support/chaos/request.ts";
 import { chat, openChat, RawConnection, rawRequest, type ChatReply } from "../support/client.ts";
 import { collected, collects } from "../support/collected.ts";
 import { eventually } from "../support/eventually.ts";
+import { openKeys } from "../support/keys.ts";
 import { startGateway, type Gateway, type LogLine } from "../support/gateway.ts";
 import { product } from "../support/product.ts";
 import { freePort } from "../support/servers/guarded.ts";
@@ -279,6 +280,59 @@ describe("a reload", () => {
     expect(warnings().length).toBe(1);
     await rig.check();
   });
+});
+
+test("a change of the file is in the audit log once, by the names of what changed: after a reload, and after a start", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
+  const secret = "sk-of-a-client-canary-0123456789";
+  const file = {
+    channels: [{ name: "a", provider: "ollama", models: ["chaos"] }],
+    groups: [{ name: "web", kind: "team" }],
+    keys: [
+      { name: "laptop", key: secret, limits: { rpm: 5 } },
+      { name: "old", key: `${secret}-old` },
+    ],
+  };
+  const changed = {
+    ...file,
+    groups: [{ name: "web", kind: "team", frozen: true }],
+    keys: [
+      { name: "laptop", key: `${secret}-new`, limits: { rpm: 5 } },
+      { name: "new", key: `${secret}-old` },
+    ],
+    routing: { attempts: 3 },
+  };
+  const recorded = async (): Promise<readonly unknown[]> => {
+    await using keys = await openKeys({ directory });
+    const query = { action: "config.reload", subject: null, actor: null, sinceMs: null, before: null, limit: 9 };
+    const entries = await keys.store.storage.audit.list(query);
+    expect(JSON.stringify(entries)).not.toContain("canary");
+    return entries.map(({ detail, actor }) => [actor.kind, detail]);
+  };
+  const first = ["gateway", { added: ["keys.new", "routing"], changed: ["groups.web", "keys.laptop"], removed: ["keys.old"] }];
+  const again = ["gateway", { changed: ["groups.web"] }];
+  try {
+    {
+      await using gateway = await startGateway({ config: file, directory });
+      expect(await recorded()).toEqual([]);
+      await gateway.rewriteConfig(changed);
+      await eventually("it is recorded", async () => (await recorded()).length === 1);
+      const before = reloads(gateway);
+      gateway.signal("SIGHUP");
+      await eventually("reloaded", () => reloads(gateway) > before);
+      expect(await recorded()).toEqual([first]);
+    }
+    {
+      await using gateway = await startGateway({ config: changed, directory });
+      expect(gateway.running).toBe(true);
+    }
+    await using gateway = await startGateway({ config: { ...changed, groups: file.groups }, directory });
+    await eventually("it is recorded", async () => (await recorded()).length > 1);
+    expect(await recorded()).toEqual([again, first]);
+    expect(gateway.running).toBe(true);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 });
 
 describe("the end", () => {

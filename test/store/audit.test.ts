@@ -63,6 +63,31 @@ for (const engine of engines) {
       expect((await audit.list(everything))[0]?.detail).toEqual({ tooLong: names("m").slice(0, 50) });
     });
 
+    test("has a change of the configuration once, however many processes read the same file", async () => {
+      await using world = await storageWorld(engine);
+      const { audit } = world.storage;
+      const [one, two, three] = [
+        new Map([["keys.a", "1"]]),
+        new Map([
+          ["keys.a", "2"],
+          ["sign_in", "1"],
+        ]),
+        new Map([["sign_in", "1"]]),
+      ];
+      const recorded = async (): Promise<readonly unknown[]> => (await audit.list(everything)).map(({ detail }) => detail);
+      await audit.configured(one, null, ada);
+      expect(await recorded()).toEqual([]);
+      await Promise.all([audit.configured(two, one, ada), audit.configured(two, one, ada)]);
+      expect(await recorded()).toEqual([{ added: ["sign_in"], changed: ["keys.a"] }]);
+      await audit.configured(two, null, ada);
+      await audit.configured(three, null, ada);
+      expect(await recorded()).toEqual([{ removed: ["keys.a"] }, { added: ["sign_in"], changed: ["keys.a"] }]);
+      const many = new Map(Array.from({ length: 200 }, (_, at) => [`keys.${at}`, "1"]));
+      await audit.configured(many, three, ada);
+      const { added } = (await recorded())[0] as { readonly added: readonly string[] };
+      expect([added.length, added.at(-1)]).toEqual([51, "and 150 more"]);
+    });
+
     test("is written if and only if the change is committed", async () => {
       await using world = await storageWorld(engine);
       const { keys, audit } = world.storage;

@@ -14,7 +14,8 @@ export interface LoggedChange {
 /** An entry of the audit log as the fields that it changed. */
 export function fieldChangesOf({ action, detail }: Pick<AuditEntry, "action" | "detail">): readonly LoggedChange[] {
   const { changed, settings, members: _, ...rest } = detail;
-  const fields = { ...rest, ...(isJsonObject(settings) ? settings : {}), ...(isJsonObject(changed) ? changed : {}) };
+  const named = isJsonObject(changed) ? changed : changed === undefined ? {} : { changed };
+  const fields = { ...rest, ...(isJsonObject(settings) ? settings : {}), ...named };
   return Object.entries(fields)
     .flatMap(([field, value]) => changesIn(field, value, action))
     .slice(0, changesMax);

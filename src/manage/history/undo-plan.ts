@@ -76,6 +76,8 @@ export function undoPlanOf({ action, detail }: Pick<AuditEntry, "action" | "deta
       return plan({ kind: "unblock", subject: textOrNull(detail["subject"]) }, "Accepts the tokens again.");
     case "issuer.unblock":
       return plan({ kind: "block", subject: textOrNull(detail["subject"]) }, "Refuses the tokens again.");
+    case "config.reload":
+      return { why: "This came by the configuration file: put back there what was there before." };
     default:
       return { why: "This changed nothing that could be taken back." };
   }

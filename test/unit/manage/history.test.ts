@@ -34,6 +34,11 @@ test.each([
       { field: "headers", from: null, to: null, hidden: true },
     ],
   ],
+  [
+    "the names of what changed in the configuration file",
+    { action: "config.reload", detail: { changed: ["groups.web"] } },
+    [{ field: "changed", from: null, to: ["groups.web"], hidden: false }],
+  ],
 ] as const)("a diff has %s", (_, entry, expected) => {
   expect(fieldChangesOf(entry)).toEqual([...expected]);
 });
@@ -57,6 +62,7 @@ test.each([
   ["channel.change", { members: ["models"], changed: { models: "changed" } }, "too long"],
   ["channel.remove", {}, "too long"],
   ["channel.remove", { settings: { base_url: "https://****@host/v1" } }, "secret"],
+  ["config.reload", { changed: ["groups.web"] }, "configuration file"],
   ["master_key.rotate", {}, "nothing that could be taken back"],
   ["key.change", { damaged: true }, "too long"],
 ] as const)("what cannot be undone says so before it is tried: %s %j", (action, detail, words) => {
