@@ -32,7 +32,9 @@ for (const model of ["large", 'quote " backslash \\ newline \n end', "\u{1f600}"
   exporter.observe(record, receiptFor(record));
 }
 await exporter.stop();
-const budgets = budgetFamilies([{ of: "key", id: "a", name: "laptop", models: "", limitNanos: 1e9, spentNanos: 1e8, isRefusing: false, sinceMs: null }]);
+const budgets = budgetFamilies([
+  { of: "key", id: "a", name: "laptop", models: "", limitNanos: 1e9, spentNanos: 1e8, isRefusing: false, sinceMs: null },
+]);
 await Bun.write(
   join(folder, "metrics.txt"),
   exposition([...calls.registry.collect(), ...stateFamilies(gatewayState), ...budgets, ...exporter.families()]),

@@ -34,7 +34,7 @@ const labelsOf = new Map<string, readonly string[]>([
         ]
       : [[name, labels]],
   ),
-  // Those of several workers, which `src/app/metrics.ts` adds.
+  // Those of several workers, which `src/app/telemetry/metrics.ts` adds.
   ["sluice_workers", []],
   ["sluice_workers_reporting", []],
 ]);

@@ -88,7 +88,11 @@ export function stateFamilies(state: GatewayState): readonly MetricFamily[] {
     up("sluice_shared_limits_up", "1 if the limits that processes share can be reached.", state.limits),
     gauge("sluice_engine_state", "The state that a local engine has.", ["engine", "state"], state.engines.flatMap(engineSeries)),
     {
-      ...plainGauge("sluice_log_lines_dropped_total", "Lines of the log that were lost: its reader was too slow or gone, or a disk was full for too long or failed.", state.droppedLogLines),
+      ...plainGauge(
+        "sluice_log_lines_dropped_total",
+        "Lines of the log that were lost: its reader was too slow or gone, or a disk was full for too long or failed.",
+        state.droppedLogLines,
+      ),
       type: "counter",
     },
     ...(state.certificateExpiresMs === null

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { BudgetWatch, type BudgetWatchOptions } from "../../../src/app/budget-watch.ts";
+import { BudgetWatch, type BudgetWatchOptions } from "../../../src/app/telemetry/budget-watch.ts";
 import type { KeyQuery, Storage } from "../../../src/gateway/storage.ts";
 import type { Group } from "../../../src/keys/group.ts";
 import type { Key } from "../../../src/keys/key.ts";

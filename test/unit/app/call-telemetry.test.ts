@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { CallTelemetry } from "../../../src/app/call-telemetry.ts";
+import { CallTelemetry } from "../../../src/app/telemetry/call-telemetry.ts";
 import type { OtelSettings, Settings } from "../../../src/config/settings.ts";
 import type { CallRecord } from "../../../src/gateway/settlement/record.ts";
 import { stateFamilies } from "../../../src/telemetry/metrics/state-metrics.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { channelStates } from "../../../src/app/metrics.ts";
+import { channelStates } from "../../../src/app/telemetry/metrics.ts";
 import { candidatesOf, type Candidate, type Channel, type Route } from "../../../src/channels/channel.ts";
 import type { Snapshot } from "../../../src/gateway/snapshot.ts";
 import { UpstreamState } from "../../../src/gateway/upstream-state/upstream-state.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Webhooks } from "../../../src/app/webhooks.ts";
+import { Webhooks } from "../../../src/app/telemetry/webhooks.ts";
 import type { Storage } from "../../../src/gateway/storage.ts";
 import type { UsageQuery, UsageRow } from "../../../src/usage/usage-row.ts";
 import { otlpPorts } from "../../support/telemetry.ts";

@@ -1,8 +1,8 @@
-import type { Storage } from "../gateway/storage.ts";
-import type { Key } from "../keys/key.ts";
-import type { BudgetState, ChannelState } from "../telemetry/metrics/state-metrics.ts";
-import { budgetNotices, ChannelWatch, costNotices, expiryNotices } from "../telemetry/webhooks/notices.ts";
-import { WebhookSender, type WebhookPorts, type WebhookSettings } from "../telemetry/webhooks/webhook-sender.ts";
+import type { Storage } from "../../gateway/storage.ts";
+import type { Key } from "../../keys/key.ts";
+import type { BudgetState, ChannelState } from "../../telemetry/metrics/state-metrics.ts";
+import { budgetNotices, ChannelWatch, costNotices, expiryNotices } from "../../telemetry/webhooks/notices.ts";
+import { WebhookSender, type WebhookPorts, type WebhookSettings } from "../../telemetry/webhooks/webhook-sender.ts";
 
 export interface WebhooksOptions extends WebhookPorts {
   readonly webhooks: readonly WebhookSettings[];

@@ -1,8 +1,8 @@
-import { TraceSampler, type TraceRules } from "../gateway/trace.ts";
-import type { OtelSettings, Settings } from "../config/settings.ts";
-import type { MetricFamily } from "../telemetry/metrics/family.ts";
-import { OtlpExporter, type OtlpPorts } from "../telemetry/otlp/otlp-exporter.ts";
-import { SettledCalls, type CallObserver } from "../telemetry/settled-calls.ts";
+import { TraceSampler, type TraceRules } from "../../gateway/trace.ts";
+import type { OtelSettings, Settings } from "../../config/settings.ts";
+import type { MetricFamily } from "../../telemetry/metrics/family.ts";
+import { OtlpExporter, type OtlpPorts } from "../../telemetry/otlp/otlp-exporter.ts";
+import { SettledCalls, type CallObserver } from "../../telemetry/settled-calls.ts";
 
 export interface CallTelemetryOptions {
   readonly ports: OtlpPorts;

@@ -1,7 +1,7 @@
-import type { TrafficFigures, TrafficHistory } from "../admin/services.ts";
-import type { MetricFamily } from "../telemetry/metrics/family.ts";
-import { RateHistory } from "../telemetry/metrics/rate-history.ts";
-import { firstContentTimes, type FirstContentTimes } from "../usage/first-content.ts";
+import type { TrafficFigures, TrafficHistory } from "../../admin/services.ts";
+import type { MetricFamily } from "../../telemetry/metrics/family.ts";
+import { RateHistory } from "../../telemetry/metrics/rate-history.ts";
+import { firstContentTimes, type FirstContentTimes } from "../../usage/first-content.ts";
 
 /** Reads the counters of all workers a few times a minute, for the overview. */
 export class Traffic implements TrafficHistory {

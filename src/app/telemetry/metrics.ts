@@ -1,20 +1,20 @@
-import type { NumberedReport, ReportTopic } from "../cli/process/worker-messages.ts";
-import type { MetricsSettings } from "../config/settings.ts";
-import type { Candidate } from "../channels/channel.ts";
-import type { UpstreamState } from "../gateway/upstream-state/upstream-state.ts";
-import type { Snapshot } from "../gateway/snapshot.ts";
-import { shownAs } from "../http/errors.ts";
-import { CallMetrics } from "../telemetry/metrics/call-metrics.ts";
-import { exposition } from "../telemetry/metrics/exposition.ts";
-import { joinedFamilies, ofWorker, plainGauge, type MetricFamily } from "../telemetry/metrics/family.ts";
-import { MetricRegistry } from "../telemetry/metrics/registry.ts";
+import type { NumberedReport, ReportTopic } from "../../cli/process/worker-messages.ts";
+import type { MetricsSettings } from "../../config/settings.ts";
+import type { Candidate } from "../../channels/channel.ts";
+import type { UpstreamState } from "../../gateway/upstream-state/upstream-state.ts";
+import type { Snapshot } from "../../gateway/snapshot.ts";
+import { shownAs } from "../../http/errors.ts";
+import { CallMetrics } from "../../telemetry/metrics/call-metrics.ts";
+import { exposition } from "../../telemetry/metrics/exposition.ts";
+import { joinedFamilies, ofWorker, plainGauge, type MetricFamily } from "../../telemetry/metrics/family.ts";
+import { MetricRegistry } from "../../telemetry/metrics/registry.ts";
 import {
   budgetFamilies,
   stateFamilies,
   type BudgetState,
   type ChannelState,
   type GatewayState,
-} from "../telemetry/metrics/state-metrics.ts";
+} from "../../telemetry/metrics/state-metrics.ts";
 
 /** The other workers of this gateway. */
 export interface OtherWorkers {

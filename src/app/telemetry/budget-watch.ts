@@ -1,11 +1,11 @@
-import type { Storage } from "../gateway/storage.ts";
-import type { Group } from "../keys/group.ts";
-import type { Key } from "../keys/key.ts";
-import { hasBudgets } from "../limits/limits.ts";
-import { keyPage, storedKeys } from "../manage/key-search.ts";
-import { budgetSpending, groupSpending, type BudgetSpending } from "../manage/key-spending.ts";
-import type { BudgetRefusal } from "../state/budgets/refused-budgets.ts";
-import type { BudgetState } from "../telemetry/metrics/state-metrics.ts";
+import type { Storage } from "../../gateway/storage.ts";
+import type { Group } from "../../keys/group.ts";
+import type { Key } from "../../keys/key.ts";
+import { hasBudgets } from "../../limits/limits.ts";
+import { keyPage, storedKeys } from "../../manage/key-search.ts";
+import { budgetSpending, groupSpending, type BudgetSpending } from "../../manage/key-spending.ts";
+import type { BudgetRefusal } from "../../state/budgets/refused-budgets.ts";
+import type { BudgetState } from "../../telemetry/metrics/state-metrics.ts";
 
 export interface BudgetWatchOptions {
   /** For long queries, which do not delay calls. */
