@@ -220,6 +220,7 @@ export class App {
         return [...durable.refusedBudgets.list(), ...reports.flatMap(({ report }) => JSON.parse(report) as BudgetRefusal[])];
       },
       onLook: async (budgets, keys) => this.webhooks?.looked(budgets, keys),
+      onBug: (error) => this.bug(error),
     });
     this.webhooks =
       settings.webhooks.length === 0 || !options.isLeader

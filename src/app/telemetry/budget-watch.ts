@@ -1,4 +1,4 @@
-import type { Storage } from "../../gateway/storage.ts";
+import { StorageError, type Storage } from "../../gateway/storage.ts";
 import type { Group } from "../../keys/group.ts";
 import type { Key } from "../../keys/key.ts";
 import { hasBudgets } from "../../limits/limits.ts";
@@ -22,6 +22,7 @@ export interface BudgetWatchOptions {
   readonly refusals: () => Promise<readonly BudgetRefusal[]>;
   /** Called after each look, with the budgets and the keys. */
   readonly onLook: (budgets: readonly BudgetState[], keys: readonly Key[]) => Promise<void>;
+  readonly onBug: (error: unknown) => void;
 }
 
 /**
@@ -80,8 +81,9 @@ export class BudgetWatch {
       }
       if (ofAll) states.push(...(await this.groupBudgets(this.otherGroups(groups))));
       await onLook(states, keys);
-    } catch {
-      // The store is away, which is reported elsewhere.
+    } catch (error) {
+      // That the store is away is reported elsewhere.
+      if (!(error instanceof StorageError)) this.options.onBug(error);
     } finally {
       this.looking = false;
     }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { BudgetWatch, type BudgetWatchOptions } from "../../../src/app/telemetry/budget-watch.ts";
-import type { KeyQuery, Storage } from "../../../src/gateway/storage.ts";
+import { StorageError, type KeyQuery, type Storage } from "../../../src/gateway/storage.ts";
 import type { Group } from "../../../src/keys/group.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { defaultKey } from "../../../src/keys/stored-key.ts";
@@ -8,6 +8,10 @@ import { unlimitedRates, type Limits } from "../../../src/limits/limits.ts";
 import type { BudgetState } from "../../../src/telemetry/metrics/state-metrics.ts";
 
 const keyNamed = (name: string): Key => ({ ...defaultKey, id: name, name });
+
+const unexpected = (error: unknown): never => {
+  throw error;
+};
 
 /** As the store does it: by id, and at most 200 keys in a page. */
 function listing(ids: readonly string[]): Storage {
@@ -30,6 +34,7 @@ test("a thousand keys of the store are looked at, and not the first page of them
     groups: () => [],
     ofAll: false,
     refusals: async () => [],
+    onBug: unexpected,
     onLook: async (_, keys) => resolve(keys),
   });
   watch.recent();
@@ -52,6 +57,7 @@ describe("where somebody wants to hear of all", () => {
       groups: () => [],
       ofAll: true,
       refusals: async () => [],
+      onBug: unexpected,
       onLook: async (budgets, keys) => {
         seen.push({ keys: keys.map(({ id }) => id), budgets: budgets.map(({ id }) => id), shown: watch.states.map(({ id }) => id) });
         done.resolve();
@@ -125,8 +131,37 @@ test("a budget that refused a call in its present period is known by its key and
       ...[refused("c", hourMs - 1), refused("c", hourMs)],
     ],
     onLook: async (budgets) => resolve(budgets),
+    onBug: unexpected,
   });
   watch.recent();
   const refusing = (await promise).filter(({ isRefusing }) => isRefusing).map(({ id, name, models }) => `${id} ${name} ${models}`.trim());
   expect(refusing).toEqual(["a A", "a A big-*", "c C", "grp_web web #images"]);
+});
+
+test("a store that is away is no bug, and whatever else goes wrong in a look is told", async () => {
+  const bugs: unknown[] = [];
+  const errors = [new StorageError("unavailable", "away"), new TypeError("a mistake of ours"), null];
+  let lookedMs = 1e12;
+  let looked = Promise.withResolvers<void>();
+  const watch = new BudgetWatch({
+    reports: listing([]),
+    wallMs: () => (lookedMs += 60_000),
+    fileKeys: () => [],
+    attached: (key) => key,
+    groups: () => [],
+    ofAll: false,
+    refusals: async () => [],
+    onLook: async () => {
+      const error = errors.shift();
+      setTimeout(looked.resolve);
+      if (error !== null) throw error;
+    },
+    onBug: (error) => bugs.push(error),
+  });
+  for (const _ of [1, 2, 3]) {
+    looked = Promise.withResolvers();
+    watch.recent();
+    await looked.promise;
+  }
+  expect(bugs).toEqual([new TypeError("a mistake of ours")]);
 });
