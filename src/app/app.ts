@@ -738,7 +738,7 @@ export class App {
       waitingForCapacity: gateway.upstreams.capacityQueue.size,
       loopDelayMs: this.pressure?.standstillMs(gateway.ports.nowMs() - 1000) ?? 0,
       channels: channelStates(current.snapshot, gateway.upstreams),
-      journal: { bytes: lag.bytes, receipts: lag.receipts, full: journalFull },
+      journal: { bytes: lag.bytes, receipts: lag.receipts, oldestMs: lag.oldestMs, full: journalFull },
       store: { kind: engine, ok: !this.degraded().includes(engine) },
       limits: state,
       engines: this.engines.states(),

@@ -558,7 +558,7 @@ describe.each(engines)("the thread on $name", (engine) => {
     for (const receipt of receipts.slice(200)) await journal.close(receipt);
     await drain.idle();
     expect((await ofKey(database, "key-1")).size).toBe(300);
-    expect(drain.lag()).toEqual({ bytes: 0, receipts: 0, degraded: false });
+    expect(drain.lag()).toEqual({ bytes: 0, receipts: 0, oldestMs: 0, degraded: false });
     const left = await database.all<{ nanos: number }>(sql`select nanos from budget_holds where holder = 'holder-1'`);
     expect(left[0]?.nanos).toBe(1_000_000 - 300 * 1_000);
     expect(segmentsIn(journal.slotFolder).length).toBe(1);
@@ -704,6 +704,7 @@ describe.each(engines)("the thread on $name", (engine) => {
     for (let call = 0; call < 50; call += 1) await journal.close(sampleReceipt());
     await eventually("it is said", () => drain.lag().degraded, 10_000);
     expect(drain.lag().receipts).toBe(50);
+    expect(drain.lag().oldestMs).toBeGreaterThan(0);
     expect(drain.lag().bytes).toBeGreaterThan(50 * 200);
     await server.start();
     await drain.idle();

@@ -9,7 +9,7 @@ export const gatewayState: GatewayState = {
   waitingForCapacity: 1,
   loopDelayMs: 12,
   channels: [{ name: "one", running: 2, runningMax: 512, isAvailable: true, isProven: true, openBreakers: 1, halfOpenBreakers: 0 }],
-  journal: { bytes: 100, receipts: 2, full: false },
+  journal: { bytes: 100, receipts: 2, oldestMs: 1_500, full: false },
   store: { kind: "sqlite", ok: true },
   limits: { kind: "redis", ok: false },
   engines: [{ engine: "chat", state: "backoff" }],

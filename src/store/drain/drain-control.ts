@@ -4,6 +4,7 @@ import type { DrainThreadOptions, FromDrain, ToDrain } from "./drain-message.ts"
 import { segmentsIn, slotFolders } from "../journal/folder.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { OpenOptions } from "../open.ts";
+import { ReceiptAges } from "./receipt-ages.ts";
 
 export interface DrainOptions {
   readonly journal: Journal;
@@ -38,6 +39,8 @@ export interface Drain {
 export interface DrainLag {
   readonly bytes: number;
   readonly receipts: number;
+  /** How long the oldest of these receipts has waited. */
+  readonly oldestMs: number;
   /** Receipts wait because the store is unavailable. */
   readonly degraded: boolean;
 }
@@ -66,9 +69,13 @@ class DrainWorker implements Drain {
   /** How many receipts were in the store at the last `resting`, and how many were drained in the round before it. */
   private receiptsAtRest = 0;
   private receiptsLastRound = 0;
+  private readonly ages = new ReceiptAges();
 
   constructor(private readonly options: DrainOptions) {
-    options.journal.watch(() => this.scheduleWake());
+    options.journal.watch(() => {
+      this.ages.wrote(options.journal.written().receipts, performance.now());
+      this.scheduleWake();
+    });
     this.adoption = setInterval(() => this.adopt(), options.adoptMs ?? adoptMsDefault);
     this.adoption.unref();
     this.adopt();
@@ -83,6 +90,7 @@ class DrainWorker implements Drain {
     return {
       bytes: behindBytes,
       receipts: Math.max(0, this.options.journal.written().receipts - receipts),
+      oldestMs: this.ages.oldestMs(receipts, performance.now()),
       degraded: error !== null,
     };
   }

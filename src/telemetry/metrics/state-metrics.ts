@@ -11,7 +11,13 @@ export interface GatewayState {
   /** How late the event loop is. */
   readonly loopDelayMs: number;
   readonly channels: readonly ChannelState[];
-  readonly journal: { readonly bytes: number; readonly receipts: number; readonly full: boolean };
+  readonly journal: {
+    readonly bytes: number;
+    readonly receipts: number;
+    /** How long the oldest of these receipts has waited. */
+    readonly oldestMs: number;
+    readonly full: boolean;
+  };
   readonly store: { readonly kind: string; readonly ok: boolean };
   readonly limits: { readonly kind: string; readonly ok: boolean };
   readonly engines: readonly { readonly engine: string; readonly state: string }[];
@@ -79,6 +85,11 @@ export function stateFamilies(state: GatewayState): readonly MetricFamily[] {
     ),
     plainGauge("sluice_journal_waiting_bytes", "Bytes of receipts that are in the journal and not in the store yet.", state.journal.bytes),
     plainGauge("sluice_journal_waiting_receipts", "Receipts that are in the journal and not in the store yet.", state.journal.receipts),
+    plainGauge(
+      "sluice_journal_oldest_receipt_seconds",
+      "How long the oldest of these receipts has waited; 0 if none does.",
+      state.journal.oldestMs / 1000,
+    ),
     plainGauge(
       "sluice_journal_full",
       "1 if no more receipts fit, and calls of keys with a budget are refused.",
