@@ -33,7 +33,9 @@ function npxPackage(home: string): string | null {
   try {
     const { _npx } = JSON.parse(readFileSync(join(home, "package.json"), "utf8")) as { readonly _npx?: { readonly packages?: unknown } };
     const given: unknown = Array.isArray(_npx?.packages) && _npx.packages.length === 1 ? _npx.packages[0] : null;
-    return typeof given === "string" ? given : null;
+    if (typeof given !== "string") return null;
+    // After `npx --package FILE sluice`. Without --package, npx would run the file at that path itself.
+    return given.startsWith("/") ? `file:${given}` : given;
   } catch {
     return null;
   }

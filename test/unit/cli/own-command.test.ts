@@ -29,6 +29,8 @@ test("a hint names what was given to npx, and not a name that the public registr
     };
     expect(typed(["./dist/sluice-0.1.0.tgz"])).toBe("npx ./dist/sluice-0.1.0.tgz keys list");
     expect(typed(["./my files/sluice.tgz"])).toBe("npx './my files/sluice.tgz' keys list");
+    // npx runs the file at an absolute path, and installs it where it is given as a package.
+    expect(typed(["/tmp/sluice.tgz"])).toBe("npx 'file:/tmp/sluice.tgz' keys list");
     expect([undefined, [], ["a", "b"], [1], "a"].map(typed)).toEqual(Array.from({ length: 5 }, () => "npx sluice keys list"));
   } finally {
     rmSync(home, { recursive: true });
