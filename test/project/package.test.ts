@@ -5,10 +5,11 @@ import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { bundleFolder } from "../../scripts/build/bundle.ts";
 import { installInto, packInto } from "../../scripts/build/package.ts";
+import { installed } from "../../scripts/clean-install.ts";
 import { root } from "../../scripts/source-tree.ts";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat } from "../support/chat.ts";
-import { startGateway } from "../support/gateway.ts";
+import { Gateway, startGateway } from "../support/gateway.ts";
 import { clientKey } from "../support/rig.ts";
 import manifest from "../../package.json" with { type: "json" };
 
@@ -17,6 +18,33 @@ setDefaultTimeout(300_000);
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
 let file = "";
 let packed: readonly string[] = [];
+
+/** Unlike npm itself, its packages are not here: they come from the registry. */
+const hasRegistry = Bun.spawnSync(["npm", "view", "npm", "version", "--fetch-retries=0"], { timeout: 20_000 }).exitCode === 0;
+if (!hasRegistry) console.error("The package is not installed by npm itself: the npm registry cannot be reached.");
+
+/** Starts npx in a new folder with nothing behind the package, and waits until the gateway listens. Whatever it started ends with it. */
+async function startedByNpx(words: readonly string[], cwd: string): Promise<AsyncDisposable & { readonly gateway: Gateway }> {
+  mkdirSync(cwd);
+  const config = join(cwd, "sluice.yaml");
+  writeFileSync(config, JSON.stringify({ listen: "127.0.0.1:0", admin: "off", data_dir: join(cwd, "data"), server: { linger: "0s" } }));
+  const env = { ...process.env, SLUICE_CONFIG: config, npm_config_update_notifier: "false" };
+  const child = Bun.spawn(["npx", ...words], { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true });
+  const gateway = new Gateway(child, cwd, false);
+  const end = async (): Promise<void> => {
+    try {
+      process.kill(-child.pid, "SIGKILL");
+    } catch {
+      // All of it has ended.
+    }
+    await gateway.kill();
+  };
+  await gateway.ready(240_000).catch(async (error: unknown) => {
+    await end();
+    throw error;
+  });
+  return { gateway, [Symbol.asyncDispose]: end };
+}
 
 function run(command: readonly string[], cwd: string): { readonly code: number; readonly out: string; readonly err: string } {
   const env = {
@@ -97,6 +125,11 @@ describe("the package in an empty folder", () => {
     expect(run(["npx", "sluice", "--help"], home).out).toContain("$ npx sluice keys create laptop");
     const wrong = run(["npx", "sluice", "strat"], home);
     expect([wrong.code, wrong.err]).toEqual([64, expect.stringContaining("See npx sluice --help")]);
+  });
+
+  test("is started by npx with nothing behind it", async () => {
+    await using started = await startedByNpx(["--no", "sluice"], join(home, "by-npx"));
+    expect((await fetch(`${started.gateway.url}/readyz`)).status).toBe(200);
   });
 
   test("names itself where it was started by its name, as after npm install -g", () => {
@@ -195,5 +228,26 @@ describe("the package without its optional dependencies", () => {
       404,
       { error: expect.objectContaining({ code: "model_not_found", message: expect.stringContaining("embedded/whisper-base") }) },
     ]);
+  });
+});
+
+describe.skipIf(!hasRegistry)("the package, installed by npm with what the registry has", () => {
+  test("as a program of the machine, warns of nothing, and serves calls", async () => {
+    const prefix = join(folder, "global");
+    mkdirSync(prefix);
+    const { code, text, warnings } = await installed(["npm"], folder, ["--global", "--prefix", prefix, file]);
+    expect([code, warnings, code === 0 ? "" : text]).toEqual([0, [], ""]);
+    const program = join(prefix, "bin/sluice");
+    expect(run([program, "--version"], folder)).toEqual({ code: 0, out: `${manifest.version}\n`, err: "" });
+    const config = { keys: [{ name: "tester", key: clientKey }], channels: [{ name: "embedded", provider: "embedded" }] };
+    await using gateway = await startGateway({ command: [program], config });
+    expect((await chat(gateway, { model: "embedded/stories-15m", max_tokens: 4 }, { key: clientKey })).status).toBe(200);
+  });
+
+  test("is started by npx with the file of the package and nothing behind it", async () => {
+    // npm takes the path of a file for a program to run.
+    await using started = await startedByNpx(["--yes", `file:${file}`], join(folder, "by-npx"));
+    expect((await fetch(`${started.gateway.url}/readyz`)).status).toBe(200);
+    expect(started.gateway.text).toContain(`npx 'file:${file}' `);
   });
 });
