@@ -383,6 +383,22 @@ describe("the rendered chart", () => {
     expect(annotations({ config: { channels: [{ name: "other", provider: "embedded" }], routing: { attempts: 2 } } })).toEqual(before);
   });
 
+  test("has names and labels that Kubernetes takes, however long the names of the release and the chart are", () => {
+    // The longest name of a release that Helm allows.
+    const release = "a".repeat(53);
+    const long = "b".repeat(80);
+    for (const own of [{}, { nameOverride: long }, { fullnameOverride: long }, { ...everything, nameOverride: long }]) {
+      const result = render(own, release);
+      if ("error" in result) throw new Error(result.error);
+      const { metadata, spec } = result.objects.find((object) => object.kind === "StatefulSet") as StatefulSet;
+      // The label controller-revision-hash of each pod, and the name of one.
+      const given = [`${metadata.name}-0123456789`, `${metadata.name}-999`];
+      const labels = [...Object.values(metadata.labels ?? {}), ...Object.values(spec.template.metadata.labels)];
+      for (const name of [...result.objects.map((object) => object.metadata.name), ...given, ...labels])
+        expect([name, name.length <= 63]).toEqual([name, true]);
+    }
+  });
+
   test("gives an upgrade of a large store the time that the gateway gives it", () => {
     const { periodSeconds, failureThreshold } = replicasOf("default").spec.template.spec.containers[0]["startupProbe"] as {
       readonly periodSeconds: number;

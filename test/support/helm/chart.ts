@@ -41,12 +41,12 @@ function isMap(value: unknown): value is Values {
 }
 
 /** Renders the chart with these values over its own. */
-export function render(own: Values): Rendered {
+export function render(own: Values, release = "prod"): Rendered {
   const { name, version, appVersion } = chart;
   const data = {
     Values: withDefaults(own),
     Chart: { Name: name, Version: version, AppVersion: appVersion },
-    Release: { Name: "prod", Namespace: "ai", Service: "Helm" },
+    Release: { Name: release, Namespace: "ai", Service: "Helm" },
   };
   try {
     const { "NOTES.txt": notes = "", ...manifests } = renderTemplates(templates, data);
