@@ -125,7 +125,7 @@ async function openApp(settings: Settings, options: AppOptions): Promise<App> {
 
 async function configuration(file: string | null): Promise<ExplainedSettings> {
   // Imported here because only the admin API needs it.
-  const { explainedConfiguration } = await import("./app/explained-configuration.ts");
+  const { explainedConfiguration } = await import("./app/configuration/explained-configuration.ts");
   return explainedConfiguration(file, process.env);
 }
 

@@ -18,7 +18,7 @@ import { readSecretFile } from "../config/load.ts";
 import { readRuntimeChannel } from "../config/runtime-channel.ts";
 import { localModels } from "../engines/catalog.ts";
 import { openStore } from "./durable.ts";
-import { explainedConfiguration } from "./explained-configuration.ts";
+import { explainedConfiguration } from "./configuration/explained-configuration.ts";
 import { desiredResources, readResourceText } from "./resource-text.ts";
 import { StorageError } from "../gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";

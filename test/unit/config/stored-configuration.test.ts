@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { StoredConfiguration, type RuntimeRules } from "../../../src/app/stored-configuration.ts";
+import { StoredConfiguration, type RuntimeRules } from "../../../src/app/configuration/stored-configuration.ts";
 import type { ChannelSetting } from "../../../src/config/settings.ts";
 import type { StoredChannel } from "../../../src/gateway/storage.ts";
 import { makeChannelSecrets } from "../../../src/store/secrets/channel-secrets.ts";

@@ -1,11 +1,11 @@
-import { readDocument } from "../config/document.ts";
-import { settingsFromEnvironment } from "../config/environment.ts";
-import { explainedSettings, type ExplainedSetting } from "../config/explain/explain.ts";
-import { readFileText } from "../config/file-text.ts";
-import { renderProblem } from "../config/findings/problem.ts";
-import { withSecretFiles, type Environment } from "../config/interpolate.ts";
-import { readSecretFile } from "../config/load.ts";
-import { localModels } from "../engines/catalog.ts";
+import { readDocument } from "../../config/document.ts";
+import { settingsFromEnvironment } from "../../config/environment.ts";
+import { explainedSettings, type ExplainedSetting } from "../../config/explain/explain.ts";
+import { readFileText } from "../../config/file-text.ts";
+import { renderProblem } from "../../config/findings/problem.ts";
+import { withSecretFiles, type Environment } from "../../config/interpolate.ts";
+import { readSecretFile } from "../../config/load.ts";
+import { localModels } from "../../engines/catalog.ts";
 
 export interface ExplainedConfigurationFile {
   readonly file: string | null;

@@ -1,9 +1,9 @@
-import { readRuntimeChannel } from "../config/runtime-channel.ts";
-import type { ChannelSetting } from "../config/settings.ts";
-import type { BlockedSubject, StoredChannel } from "../gateway/storage.ts";
-import type { Durable } from "./durable.ts";
-import type { Log } from "../telemetry/log.ts";
-import type { Price } from "../usage/price.ts";
+import { readRuntimeChannel } from "../../config/runtime-channel.ts";
+import type { ChannelSetting } from "../../config/settings.ts";
+import type { BlockedSubject, StoredChannel } from "../../gateway/storage.ts";
+import type { Durable } from "../durable.ts";
+import type { Log } from "../../telemetry/log.ts";
+import type { Price } from "../../usage/price.ts";
 
 /** Rules for channels that are added at run time. */
 export type RuntimeRules = Parameters<typeof readRuntimeChannel>[2];
