@@ -30,7 +30,7 @@ export interface Services extends ChannelContext {
   /** What this gateway counted minute by minute since its start, for a day at most. */
   readonly traffic: TrafficHistory;
   /** What was spent of budgets, as of a minute ago or so. */
-  readonly budgets: () => readonly SpentBudget[];
+  readonly budgets: () => SpentBudgets;
   /** Calls back with the calls of all workers as they happen. Null if too many watch already; else a function that stops it. */
   readonly live: (watcher: (frame: LiveCallsFrame) => unknown) => (() => void) | null;
   /** Makes a request to the port for clients of this gateway. Null if it cannot be reached. It does not reject. */
@@ -134,6 +134,12 @@ export interface TrafficFigures {
   readonly outputTokens: number;
   readonly costUsd: number;
   readonly byOperation: ReadonlyMap<string, { readonly calls: number; readonly failed: number }>;
+}
+
+export interface SpentBudgets {
+  readonly spent: readonly SpentBudget[];
+  /** Whether every key and group with a budget was looked at. */
+  readonly isWhole: boolean;
 }
 
 export interface SpentBudget extends BudgetUse {

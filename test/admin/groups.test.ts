@@ -275,7 +275,7 @@ describe("an administrator of a group", () => {
 
   test("is warned of budgets of its own keys and groups, and of nothing else that is wrong", async () => {
     const spent: SpentBudget[] = [];
-    const { world, call, eve, ids } = await company({ budgets: () => spent });
+    const { world, call, eve, ids } = await company({ budgets: () => ({ spent, isWhole: false }) });
     const used = (of: SpentBudget["of"], id: string): SpentBudget => ({
       of,
       id,
@@ -284,8 +284,11 @@ describe("an administrator of a group", () => {
       spentNanos: 100,
       isRefusing: false,
     });
+    const limits = { budget_usd: 1 };
     for (const group of ["org", "app", "ads"] as const) {
-      const { id } = (await call("POST", "/keys", { name: `key of ${group}`, group })).json as { id: string };
+      const { id } = (await call("POST", "/keys", { name: `key of ${group}`, group, limits })).json as { id: string };
+      await call("PATCH", `/groups/${ids[group]}`, { limits });
+      await world.receipts(sampleReceipt({ keyId: id, owners: [ids[group]], billedNanos: 1_000_000_000 }));
       spent.push(used("key", id), used("group", ids[group]));
     }
     const messages = async (ask: typeof call): Promise<readonly string[]> =>
@@ -297,6 +300,15 @@ describe("an administrator of a group", () => {
       expect(all).toEqual(expect.arrayContaining([about(`key key of ${name}`), about(`group ${name}`)]));
     // Such as that there is no channel.
     expect(all.length).toBeGreaterThan(spent.length);
+    // What the gateway looks at of all budgets may leave out those of a group: its administrator is told of them all the same.
+    spent.length = 0;
+    expect(await messages(eve)).toEqual([about("key key of app"), about("group app")]);
+    const isWhole = async (ask: typeof call): Promise<unknown> => ((await ask("GET", "/problems")).json as { complete: boolean }).complete;
+    expect([await isWhole(call), await isWhole(eve)]).toEqual([false, true]);
+    // Of defaults as well.
+    await call("PATCH", "/groups/org", { limits: {}, default_group_limits: { budget_usd: 5 } });
+    await world.receipts(sampleReceipt({ owners: [ids.web], billedNanos: 4_000_000_000 }));
+    expect(await messages(eve)).toContain("The budget of group web is nearly used up.");
     expect(world.bugs).toEqual([]);
   });
 

@@ -200,7 +200,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     resources: { read: (file, text, variables) => desiredResources(file, { text, variables }), unseal: () => null },
     configuration: async () => ({ file: "/etc/sluice.yaml", problem: null, settings: [shownSetting] }),
     traffic: { since: () => [], state: () => ({ inFlight: 0, sinceMs: wallMs() }), firstContent: () => null },
-    budgets: () => [],
+    budgets: () => ({ spent: [], isWhole: true }),
     lab: standInLab,
     webhooks: {
       list: () => [

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { StorageError } from "../../gateway/storage.ts";
 import { groupNames } from "../../manage/group-search.ts";
+import { ownBudgets, type BudgetFacts } from "../../manage/own-budgets.ts";
 import { budgetProblems, problemsOf, type BudgetFact, type GatewayProblem } from "../../manage/problems.ts";
 import { keyNames } from "../../manage/key-search.ts";
 import { isoOrNull } from "../../usage/time-text.ts";
@@ -62,10 +63,13 @@ export const overviewRoutes: readonly AdminRoute[] = [
           until_at: moment.nullable(),
         }),
       ),
+      complete: z.boolean().describe("False if more keys and groups have budgets than were looked at. `standing` shows those of each."),
     }),
     handle: async ({ services }) => {
-      const problems = await presentProblems(services);
+      const { budgets, isWhole } = isScoped(services) ? await ownBudgets(services, services.budgets().spent) : await namedBudgets(services);
+      const problems = isScoped(services) ? budgetProblems(budgets) : await presentProblems(services, budgets);
       return {
+        complete: isWhole,
         problems: problems.map(({ severity, kind, subject, message, next, untilMs }) => ({
           severity,
           kind,
@@ -82,9 +86,7 @@ export const overviewRoutes: readonly AdminRoute[] = [
 /** How far back failures count as present. */
 const recentMs = 5 * 60_000;
 
-async function presentProblems(services: Services): Promise<readonly GatewayProblem[]> {
-  const budgets = await namedBudgets(services);
-  if (isScoped(services)) return budgetProblems(budgets);
+async function presentProblems(services: Services, budgets: readonly BudgetFact[]): Promise<readonly GatewayProblem[]> {
   const { store, state, insecureTransport, certificate } = await services.health();
   const recent = services.traffic.since(services.wallMs() - recentMs);
   return problemsOf({
@@ -101,24 +103,23 @@ async function presentProblems(services: Services): Promise<readonly GatewayProb
   });
 }
 
-/** Within a scope, what has no name is not the caller's. Budgets are those of the whole gateway. */
-async function namedBudgets(services: Services): Promise<readonly BudgetFact[]> {
-  const budgets = services.budgets();
-  const idsOf = (wanted: BudgetFact["of"]): readonly string[] => budgets.filter(({ of }) => of === wanted).map(({ id }) => id);
+async function namedBudgets(services: Services): Promise<BudgetFacts> {
+  const { spent, isWhole } = services.budgets();
+  const idsOf = (wanted: BudgetFact["of"]): readonly string[] => spent.filter(({ of }) => of === wanted).map(({ id }) => id);
   const names = {
-    key: await keyNames(services, idsOf("key"), budgets.length).catch(orNamesOf(services, services.fileKeys())),
-    group: await groupNames(services, idsOf("group")).catch(orNamesOf(services, services.fileGroups())),
+    key: await keyNames(services, idsOf("key"), spent.length).catch(orNamesOf(services.fileKeys())),
+    group: await groupNames(services, idsOf("group")).catch(orNamesOf(services.fileGroups())),
   };
-  return budgets.flatMap(({ of, id, models, limitNanos, spentNanos, isRefusing }) => {
-    const name = names[of].get(id) ?? (isScoped(services) ? null : id);
-    return name === null ? [] : [{ of, id, name, models, limitNanos, spentNanos, isRefusing }];
+  const budgets = spent.map(({ of, id, models, limitNanos, spentNanos, isRefusing }) => {
+    return { of, id, name: names[of].get(id) ?? id, models, limitNanos, spentNanos, isRefusing };
   });
+  return { budgets, isWhole };
 }
 
-/** That the store is lost is the problem to show, so it must not hide it. But without it nobody knows what belongs to a group. */
-function orNamesOf(services: Services, inFile: readonly { readonly id: string; readonly name: string }[]) {
+/** That the store is lost is the problem to show, so it must not hide it. */
+function orNamesOf(inFile: readonly { readonly id: string; readonly name: string }[]) {
   return (error: unknown): ReadonlyMap<string, string> => {
-    if (isScoped(services) || !(error instanceof StorageError)) throw error;
+    if (!(error instanceof StorageError)) throw error;
     return new Map(inFile.map(({ id, name }) => [id, name]));
   };
 }

@@ -34,6 +34,7 @@ export class BudgetWatch {
   private looking = false;
   private lookedMs = 0;
   states: readonly BudgetState[] = [];
+  private isWhole = true;
   /** Where the next look at the other keys and groups begins. */
   private keyCursor: string | null = null;
   private groupsSeen = 0;
@@ -50,9 +51,9 @@ export class BudgetWatch {
   }
 
   /** The last look. Where none is made regularly, this one begins the next, which whoever asks again will see. */
-  recent(): readonly BudgetState[] {
+  recent(): { readonly spent: readonly BudgetState[]; readonly isWhole: boolean } {
     if (this.options.wallMs() - this.lookedMs >= everyMs) void this.look();
-    return this.states;
+    return { spent: this.states, isWhole: this.isWhole };
   }
 
   stop(): void {
@@ -74,7 +75,9 @@ export class BudgetWatch {
       this.states = [...(await this.budgets(budgeted.slice(0, budgetedMax))), ...(await this.groupBudgets(groups.slice(0, budgetedMax)))];
       const states = [...this.states];
       const { ofAll, onLook } = this.options;
-      if (ofAll && (known.length - inFile === storedKeysMax || budgeted.length > budgetedMax)) {
+      const hasOtherKeys = known.length - inFile === storedKeysMax || budgeted.length > budgetedMax;
+      this.isWhole = !hasOtherKeys && groups.length <= budgetedMax;
+      if (ofAll && hasOtherKeys) {
         const others = await this.otherKeys();
         keys.push(...others);
         states.push(...(await this.budgets(others.filter(({ limits }) => hasBudgets(limits)))));

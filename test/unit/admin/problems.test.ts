@@ -6,14 +6,17 @@ import { StorageError } from "../../../src/gateway/storage.ts";
 const lost = (): Promise<never> => Promise.reject(new StorageError("unavailable", "the disk is gone"));
 const spent = { models: "", limitNanos: 1, spentNanos: 2 };
 const services = {
-  reports: { keys: { get: lost }, groups: { names: lost } },
+  reports: { keys: { get: lost, list: lost }, groups: { names: lost, list: lost } },
   fileKeys: () => [{ id: "file:laptop", name: "laptop" }],
   fileGroups: () => [],
-  budgets: () => [
-    { ...spent, of: "key", id: "file:laptop" },
-    { ...spent, of: "key", id: "key_1" },
-    { ...spent, of: "group", id: "grp_1" },
-  ],
+  budgets: () => ({
+    spent: [
+      { ...spent, of: "key", id: "file:laptop" },
+      { ...spent, of: "key", id: "key_1" },
+      { ...spent, of: "group", id: "grp_1" },
+    ],
+    isWhole: true,
+  }),
   health: async () => ({ store: { ok: false }, state: { ok: true }, insecureTransport: false, certificate: null }),
   traffic: { since: () => [] },
   wallMs: () => 0,

@@ -98,6 +98,32 @@ describe("where somebody wants to hear of all", () => {
     }
   });
 
+  test("and who asks for the last look is told whether it was at all of them", async () => {
+    const groups = numbered(201).map((id) => ({ id, name: id, limits }) as unknown as Group);
+    const whole = async (options: Partial<BudgetWatchOptions>, ids: readonly string[] = []): Promise<boolean> => {
+      const { promise, resolve } = Promise.withResolvers<boolean>();
+      const watch: BudgetWatch = new BudgetWatch({
+        onBug: () => {},
+        refusals: async () => [],
+        reports: { ...listing(ids), receipts } as unknown as Storage,
+        wallMs: () => 1e12,
+        fileKeys: () => [],
+        attached: (key) => key,
+        groups: () => [],
+        ofAll: false,
+        onLook: async () => resolve(watch.recent().isWhole),
+        ...options,
+      });
+      watch.recent();
+      return promise;
+    };
+    const fileKeys = numbered(201).map((id) => ({ ...keyNamed(`file:${id}`), limits }));
+    expect(await whole({ groups: () => groups.slice(1), fileKeys: () => fileKeys.slice(1) })).toBe(true);
+    expect(await whole({ groups: () => groups })).toBe(false);
+    expect(await whole({ fileKeys: () => fileKeys })).toBe(false);
+    expect(await whole({}, numbered(1_000))).toBe(false);
+  });
+
   test("every group with a budget is", async () => {
     const groups = numbered(450).map((id) => ({ id, name: id, limits }) as unknown as Group);
     const seen = await looks(3, { groups: () => groups }, { ...listing([]), receipts } as unknown as Storage);

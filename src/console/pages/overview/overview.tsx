@@ -22,11 +22,18 @@ export function OverviewPage() {
   const asked = place.value.query.get("span");
   const span = spans.find(([name]) => name === asked)?.[0] ?? "24h";
   const loaded = useLoaded<OverviewAnswer>("/overview", { span }, { everyMs: 10_000 });
-  const problems = useLoaded<{ readonly problems: readonly ProblemAnswer[] }>("/problems", {}, { everyMs: 5000 });
+  const problems = useLoaded<{ readonly problems: readonly ProblemAnswer[]; readonly complete: boolean }>(
+    "/problems",
+    {},
+    { everyMs: 5000 },
+  );
   const overview = loaded.data.value;
   return (
     <Page title="Overview" actions={<Choice label="Span" options={spans} value={span} onChoose={(value) => setQuery({ span: value })} />}>
       <Problems problems={shownProblems(problems.data.value?.problems ?? null, problems.error.value !== null)} />
+      {problems.data.value?.complete === false && (
+        <p class="muted small">More keys and groups have budgets than are looked at here: the page of each shows what is left.</p>
+      )}
       <ErrorNote {...troubleOf(problems, loaded)} />
       {overview !== null && <Figures overview={overview} />}
       {overview !== null && overview.series.length > 0 && <Charts overview={overview} />}
