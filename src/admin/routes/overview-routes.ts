@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { StorageError } from "../../gateway/storage.ts";
 import { groupNames } from "../../manage/group-search.ts";
-import { ownBudgets, type BudgetFacts } from "../../manage/own-budgets.ts";
-import { budgetProblems, problemsOf, type BudgetFact, type GatewayProblem } from "../../manage/problems.ts";
+import { ownBudgets, type BudgetFacts } from "../../manage/problems/own-budgets.ts";
+import { budgetProblems, problemsOf, type BudgetFact, type GatewayProblem } from "../../manage/problems/problems.ts";
 import { keyNames } from "../../manage/key-search.ts";
 import { isoOrNull } from "../../usage/time-text.ts";
 import { moment } from "../fields/scalars.ts";

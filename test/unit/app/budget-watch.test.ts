@@ -103,7 +103,7 @@ describe("where somebody wants to hear of all", () => {
     const whole = async (options: Partial<BudgetWatchOptions>, ids: readonly string[] = []): Promise<boolean> => {
       const { promise, resolve } = Promise.withResolvers<boolean>();
       const watch: BudgetWatch = new BudgetWatch({
-        onBug: () => {},
+        onBug: unexpected,
         refusals: async () => [],
         reports: { ...listing(ids), receipts } as unknown as Storage,
         wallMs: () => 1e12,

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ChannelStatus } from "../../../src/manage/channel-context.ts";
-import { problemsOf, type ProblemFacts } from "../../../src/manage/problems.ts";
+import { problemsOf, type ProblemFacts } from "../../../src/manage/problems/problems.ts";
 
 const channel: ChannelStatus = {
   name: "main",

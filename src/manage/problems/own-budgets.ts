@@ -1,8 +1,8 @@
-import { hasBudgets } from "../limits/limits.ts";
-import type { ManageContext } from "./context.ts";
-import { allGroups, groupTree } from "./group-search.ts";
-import { storedKeys } from "./key-search.ts";
-import { budgetSpending, groupSpending, type BudgetSpending } from "./key-spending.ts";
+import { hasBudgets } from "../../limits/limits.ts";
+import type { ManageContext } from "../context.ts";
+import { allGroups, groupTree } from "../group-search.ts";
+import { storedKeys } from "../key-search.ts";
+import { budgetSpending, groupSpending, type BudgetSpending } from "../key-spending.ts";
 import type { BudgetFact } from "./problems.ts";
 
 export interface BudgetFacts {

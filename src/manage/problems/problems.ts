@@ -1,5 +1,5 @@
-import { isNearlySpent, isSpent, type BudgetUse } from "../limits/budget-use.ts";
-import type { ChannelStatus } from "./channel-context.ts";
+import { isNearlySpent, isSpent, type BudgetUse } from "../../limits/budget-use.ts";
+import type { ChannelStatus } from "../channel-context.ts";
 
 /** Something that is wrong now, and what to do about it. */
 export interface GatewayProblem {
