@@ -10,6 +10,8 @@ import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { masterKey } from "../support/replicas.ts";
 import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
+import type { Database } from "../../src/store/database.ts";
+import { StandbyReads } from "../../src/store/postgres/standby-reads.ts";
 import { openDatabase } from "../../src/store/open.ts";
 import { sql } from "../../src/store/sql.ts";
 import { present, remark } from "../support/servers/obtain.ts";
@@ -133,6 +135,99 @@ describe.skipIf(remark(pair) !== "")(`a gateway with four connections to Postgre
     expect(await callsShown()).toBe(keys.length + 1);
     await answeredBy(primary, keys.length + 1);
     await standby.start();
+  });
+});
+
+describe.skipIf(remark(pair) !== "")(`a standby that answers, but not for this store${remark(pair)}`, () => {
+  interface Reads extends AsyncDisposable {
+    readonly primary: PostgresDatabase;
+    readonly standby: PostgresDatabase;
+    /** How many calls are shown of a day. */
+    readonly shown: () => Promise<number | undefined>;
+    readonly notices: readonly (string | null)[];
+    /** Ten seconds later, when a standby that was lost is asked again. */
+    readonly later: () => void;
+  }
+
+  async function reads(store: string, readStore: string, lagMsMax: number): Promise<Reads> {
+    const [primary, standby, probe] = [store, readStore, readStore].map((url) => new PostgresDatabase(url));
+    const notices: (string | null)[] = [];
+    let nowMs = 0;
+    const both = new StandbyReads({
+      standby: standby!,
+      probe: probe!,
+      primary: primary!,
+      nowMs: () => nowMs,
+      notice: (reason) => void notices.push(reason),
+      lagMsMax,
+    });
+    return {
+      primary: primary!,
+      standby: standby!,
+      shown: async () =>
+        (await both.all<{ value: string }>(sql`select value from settings where name = 'shown'`)).map(({ value }) => Number(value))[0],
+      notices,
+      later: () => void (nowMs += 60_000),
+      [Symbol.asyncDispose]: async () => {
+        await both.close();
+        await primary!.close();
+      },
+    };
+  }
+
+  async function show(database: Database, name: string, value: string): Promise<void> {
+    await database.run(
+      sql`insert into settings (name, value) values (${name}, ${value}) on conflict (name) do update set value = excluded.value`,
+    );
+  }
+
+  test("is not asked while it replays nothing, and again when it does", async () => {
+    const { primary, standby } = present(pair);
+    const store = await primary.freshDatabase();
+    const opened = await openDatabase({ store, dataDir: "" });
+    await opened.close();
+    await using both = await reads(store, standby.urlOf(new URL(store).pathname.slice(1)), 1_000);
+    await show(both.primary, "shown", "1");
+    const shown = sql`select 1 from settings where name = 'shown'`;
+    await eventually("the standby has it", async () => (await both.standby.all(shown).catch(() => [])).length === 1, 30_000);
+    expect([await both.shown(), both.notices]).toEqual([1, []]);
+    await both.standby.all(sql`select pg_wal_replay_pause()`);
+    try {
+      await show(both.primary, "shown", "2");
+      await eventually("the primary is asked", async () => {
+        both.later();
+        return (await both.shown()) === 2 && both.notices.length > 0;
+      });
+      expect(both.notices).toEqual([expect.stringContaining("behind")]);
+    } finally {
+      await both.standby.all(sql`select pg_wal_replay_resume()`);
+    }
+    await eventually("the standby is asked again", async () => {
+      both.later();
+      return (await both.shown()) === 2 && both.notices.at(-1) === null;
+    });
+    // An idle primary does not make it one that is behind.
+    const idle = sql`select 1 where now() - pg_last_xact_replay_timestamp() > interval '2 seconds'`;
+    await eventually("nothing has happened for longer than it may be behind", async () => (await both.standby.all(idle)).length === 1);
+    both.later();
+    expect([await both.shown(), both.notices.length]).toEqual([2, 2]);
+  });
+
+  test("is not asked if it belongs to another store, and is if it is not known to", async () => {
+    const { primary } = present(pair);
+    const [store, other] = [await primary.freshDatabase(), await primary.freshDatabase()];
+    for (const one of [store, other]) await (await openDatabase({ store: one, dataDir: "" })).close();
+    await using both = await reads(store, other, 60_000);
+    await show(both.primary, "shown", "1");
+    await show(both.standby, "shown", "9");
+    await show(both.primary, "master_key", "this");
+    expect([await both.shown(), both.notices]).toEqual([9, []]);
+    await show(both.standby, "master_key", "another");
+    both.later();
+    expect([await both.shown(), both.notices]).toEqual([1, [expect.stringContaining("another store")]]);
+    await show(both.standby, "master_key", "this");
+    both.later();
+    expect([await both.shown(), both.notices.at(-1)]).toEqual([9, null]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { StorageError } from "../../gateway/storage.ts";
 import type { Database } from "../database.ts";
+import { settingName } from "../secrets/master-key.ts";
 import { sql, type Sql } from "../sql.ts";
 
 export interface StandbyReadsOptions {
@@ -9,19 +10,26 @@ export interface StandbyReadsOptions {
   readonly probe: Database;
   readonly primary: Database;
   readonly nowMs: () => number;
-  /** Called when queries go to the primary because the standby does not answer, and with null when it answers again. */
+  /** Called when queries go to the primary because the standby does not answer them, and with null when it does again. */
   readonly notice: (reason: string | null) => void;
+  /** How far the standby may be behind the primary. */
+  readonly lagMsMax?: number;
 }
 
 /**
- * Sends queries to a standby server, and to the primary while the standby cannot answer them: it is gone, hangs, or does not have the
- * schema yet. Everything else goes to the primary. A standby lags behind, so that only queries whose answer may be a moment old
+ * Sends queries to a standby server, and to the primary while the standby cannot answer them: it is gone, hangs, does not have the
+ * schema yet, belongs to another store, or is too far behind. Everything else goes to the primary. A standby lags behind, so that only queries whose answer may be a moment old
  * belong here.
  */
 export class StandbyReads implements Database {
   readonly engine = "postgres";
   private lostUntilMs = Number.NEGATIVE_INFINITY;
   private isLost = false;
+  private lookedMs = Number.NEGATIVE_INFINITY;
+  /** Queries that come meanwhile wait for it. */
+  private looking: Promise<void> | null = null;
+  /** What the primary had written when the standby was found to be behind. */
+  private doubt: { readonly lsn: string; readonly atMs: number } | null = null;
 
   constructor(private readonly options: StandbyReadsOptions) {}
 
@@ -32,6 +40,10 @@ export class StandbyReads implements Database {
     try {
       // A long query gets a long timeout. A server that hangs is noticed before it.
       await probe.all(sql`select 1`);
+      if (this.isLost || this.doubt !== null || nowMs() - this.lookedMs >= lookEveryMs) {
+        await (this.looking ??= this.look().finally(() => void (this.looking = null)));
+        if (this.doubt !== null) return await primary.all<Row>(query);
+      }
       rows = await standby.all<Row>(query);
     } catch (error) {
       if (error instanceof StorageError && error.kind === "invalid") throw error;
@@ -56,6 +68,44 @@ export class StandbyReads implements Database {
     await Promise.all([this.options.standby.close(), this.options.probe.close()]);
   }
 
+  /**
+   * Whether the standby is one, and follows. Rejects only where that is certain. What it cannot know, as of a hosted server, a replica of
+   * another kind, or because the primary does not answer, is no reason not to ask it.
+   */
+  private async look(): Promise<void> {
+    const { primary, probe, nowMs, lagMsMax = lagMsDefault } = this.options;
+    this.lookedMs = nowMs();
+    const [[own], [theirs], [written]] = await Promise.all([
+      known(primary.all<StoreMark>(storeMark)),
+      known(probe.all<StoreMark>(storeMark)),
+      known(primary.all<{ readonly lsn: string }>(sql`select cast(pg_current_wal_lsn() as text) as lsn`)),
+    ]);
+    if (own !== undefined && theirs !== undefined && own.value !== theirs.value) {
+      throw new StorageError(
+        "unavailable",
+        "The server in read_store has another store, or not the current one: give the address of a standby.",
+      );
+    }
+    // An idle primary writes nothing: time alone does not tell that a standby is behind.
+    const lsn = this.doubt?.lsn ?? written?.lsn;
+    const [late] =
+      lsn === undefined
+        ? []
+        : await known(
+            probe.all<object>(sql`
+              select 1 as late where pg_is_in_recovery() and pg_last_wal_replay_lsn() < cast(${lsn} as pg_lsn)
+                and coalesce(extract(epoch from now() - pg_last_xact_replay_timestamp()) * 1000 > ${lagMsMax}, true)`),
+          );
+    if (late === undefined || lsn === undefined) {
+      this.doubt = null;
+      return;
+    }
+    // After a pause of the primary the last change is old, and the next one may be on its way. That takes a moment, during which the primary is asked.
+    this.doubt ??= { lsn, atMs: nowMs() };
+    if (nowMs() - this.doubt.atMs < wayMs) return;
+    throw new StorageError("unavailable", `The standby is more than ${Math.round(lagMsMax / 1_000)} s behind: check its replication.`);
+  }
+
   private lost(reason: string): void {
     this.lostUntilMs = this.options.nowMs() + skipMs;
     if (!this.isLost) this.options.notice(reason);
@@ -63,5 +113,23 @@ export class StandbyReads implements Database {
   }
 }
 
+/** What a store and its standby have in common, and no two stores. It changes only while no gateway runs. */
+interface StoreMark {
+  readonly value: string;
+}
+const storeMark = sql`select value from settings where name = ${settingName}`;
+
+/** No rows if it is not answered soon. */
+async function known<Row>(answer: Promise<readonly Row[]>): Promise<readonly Row[]> {
+  const { promise: tooLate, resolve } = Promise.withResolvers<readonly Row[]>();
+  const timer = setTimeout(() => resolve([]), knownMs);
+  return Promise.race([answer.catch(() => []), tooLate]).finally(() => clearTimeout(timer));
+}
+
 /** How long a standby that did not answer is left alone. */
 const skipMs = 10_000;
+const lookEveryMs = 30_000;
+const lagMsDefault = 60_000;
+/** How long a change may take to a standby that follows. */
+const wayMs = 1_000;
+const knownMs = 2_000;

@@ -68,7 +68,7 @@ export interface MasterKeyRecord {
   readonly pepper: string;
 }
 
-const settingName = "master_key";
+export const settingName = "master_key";
 
 export async function readMasterKeyRecord(database: Database): Promise<MasterKeyRecord | null> {
   const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${settingName}`);
