@@ -131,6 +131,20 @@ for (const engine of engines) {
       );
     });
 
+    test("come back only if no other group has their name, of the store or of the file", async () => {
+      await using world = await storageWorld(engine);
+      const { groups } = world.storage;
+      await groups.create("grp_a", newGroup("a"), [], by);
+      await groups.remove("grp_a", by);
+      const inFile: Group = { ...newGroup("a"), id: "file-group:a", frozen: false };
+      expect(await errorKind(groups.restore("grp_a", [inFile], by))).toBe("conflict");
+      expect(await groups.get("grp_a")).toBeNull();
+      await groups.create("grp_b", newGroup("a"), [], by);
+      expect(await errorKind(groups.restore("grp_a", [], by))).toBe("conflict");
+      await groups.remove("grp_b", by);
+      expect(await groups.restore("grp_a", [{ ...inFile, name: "c", id: "file-group:c" }], by)).toMatchObject({ name: "a" });
+    });
+
     test("tell of a change since a revision, and only then", async () => {
       await using world = await storageWorld(engine);
       const { groups, keys } = world.storage;

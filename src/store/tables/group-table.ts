@@ -99,6 +99,7 @@ export class GroupTable implements GroupStorage {
       const { name, parent } = row;
       if (row.deleted_ms === null) throw new StorageError("conflict", `Group ${name} is not deleted.`);
       await this.#rejectTakenNames(transaction, [name], id);
+      if (inFile.some((group) => group.name === name || group.id === name)) throw nameTaken();
       await this.#rejectParent(transaction, id, row, inFile);
       await transaction.run(sql`update key_groups set deleted_ms = null, revision = ${revision} where id = ${id}`);
       const audit = { action: "group.restore", subject: id, detail: { name, parent }, group: id };
@@ -134,7 +135,7 @@ export class GroupTable implements GroupStorage {
     for (const name of names) {
       const holders = await rowsWhere(transaction, [sql`(id = ${name} or (name = ${name} and deleted_ms is null))`]);
       if (holders.every(({ id }) => id === except)) continue;
-      throw new StorageError("conflict", "A group with this name or id already exists: choose another.");
+      throw nameTaken();
     }
   }
 
@@ -153,6 +154,10 @@ export class GroupTable implements GroupStorage {
         throw new StorageError("invalid", `Groups have at most ${groupLevelsMax} levels.`);
     }
   }
+}
+
+function nameTaken(): StorageError {
+  return new StorageError("conflict", "A group with this name or id already exists: choose another.");
 }
 
 const isLive = sql`deleted_ms is null`;
