@@ -10,6 +10,7 @@ import {
   type PriceStorage,
   type Storage,
 } from "../gateway/storage.ts";
+import { isGroupId } from "../keys/group.ts";
 import type { GroupTree } from "../keys/group-tree.ts";
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
@@ -104,6 +105,11 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
     return (await read(narrowed)).filter(({ group }) => ids.has(group.group ?? ""));
   };
   const isOwn = ({ owners }: Receipt): boolean => owners.includes(groupId);
+  // The nearest group goes first. Those above the scope are nobody's business, and in the file their ids are their names.
+  const shown = (receipt: Receipt): Receipt => {
+    const last = receipt.owners.findLastIndex((id) => ids.has(id));
+    return { ...receipt, owners: receipt.owners.filter((id, at) => at <= last || !isGroupId(id)) };
+  };
   const ownNamesakes = async (receipt: Receipt): Promise<readonly Receipt[]> => {
     const others = await Promise.all((await storage.receipts.namesakes(receipt)).map((id) => storage.receipts.find(id)));
     return others.filter((other) => other !== null).filter(isOwn);
@@ -167,13 +173,14 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
       // Clients of other groups may have chosen the same request id; the id of a receipt is of one call.
       find: async (id) => {
         const receipt = await storage.receipts.find(id);
-        if (receipt === null || isOwn(receipt)) return receipt;
-        return receipt.id === id ? null : ((await ownNamesakes(receipt))[0] ?? null);
+        if (receipt === null) return null;
+        const own = isOwn(receipt) ? receipt : receipt.id === id ? undefined : (await ownNamesakes(receipt))[0];
+        return own === undefined ? null : shown(own);
       },
       namesakes: async (receipt) => (await ownNamesakes(receipt)).map(({ id }) => id),
       list: async (query) => {
         const asked = query.groupId ?? groupId;
-        return ids.has(asked) ? storage.receipts.list({ ...query, groupId: asked }) : [];
+        return ids.has(asked) ? (await storage.receipts.list({ ...query, groupId: asked })).map(shown) : [];
       },
       horizon: (query, count) => storage.receipts.horizon(query, count),
       usage: (query) => sums(query, (narrowed) => storage.receipts.usage(narrowed)),

@@ -177,7 +177,10 @@ describe("an administrator of a group", () => {
       models: [{ calls: 0, took: null }, {}],
     });
     expect((await eve("GET", "/receipts")).json).toMatchObject({ receipts: [{ key: inside!.id }] });
-    expect((await eve("GET", "/requests/req-inside")).status).toBe(200);
+    // Not even the ids of the groups above, which are their names where they are in the file.
+    expect((await eve("GET", "/receipts")).json).toMatchObject({ receipts: [{ groups: [ids.app, ids.web] }] });
+    expect((await eve("GET", "/requests/req-inside")).json).toMatchObject({ groups: [ids.app, ids.web] });
+    expect((await call("GET", "/requests/req-inside")).json).toMatchObject({ groups: [ids.app, ids.web, ids.org] });
     for (const [method, path, body, status] of [
       ["GET", `/keys/${outside!.id}`, undefined, 404],
       ["GET", `/keys/${outside!.id}/standing`, undefined, 404],
