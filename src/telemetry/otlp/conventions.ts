@@ -39,7 +39,7 @@ export interface MetricNames {
   readonly duration: (operation: Operation) => string;
   readonly timeToFirstChunk: string | null;
   readonly timePerChunk: string | null;
-  /** One histogram for input and output together, or a counter for each kind. */
+  /** One histogram for input and output together, or a counter for each kind and histograms of single operations. */
   readonly tokens: "usage_histogram" | "usage_counters";
 }
 

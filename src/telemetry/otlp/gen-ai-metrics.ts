@@ -1,6 +1,6 @@
 import type { AttemptRecord, CallRecord } from "../../gateway/settlement/record.ts";
 import { type Operation, operationSpecs } from "../../operations/operation.ts";
-import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
+import { nothingCounted, type TokenUsage } from "../../operations/usage.ts";
 import { chunkGapMs } from "../metrics/call-metrics.ts";
 import {
   BoundedNames,
@@ -43,7 +43,7 @@ export class GenAiMetrics {
     this.usage = usageFamilies(registry, labels, this.names.tokens);
   }
 
-  readonly observe = (record: CallRecord, receipt: Receipt | null): void => {
+  readonly observe = (record: CallRecord): void => {
     const { attempts, operation } = record;
     for (let at = 0; at < attempts.length; at += 1) {
       const attempt = attempts[at];
@@ -51,8 +51,7 @@ export class GenAiMetrics {
       const series = this.seriesOf(operation, attempt);
       series.duration.observe(attempt.tookMs / 1000);
       streamed(record, attempt, series);
-      const used = receipt?.attempts[at];
-      if (used !== undefined) series.used?.(used, attempt.usage?.cacheWriteTokens);
+      series.used?.(attempt.usage ?? nothingCounted);
     }
   };
 
@@ -82,7 +81,7 @@ export class GenAiMetrics {
       // Made when they are needed: most attempts that fail have no stream.
       firstChunk: () => this.firstChunks?.with(...values) ?? null,
       perChunk: () => this.perChunks?.with(...values) ?? null,
-      used: this.metersTokens(operation) ? adder(this.usage, values) : null,
+      used: this.metersTokens(operation) ? adder(this.usage, values, error) : null,
       chunks: null,
     };
   }
@@ -124,11 +123,11 @@ function streamed(record: CallRecord, attempt: AttemptRecord, series: AttemptSer
   if (gapMs !== null) between?.observe(gapMs / 1000);
 }
 
-/** Receipts do not tell apart what was written to a cache. */
-type UsageAdder = (used: AttemptReceipt, cacheWriteTokens: number | undefined) => void;
+/** What upstreams report, and not our estimates where they do not: the conventions want those left out. */
+type UsageAdder = (reported: TokenUsage) => void;
 
 /** Upstreams report audio and images apart only in part, so that the modality of tokens is not known. */
-function adder(usage: UsageFamilies, values: readonly string[]): UsageAdder {
+function adder(usage: UsageFamilies, values: readonly string[], error: string): UsageAdder {
   if (usage.kind === "histogram") {
     const input = usage.tokens.with(...values, "input");
     const output = usage.tokens.with(...values, "output");
@@ -139,7 +138,11 @@ function adder(usage: UsageFamilies, values: readonly string[]): UsageAdder {
   }
   const families = [usage.input, usage.output, usage.cacheRead, usage.cacheWrite, usage.reasoning];
   const [input, output, cacheRead, cacheWrite, reasoning] = families.map((family) => family.with(...values, "unknown"));
-  return ({ promptTokens, completionTokens, cachedTokens, reasoningTokens }, cacheWriteTokens = 0) => {
+  const inputs = usage.inputs.with(...values, error);
+  const outputs = usage.outputs.with(...values, error);
+  return ({ promptTokens, completionTokens, cachedTokens, reasoningTokens, cacheWriteTokens = 0 }) => {
+    inputs.observe(promptTokens ?? 0);
+    outputs.observe(completionTokens ?? 0);
     add(input, promptTokens);
     add(output, completionTokens);
     add(cacheRead, cachedTokens);
@@ -161,6 +164,9 @@ type UsageFamilies =
       readonly cacheRead: CounterFamily;
       readonly cacheWrite: CounterFamily;
       readonly reasoning: CounterFamily;
+      /** Of single operations: how they differ. */
+      readonly inputs: HistogramFamily;
+      readonly outputs: HistogramFamily;
     };
 
 function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind: MetricNames["tokens"]): UsageFamilies {
@@ -170,6 +176,8 @@ function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind
   }
   const counters = (name: string, help: string): CounterFamily =>
     registry.counters(`gen_ai.client.inference.usage.${name}`, help, [...labels, "gen_ai.token.modality"]);
+  const histograms = (name: string, help: string): HistogramFamily =>
+    registry.histograms(`gen_ai.client.inference.operation.${name}`, help, [...labels, "error.type"], tokenBounds);
   return {
     kind: "counters",
     input: counters("input_tokens", "Tokens of prompts, including those from a cache."),
@@ -177,6 +185,8 @@ function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind
     cacheRead: counters("cache_read.input_tokens", "Tokens of prompts that came from a cache."),
     cacheWrite: counters("cache_write.input_tokens", "Tokens of prompts that were written to a cache."),
     reasoning: counters("reasoning.output_tokens", "Tokens of reasoning."),
+    inputs: histograms("input_tokens", "Tokens of the prompt of an operation."),
+    outputs: histograms("output_tokens", "Tokens of the answer of an operation."),
   };
 }
 

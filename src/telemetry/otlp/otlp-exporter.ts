@@ -112,7 +112,7 @@ export class OtlpExporter {
   /** Called once for each call, when it is settled. */
   readonly observe = (record: CallRecord, receipt: Receipt | null): void => {
     const { settings, ports } = this;
-    if (settings.metrics) this.genAi.observe(record, receipt);
+    if (settings.metrics) this.genAi.observe(record);
     const { trace } = record;
     if (!settings.traces || trace === undefined || !isTraced(record, trace.sampled, settings.slowMs)) return;
     this.spans.offer({ record, receipt, trace, spanId: this.spanIds.next(), wallOffsetMs: ports.wallMs() - ports.nowMs() });

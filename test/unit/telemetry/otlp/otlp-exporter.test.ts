@@ -3,6 +3,7 @@ import { lostRace, type AttemptRecord, type CallRecord } from "../../../../src/g
 import type { TraceContext } from "../../../../src/gateway/trace.ts";
 import { failure } from "../../../../src/operations/failure.ts";
 import { stateFamilies } from "../../../../src/telemetry/metrics/state-metrics.ts";
+import { nothingCounted } from "../../../../src/operations/usage.ts";
 import { OtlpExporter, type PostOutcome } from "../../../../src/telemetry/otlp/otlp-exporter.ts";
 import { attempt, callRecord, failedAttempt, receiptFor } from "../../../support/call-records.ts";
 import { readMetrics, readTraces } from "../../../support/otlp.ts";
@@ -236,6 +237,45 @@ describe("metrics", () => {
       ]);
     }
   });
+
+  test.each(["latest", "1.41"] as const)(
+    "of tokens are those that upstreams reported, without our estimates, in %s",
+    async (conventions) => {
+      const ports = otlpPorts();
+      const exporter = new OtlpExporter(otlpSettings({ traces: false, conventions }), ports);
+      exporter.start();
+      const silent = attempt({ usage: null, outputTokens: 70 });
+      const partly = attempt({ usage: { ...nothingCounted, promptTokens: 100 }, outputTokens: 70 });
+      const records = [traced([silent]), traced([partly]), traced([failedAttempt("disconnected")]), traced()];
+      expect(receiptFor(records[0]!).attempts[0]).toMatchObject({ promptTokens: 10, completionTokens: 70, estimated: true });
+      offer(exporter, ...records);
+      await ports.fire();
+      const metrics = new Map(readMetrics(ports.requests[0]!.body).map(({ name, points }) => [name, points]));
+      if (conventions === "1.41") {
+        const usage = metrics.get("gen_ai.client.token.usage")!;
+        expect(usage.map(({ attributes, count, value }) => [attributes["gen_ai.token.type"], count, value])).toEqual([
+          ["input", 2, 200],
+          ["output", 1, 50],
+        ]);
+        return;
+      }
+      const sum = (name: string) => metrics.get(`gen_ai.client.inference.usage.${name}`)?.reduce((all, { value }) => all + value, 0);
+      expect([sum("input_tokens"), sum("output_tokens"), sum("reasoning.output_tokens")]).toEqual([200, 50, 20]);
+      // One observation for each operation, those included that failed or of which nothing was reported.
+      for (const [name, value] of [
+        ["input_tokens", 200],
+        ["output_tokens", 50],
+      ] as const) {
+        const points = metrics.get(`gen_ai.client.inference.operation.${name}`)!;
+        expect(points.map(({ attributes, count, value }) => [attributes["error.type"], count, value])).toEqual([
+          [undefined, 3, value],
+          ["disconnected", 1, 0],
+        ]);
+        expect(points[0]?.bounds?.slice(0, 3)).toEqual([1, 4, 16]);
+        expect(points[0]?.attributes).not.toHaveProperty("gen_ai.token.modality");
+      }
+    },
+  );
 
   test("wait for as long as the collector asks, up to five minutes", async () => {
     const answers = [7_000, 120_000, 3_600_000].map((retryAfterMs): PostOutcome => ({ ...taken, status: 503, retryAfterMs }));
