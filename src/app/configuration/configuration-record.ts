@@ -70,16 +70,16 @@ export async function partsOf(
   return parts;
 }
 
-type Entry = Readonly<Record<string, unknown>>;
+type NamedSetting = Readonly<Record<string, unknown>>;
 
-const byName = ({ name }: Entry): string => String(name);
+const byName = ({ name }: NamedSetting): string => String(name);
 
-const namedLists: ReadonlyMap<string, (entry: Entry) => string> = new Map([
+const namedLists: ReadonlyMap<string, (entry: NamedSetting) => string> = new Map([
   ["channels", byName],
   ["groups", byName],
   ["keys", byName],
   ["token_issuers", byName],
-  ["prices", ({ provider, model }) => priceName({ provider: provider == null ? null : String(provider), model: String(model) })],
+  ["prices", ({ provider, model }) => priceName({ provider: typeof provider === "string" ? provider : null, model: String(model) })],
 ]);
 
 const digestCharacters = 16;
