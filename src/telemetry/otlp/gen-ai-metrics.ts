@@ -45,9 +45,8 @@ export class GenAiMetrics {
 
   readonly observe = (record: CallRecord): void => {
     const { attempts, operation } = record;
-    for (let at = 0; at < attempts.length; at += 1) {
-      const attempt = attempts[at];
-      if (attempt === undefined || !attempt.sent) continue;
+    for (const attempt of attempts) {
+      if (!attempt.sent) continue;
       const series = this.seriesOf(operation, attempt);
       series.duration.observe(attempt.tookMs / 1000);
       streamed(record, attempt, series);

@@ -180,7 +180,7 @@ test("a store that is away is no bug, and whatever else goes wrong in a look is 
     onLook: async () => {
       const error = errors.shift();
       setTimeout(looked.resolve);
-      if (error !== null) throw error;
+      if (error instanceof Error) throw error;
     },
     onBug: (error) => bugs.push(error),
   });
