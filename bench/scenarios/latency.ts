@@ -8,13 +8,13 @@ import { medianDifference, quantile } from "../statistics.ts";
 export const latency: Scenario = async (bench) => {
   const { options } = bench;
   const seconds = Math.ceil(options.seconds / 2);
-  // A gateway runs for weeks; the first hundred streams of a process measure its compiler.
+  // A gateway runs for weeks; the first thousands of calls of a process measure its compiler.
   await interleaved(
     bench,
     { title: "latency warm-up", targets: ["direct", "floor", "gateway"], rounds: 1, measures: [] },
     async (target) => {
-      await answeredLoop(target, ask("json"), { perSecond: 400, seconds: options.quick ? 1 : 5 });
-      await answeredLoop(target, ask("burst"), { perSecond: 200, seconds: options.quick ? 1 : 5 });
+      await answeredLoop(target, ask("json"), { perSecond: 400, seconds: options.quick ? 1 : 10 });
+      await answeredLoop(target, ask("burst"), { perSecond: 200, seconds: options.quick ? 1 : 10 });
       return {};
     },
   );
