@@ -51,9 +51,10 @@ export class OidcProvider implements SignInProvider {
   }
 
   async finish(parameters: URLSearchParams, { state, nonce, verifier }: PendingSignIn): Promise<SignedInPerson | SignInTrouble> {
-    const config = await this.discovered();
-    if (config === null) return this.unavailable();
+    const discovered = await this.discovered();
+    if (discovered === null) return this.unavailable();
     try {
+      const config = this.withClock(discovered);
       // Also checks who answers (`iss`, RFC 9207) where the provider says that it tells, and the claims of the ID token.
       const tokens = await oidc.authorizationCodeGrant(config, new URL(`${this.options.redirectUrl}?${parameters.toString()}`), {
         expectedState: state,
@@ -97,6 +98,28 @@ export class OidcProvider implements SignInProvider {
     return verifyJwt(token, rules, wallMs());
   }
 
+  /** The library reads the clock of this machine, which may be wrong: it is told how far that is from the clock of the store. */
+  private withClock(discovered: oidc.Configuration): oidc.Configuration {
+    const { clientId, wallMs } = this.options;
+    const metadata = { [oidc.clockSkew]: (wallMs() - Date.now()) / 1000, [oidc.clockTolerance]: clockSkewMs / 1000 };
+    const config = new oidc.Configuration(discovered.serverMetadata(), clientId, metadata, this.auth());
+    config[oidc.customFetch] = this.customFetch;
+    config.timeout = timeoutSeconds;
+    if (this.isPlain()) oidc.allowInsecureRequests(config);
+    return config;
+  }
+
+  private readonly customFetch: oidc.CustomFetch = (url, options) => this.options.client.fetch(url, options);
+
+  private auth(): oidc.ClientAuth {
+    const { clientSecret } = this.options;
+    return clientSecret === null ? oidc.None() : secretAuth(clientSecret);
+  }
+
+  private isPlain(): boolean {
+    return this.issuer.startsWith("http:");
+  }
+
   /** Many providers tell groups here only. */
   private async userInfo(config: oidc.Configuration, accessToken: string, subject: string): Promise<Readonly<Record<string, unknown>>> {
     if (config.serverMetadata().userinfo_endpoint === undefined) return {};
@@ -117,20 +140,12 @@ export class OidcProvider implements SignInProvider {
   }
 
   private async discover(): Promise<void> {
-    const { client, clientId, clientSecret } = this.options;
-    const isPlain = this.issuer.startsWith("http:");
     try {
-      const config = await oidc.discovery(
-        new URL(this.issuer),
-        clientId,
-        { [oidc.clockTolerance]: clockSkewMs / 1000 },
-        clientSecret === null ? oidc.None() : secretAuth(clientSecret),
-        {
-          [oidc.customFetch]: (url, options) => client.fetch(url, options),
-          timeout: timeoutSeconds,
-          execute: isPlain ? [oidc.allowInsecureRequests] : [],
-        },
-      );
+      const config = await oidc.discovery(new URL(this.issuer), this.options.clientId, {}, this.auth(), {
+        [oidc.customFetch]: this.customFetch,
+        timeout: timeoutSeconds,
+        execute: this.isPlain() ? [oidc.allowInsecureRequests] : [],
+      });
       const flaw = this.flawOf(config.serverMetadata());
       if (flaw !== null) throw new IssuerProblem(flaw);
       this.config = config;

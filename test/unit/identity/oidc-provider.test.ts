@@ -18,6 +18,8 @@ let world: {
   down: boolean;
   asked: { method: string; url: string; body: string | null; reach: string }[];
   nowMs: number;
+  /** How far the clock of the provider and of the store is ahead of that of this machine. */
+  aheadMs: number;
 };
 
 beforeAll(async () => {
@@ -36,6 +38,7 @@ beforeEach(() => {
     down: false,
     asked: [],
     nowMs: 1_000_000,
+    aheadMs: 0,
   };
 });
 
@@ -66,7 +69,7 @@ const fetchText: FetchIssuerText = async ({ method, url, body, reach }) => {
   if (url.endsWith("/keys")) return answer({ keys: world.keys.map(({ publicJwk }) => publicJwk) });
   if (url.endsWith("/userinfo")) return answer(world.userinfo);
   if (world.token !== null) return answer(world.token.body, world.token.status);
-  const seconds = Math.floor(Date.now() / 1000);
+  const seconds = Math.floor((Date.now() + world.aheadMs) / 1000);
   const usual = { aud: "sluice", sub: "u-1", iat: seconds, exp: seconds + 300 };
   const token = await signed(world.signs, { ...usual, ...world.claims });
   return answer({ access_token: "access", token_type: "Bearer", id_token: world.idToken?.(token) ?? token });
@@ -82,7 +85,7 @@ function provider(groupsClaim = "groups"): OidcProvider {
     scopes: ["openid", "email"],
     groupsClaim,
     nowMs: () => world.nowMs,
-    wallMs: Date.now,
+    wallMs: () => Date.now() + world.aheadMs,
   });
 }
 
@@ -170,6 +173,15 @@ describe("a sign-in", () => {
     const outcome = await signIn(parameters);
     expect(outcome).toBeInstanceOf(SignInTrouble);
     expect((outcome as SignInTrouble).kind).toBe("refused");
+  });
+
+  const hourMs = 3_600_000;
+  test.each([hourMs, -hourMs])("is judged by the clock of the store where that is %d ms ahead of this machine's", async (aheadMs) => {
+    world.aheadMs = aheadMs;
+    world.claims = { nbf: Math.floor((Date.now() + aheadMs) / 1000) };
+    expect(await signIn()).toMatchObject({ subject: "u-1" });
+    world.claims = { exp: Math.floor((Date.now() + aheadMs) / 1000) - 120 };
+    expect(await signIn()).toMatchObject({ kind: "refused" });
   });
 
   test("works after the provider has replaced its keys, once the old ones are ten seconds old", async () => {
