@@ -7,6 +7,7 @@ import { unlimited } from "../../src/limits/limits.ts";
 import { sql } from "../../src/store/sql.ts";
 import { idsBy } from "../../src/store/storage.ts";
 import { engines, freshDataDir } from "../support/databases.ts";
+import { newGroup } from "../support/groups.ts";
 import { newKey } from "../support/new-key.ts";
 import { ada, storageWorld, errorKind } from "../support/storage-world.ts";
 
@@ -158,6 +159,25 @@ test("the audit trail is in the order of the times that it shows, by the clock o
     }
     const trail = await storage.audit.list(everything);
     expect(trail.map(({ subject }) => subject)).toEqual(["3", "2", "1", "0"]);
+  } finally {
+    await database.close();
+  }
+});
+
+test("the audit trail of a gateway is in the order of the changes, of keys and of groups, also when the clock is set back", async () => {
+  const { database, storage } = await openStore({ store: "sqlite", dataDir: freshDataDir() }, null, true);
+  // The worker of the store reads the clock of the machine: that of this thread is the one that goes wrong.
+  const nowMs = Date.now();
+  try {
+    setSystemTime(nowMs + 30_000);
+    await storage.groups.create("grp", newGroup("web"), [], ada);
+    setSystemTime(nowMs);
+    await storage.keys.create("k", key, { digest: "d", last4: "abcd" }, ada);
+    await storage.groups.change("grp", { note: "n" }, [], ada);
+    await storage.keys.change("k", { name: "app2" }, ada);
+    await storage.keys.revoke("k", ada);
+    const trail = await storage.audit.list(everything);
+    expect(trail.map(({ action }) => action)).toEqual(["key.revoke", "key.change", "group.change", "key.create", "group.create"]);
   } finally {
     await database.close();
   }

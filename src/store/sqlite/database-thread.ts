@@ -15,6 +15,8 @@ let connection: SqliteConnection | null = null;
 /** For queries outside of a transaction, which must not see what it has not committed. */
 let reader: SqliteConnection | null = null;
 let tables: ThreadTables | null = null;
+/** The id of the audit entry that the current request writes. */
+let auditId: string | null = null;
 
 parentPort?.on("message", (request: ThreadRequest) => void replyTo(request).then((reply) => parentPort?.postMessage(reply, [])));
 
@@ -53,8 +55,12 @@ function done(request: ThreadRequest): unknown {
   return undefined;
 }
 
-async function transacted(connected: SqliteConnection, { table: name, method, given }: ThreadTransaction): Promise<unknown> {
+async function transacted(
+  connected: SqliteConnection,
+  { table: name, method, given, auditId: givenId }: ThreadTransaction,
+): Promise<unknown> {
   tables ??= tablesOf(serially(connected));
+  auditId = givenId;
   const table = tables[name] as Readonly<Record<string, (...given: readonly unknown[]) => Promise<unknown>>>;
   // What is counted for a minute need not outlive the machine, and all other writers would wait for the disk with it.
   const syncs = name !== "counts";
@@ -67,7 +73,7 @@ async function transacted(connected: SqliteConnection, { table: name, method, gi
 }
 
 function tablesOf(database: SerialDatabase): ThreadTables {
-  const context = { wallMs: Date.now, newId: () => Bun.randomUUIDv7() };
+  const context = { wallMs: Date.now, newId: () => auditId ?? Bun.randomUUIDv7() };
   return { keys: new KeyTable(database, context), budgets: new BudgetTable(database, context), counts: new SqlCounts(database, context) };
 }
 

@@ -9,11 +9,12 @@ import type { ThreadTables } from "./thread-message.ts";
 
 /** The storage of a SQLite file in a thread, where each change that calls wait for is one message. */
 export function storageInThread(database: ThreadDatabase, context: TableContext): Storage {
+  const { newId } = context;
   const keys: ThreadTables["keys"] = {
-    create: database.method("keys", "create"),
-    change: database.method("keys", "change"),
-    rotate: database.method("keys", "rotate"),
-    revoke: database.method("keys", "revoke"),
+    create: database.method("keys", "create", newId),
+    change: database.method("keys", "change", newId),
+    rotate: database.method("keys", "rotate", newId),
+    revoke: database.method("keys", "revoke", newId),
     used: database.method("keys", "used"),
   };
   const budgets: ThreadTables["budgets"] = { hold: database.method("budgets", "hold") };

@@ -48,15 +48,18 @@ export class ThreadDatabase extends SerialDatabase {
 
   /**
    * A method of a table of the worker: all of its statements are one message. A transaction keeps all other writers out of the file, and
-   * must not wait, statement by statement, until a thread that serves calls has time for it.
+   * must not wait, statement by statement, until a thread that serves calls has time for it. `newId` makes the ids of audit entries, if it
+   * writes any.
    */
   method<Table extends ThreadTable, Name extends string & keyof ThreadTables[Table]>(
     table: Table,
     name: Name,
+    newId: (() => string) | null = null,
   ): (...given: MethodArguments<ThreadTables[Table][Name]>) => Promise<MethodResult<ThreadTables[Table][Name]>> {
     return async (...given) => {
       this.rejectIfClosed();
-      const work = (): Promise<unknown> => this.thread.transact({ action: "transact", table, method: name, given });
+      const work = (): Promise<unknown> =>
+        this.thread.transact({ action: "transact", table, method: name, given, auditId: newId?.() ?? null });
       return (await this.mutex.runExclusive(work)) as MethodResult<ThreadTables[Table][Name]>;
     };
   }

@@ -18,6 +18,8 @@ export interface ThreadTransaction {
   readonly table: ThreadTable;
   readonly method: string;
   readonly given: readonly unknown[];
+  /** The id of its audit entry. It is made where those of all other changes are made, so that they rise together; null if it has none. */
+  readonly auditId: string | null;
 }
 
 /** The tables of the worker, with the methods that are one message each. */
