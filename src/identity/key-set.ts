@@ -25,6 +25,8 @@ export class KeySet {
   private triedMs = Number.NEGATIVE_INFINITY;
   private problem: IssuerProblem | null = null;
   private pending: Promise<void> | null = null;
+  /** How many callers wait for the issuer. Anybody can send tokens with unknown keys; those with known ones do not wait, and are not counted. */
+  private waiting = 0;
 
   constructor(
     private readonly client: IssuerClient,
@@ -42,9 +44,10 @@ export class KeySet {
     if (ageMs > freshMs) await this.renewed();
     const known = await this.selected(header);
     if (known.keys.length > 0) return known;
-    await this.refresh();
+    const hasWaited = await this.refresh();
     const found = await this.selected(header);
-    return found.keys.length === 0 && this.problem !== null ? this.problem : found;
+    if (found.keys.length > 0) return found;
+    return hasWaited ? (this.problem ?? found) : new IssuerProblem("too many tokens wait for new keys of the issuer");
   }
 
   /** Whether the issuer has other keys by now. */
@@ -67,15 +70,30 @@ export class KeySet {
   }
 
   private async renewed(): Promise<void> {
-    if (this.select === null) return this.refresh();
+    if (this.select === null) {
+      await this.refresh();
+      return;
+    }
     if (this.pending !== null && this.nowMs() - this.triedMs >= this.patienceMs) return;
     const { promise: late, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, this.patienceMs);
-    await Promise.race([this.refresh(), late]);
+    await Promise.race([this.fetching(), late]);
     clearTimeout(timer);
   }
 
-  private async refresh(): Promise<void> {
+  /** Waits until the issuer has been asked, if it may be asked now; false if too many wait for it. */
+  private async refresh(): Promise<boolean> {
+    if (this.waiting >= waitingMax) return false;
+    this.waiting += 1;
+    try {
+      await this.fetching();
+      return true;
+    } finally {
+      this.waiting -= 1;
+    }
+  }
+
+  private async fetching(): Promise<void> {
     if (this.pending === null) {
       if (this.nowMs() - this.triedMs < pauseMs) return;
       this.triedMs = this.nowMs();
@@ -138,6 +156,7 @@ const publicKinds: ReadonlySet<string> = new Set(["RSA", "EC", "OKP"]);
 const keysMax = 100;
 /** Each of them is a signature to be verified for a token of anybody. */
 const candidatesMax = 4;
+const waitingMax = 1_000;
 const freshMs = 10 * 60_000;
 const staleMaxMs = 24 * 60 * 60_000;
 const pauseMs = 10_000;

@@ -63,6 +63,7 @@ export class TokenIssuers {
   /** The keys of the store that accepted tokens have their permissions from, by id. */
   private readonly storedKeys = new Set<string>();
   private readonly refusedUntil = new BoundedMap<string, number>(refusedMax);
+  /** One for each token that calls wait for at most; how many may wait for an issuer is bounded by its keys. */
   private readonly pending = new Map<string, Promise<Opened>>();
   private blockedIds: ReadonlySet<string> = new Set();
   private blockedIssuers: ReadonlySet<string> = new Set();
@@ -142,7 +143,6 @@ export class TokenIssuers {
   }
 
   private async verified(digest: string, token: string, issuer: string): Promise<Opened> {
-    if (this.pending.size >= pendingMax) return "unavailable";
     const verifying = this.verify(digest, token, issuer);
     this.pending.set(digest, verifying);
     try {
@@ -286,7 +286,6 @@ const knownMax = 50_000;
 /** A refused token is not verified again for a moment. */
 const refusedMs = 2_000;
 const refusedMax = 20_000;
-const pendingMax = 1_000;
 const tellMs = 1_000;
 /** Each round needs another change. */
 const roundsMax = 10;

@@ -3,6 +3,7 @@ import { TokenIssuers, tokenKeyId, type TrustedIssuer } from "../../../src/ident
 import type { Key } from "../../../src/keys/key.ts";
 import type { StoredKey } from "../../../src/keys/stored-key.ts";
 import { unlimited } from "../../../src/limits/limits.ts";
+import { eventually } from "../../support/eventually.ts";
 import { issuerUrl, nowMs, PaperIssuer, signed, signingKey, type SigningKey } from "../../support/issuer.ts";
 
 const template: Key = {
@@ -250,6 +251,27 @@ describe("a token of an issuer", () => {
       stored = null;
       expect(await opened(await signed(signing))).toBe("unavailable");
     });
+  });
+
+  test("whose key is known is accepted while any number of others wait for an issuer that hangs", async () => {
+    expect(await opened(await signed(signing))).toMatchObject({ id: "jwt:ci:job-1" });
+    const valid = await signed(signing, { sub: "job-2" });
+    const unknown = await signed(await signingKey("forged"));
+    const { promise: hangs, resolve } = Promise.withResolvers<void>();
+    issuer.hangs = hangs;
+    clock.nowMs += 10_000;
+    const before = issuer.asked.length;
+    const waiting = Array.from({ length: 2_000 }, async (_, at) => issuers.find(`forged ${at}`, unknown));
+    await eventually("the issuer to be asked, and a token to be refused", () => issuer.asked.length > before && told.length > 0);
+    expect(told).toEqual(["ci: the keys of the issuer are not known: too many tokens wait for new keys of the issuer"]);
+    expect(await opened(valid)).toMatchObject({ id: "jwt:ci:job-2" });
+    resolve();
+    const answers = await Promise.all(waiting);
+    expect([answers.filter((answer) => answer === "unavailable").length, answers.filter((answer) => answer === null).length]).toEqual([
+      1_000, 1_000,
+    ]);
+    clock.nowMs += 10_000;
+    expect(await opened(await signed(signing, { sub: "job-3" }))).toMatchObject({ id: "jwt:ci:job-3" });
   });
 
   test("is remembered across changes of groups if no rule names one of the store", async () => {
