@@ -34,7 +34,8 @@ export function auditExport(entries: readonly AuditEntryView[], format: AuditFor
   return isFirst ? table : table.slice(table.indexOf("\n") + 1);
 }
 
-const headings = ["id", "done_at", "actor_kind", "actor", "address", "action", "subject", "detail"];
+/** What is added comes last, for programs that count columns. */
+const headings = ["id", "done_at", "actor_kind", "actor", "address", "action", "subject", "detail", "actor_issuer", "actor_subject"];
 
 function csvRow({ id, done_at, actor, action, subject, detail }: AuditEntryView): Readonly<Record<string, string | null>> {
   return {
@@ -46,5 +47,7 @@ function csvRow({ id, done_at, actor, action, subject, detail }: AuditEntryView)
     action,
     subject,
     detail: JSON.stringify(detail),
+    actor_issuer: actor.issuer ?? null,
+    actor_subject: actor.subject ?? null,
   };
 }

@@ -51,6 +51,24 @@ test("a long audit log is read page by page", async () => {
   expect(out.split("\n")).toEqual([expect.stringMatching(/^AT +BY +ACTION +SUBJECT/), expect.stringContaining("cli ada (192.0.2.1)"), ""]);
 });
 
+test("an entry of a person of a provider tells who it was, also in the table and in CSV, whatever they call themselves", async () => {
+  const cli = new CommandLine();
+  const person = { issuer: "https://login.example.com", subject: "00u-ada" };
+  await cli.withStorage(async ({ audit }) => {
+    await audit.note("test.note", "s", {}, { kind: "admin", name: "oidc:ada", address: "192.0.2.1", person });
+    await audit.note("test.note", "s", {}, { kind: "admin", name: "local", address: "192.0.2.1" });
+  });
+  const lines = (await cli.here(["audit"])).out.split("\n");
+  expect(lines[1]).toContain("admin local (192.0.2.1) ");
+  expect(lines[2]).toContain("admin oidc:ada (00u-ada of https://login.example.com, 192.0.2.1) ");
+  const [headings = "", local, ada] = (await cli.here(["audit", "--format", "csv"])).out.split(/\r?\n/);
+  expect(headings).toEndWith(",actor_issuer,actor_subject");
+  expect([local, ada]).toEqual([
+    expect.stringMatching(/,admin,local,192\.0\.2\.1,.*,,$/) as string,
+    expect.stringMatching(/,admin,oidc:ada,192\.0\.2\.1,.*,https:\/\/login\.example\.com,00u-ada$/) as string,
+  ]);
+});
+
 test("sluice audit undo takes a change back, and says why where it cannot", async () => {
   const cli = new CommandLine();
   await cli.json("keys", "create", "desk", "--rpm", "60");

@@ -184,9 +184,9 @@ test("the audit log is exported as JSON lines and as CSV, all of it", async () =
     expect.objectContaining({ action: "test.note", subject: "=subject-0" }),
   ]);
   const table = (await cli.here(["audit", "--format", "csv", "--limit", "201"])).out.trimEnd().split(/\r?\n/);
-  expect(table[0]).toBe("id,done_at,actor_kind,actor,address,action,subject,detail");
+  expect(table[0]).toBe("id,done_at,actor_kind,actor,address,action,subject,detail,actor_issuer,actor_subject");
   expect([table.length, table[201]]).toEqual([
     202,
-    expect.stringContaining(`,cli,ada,,test.note,'=subject-49,"{""from"":1,""to"":""a,b""}"`),
+    expect.stringContaining(`,cli,ada,,test.note,'=subject-49,"{""from"":1,""to"":""a,b""}",,`),
   ]);
 });

@@ -34,7 +34,7 @@ function auditTable(entries: readonly AuditEntryView[]): string {
   return table<AuditEntryView>(
     [
       { title: "AT", cell: ({ done_at }) => isoMinute(done_at) },
-      { title: "BY", cell: ({ actor: { kind, name, address } }) => `${kind} ${name}${address === null ? "" : ` (${address})`}` },
+      { title: "BY", cell: ({ actor }) => actorText(actor) },
       { title: "ACTION", cell: ({ action }) => action },
       { title: "SUBJECT", cell: ({ subject }) => subject },
       { title: "ID", cell: ({ id }) => id },
@@ -42,6 +42,12 @@ function auditTable(entries: readonly AuditEntryView[]): string {
     ],
     entries,
   );
+}
+
+/** People of a provider may change their names: what the provider calls a person stays. */
+function actorText({ kind, name, address, issuer, subject }: AuditEntryView["actor"]): string {
+  const more = [...(subject === undefined ? [] : [`${subject} of ${issuer ?? ""}`]), ...(address === null ? [] : [address])];
+  return `${kind} ${name}${more.length === 0 ? "" : ` (${more.join(", ")})`}`;
 }
 
 const detailCharactersMax = 160;
