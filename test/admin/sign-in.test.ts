@@ -366,7 +366,16 @@ describe("local accounts", () => {
 
   test("still log in while the provider is down, which the sign-in says, and open sessions go on until they are left", async () => {
     const { browser } = await signedIn("ada");
+    const begun = new PlainBrowser();
+    await begun.go(`${world.url}/admin/api/sign-in`, undefined, callback);
     await provider.stop();
+    const place = (begun.seen.at(-1) ?? "").slice(world.url.length);
+    const finished = await world.call("GET", place, { headers: { cookie: begun.cookies(world.url) } });
+    expect([finished.status, codeOf(finished)]).toEqual([503, "sign_in_unavailable"]);
+    expect((await audited("login.failed"))[0]).toMatchObject({
+      subject: "unknown",
+      detail: { issuer: provider.issuer, reason: expect.stringContaining(new URL(provider.issuer).host) as string },
+    });
     signIn.oidc = oidcServices();
     world.pass(2 * minuteMs);
     const called = await world.call("GET", "/admin/api/sign-in");

@@ -112,9 +112,8 @@ async function finished(parameters: URLSearchParams, begun: BrowserSignIn, answe
   const { audit } = services.storage;
   const person = await oidc.provider.finish(parameters, begun);
   if (person instanceof SignInTrouble) {
-    if (person.kind === "unavailable") return providerDown(oidc, person, await areLocalAccountsOn(services));
     await audit.note("login.failed", "unknown", { issuer, reason: person.reason }, actor);
-    return notConfirmed;
+    return person.kind === "unavailable" ? providerDown(oidc, person, await areLocalAccountsOn(services)) : notConfirmed;
   }
   const granted = groupRole(person.groups, oidc);
   if (granted === null) {
