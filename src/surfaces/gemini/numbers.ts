@@ -3,4 +3,4 @@ export function numberIn(value: unknown): unknown {
   return typeof value === "string" && decimal.test(value) ? Number(value) : value;
 }
 
-const decimal = /^-?\d{1,9}(?:\.\d{1,20})?$/;
+const decimal = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/;

@@ -93,7 +93,7 @@ describe("the facts of a request", () => {
     [{ contents: [question], generationConfig: [] }, "generationConfig"],
     [{ contents: [question], generationConfig: { maxOutputTokens: "many" } }, "generationConfig.maxOutputTokens"],
     [{ contents: [question], generationConfig: { maxOutputTokens: -1 } }, "generationConfig.maxOutputTokens"],
-    ...["", "-1", "1.5", "0x10", "9".repeat(10)].map(
+    ...["", "-1", "1.5", "0x10", "1e999"].map(
       (maxOutputTokens) => [{ contents: [question], generationConfig: { maxOutputTokens } }, "generationConfig.maxOutputTokens"] as const,
     ),
     [{ contents: [question], tools: {} }, "tools"],
@@ -359,6 +359,16 @@ describe("a request as a conversation", () => {
   });
 
   test.each([
+    ["2147483647", 2_147_483_647],
+    ["-2147483648", -2_147_483_648],
+    ["1.5e3", 1500],
+    ["9999999999", 9_999_999_999],
+  ])("has the number that %s is, in any of the forms of JSON", (seed, number) => {
+    expect(conversationOf({ generationConfig: { seed } })).toMatchObject({ sampling: { seed: number } });
+    if (number > 0) expect(askOf({ generationConfig: { maxOutputTokens: seed } }).maxTokens).toBe(number);
+  });
+
+  test.each([
     [{ contents: [{ role: "robot", parts: [{ text: "a" }] }] }, "contents.0.role"],
     [{ contents: [{ parts: [{}] }] }, "contents.0.parts.0"],
     [{ contents: [{ parts: [1] }] }, "contents.0.parts.0"],
@@ -367,6 +377,8 @@ describe("a request as a conversation", () => {
     [{ contents: [{ role: "model", parts: [{ functionCall: { args: {} } }] }] }, "contents.0.parts.0.functionCall.name"],
     [{ contents: [{ parts: [] }] }, "contents"],
     [{ contents: [question], generationConfig: { temperature: "hot" } }, "generationConfig.temperature"],
+    [{ contents: [question], generationConfig: { temperature: "1e999" } }, "generationConfig.temperature"],
+    [{ contents: [question], generationConfig: { seed: "0x7" } }, "generationConfig.seed"],
     [{ contents: [question], tools: [{ functionDeclarations: [{ name: "" }] }] }, "tools.0.functionDeclarations.0.name"],
   ])("%j is a mistake", (body, param) => {
     expect(mistakeOf(body)).toMatchObject({ kind: "invalid_request", param });
