@@ -25,7 +25,8 @@ export class EventParts {
   private readonly items = new Map<number, StreamedItem>();
   private characters = 0;
   private calls = 0;
-  private readonly callIds = new Set<string>();
+  /** The calls by their `call_id`. A call may have several: some upstreams change that as well. */
+  private readonly callsById = new Map<string, StreamedItem>();
   private lastText: StreamedItem | null = null;
   private lastThought: string | null = null;
 
@@ -81,9 +82,13 @@ export class EventParts {
   private begin(item: StreamedItem, source: JsonObject, parts: StreamPart[]): void {
     if (!isCall(source) || item.call !== null) return;
     item.call = this.calls++;
+    parts.push({ kind: "tool_call", index: item.call, id: this.noteId(item, source), ...this.tools.calledAs(source) });
+  }
+
+  private noteId(item: StreamedItem, source: JsonObject): string {
     const id = textOf(source["call_id"]);
-    this.callIds.add(id);
-    parts.push({ kind: "tool_call", index: item.call, id, ...this.tools.calledAs(source) });
+    if (id !== "") this.callsById.set(id, item);
+    return id;
   }
 
   private text(item: StreamedItem, text: string, parts: StreamPart[]): void {
@@ -118,6 +123,7 @@ export class EventParts {
     item.done = true;
     if (isCall(source)) {
       this.begin(item, source, parts);
+      this.noteId(item, source);
       this.arguments(item, argumentsOf(source).slice(item.length), parts);
     } else if (source["type"] === "reasoning") {
       const { text, summary } = thoughtOf(source);
@@ -138,12 +144,17 @@ export class EventParts {
 
   /**
    * Some upstreams tell the items of a short answer only here, or a call, or leave out that an item is done. Others number the items in
-   * another way than in their events: beside items that were told, only a call is known to be another one, by its `call_id`.
+   * another way than in their events: a call is the one of its `call_id`, wherever it stands, and beside items that were told, only a
+   * call is known to be another one.
    */
   private finish(response: JsonObject, parts: StreamPart[]): void {
     const isUntold = this.items.size === 0;
-    for (const [place, source] of itemsOf(response).slice(0, itemsMax).entries()) {
-      const item = this.items.get(place) ?? (isUntold || this.isNewCall(source) ? newItem() : null);
+    const sources = itemsOf(response).slice(0, itemsMax);
+    const known = sources.map((source) => (isCall(source) ? (this.callsById.get(textOf(source["call_id"])) ?? null) : null));
+    const named = new Set(known);
+    for (const [place, source] of sources.entries()) {
+      const isAnother = isUntold || (isCall(source) && textOf(source["call_id"]) !== "");
+      const item = known[place] ?? this.toldAt(place, source, named) ?? (isAnother ? newItem() : null);
       if (item !== null) this.end(item, source, parts);
     }
     const { reason, stopSequence } = finishOf(response);
@@ -151,9 +162,12 @@ export class EventParts {
     parts.push({ kind: "finish", finish: { reason: calls ? "tool_calls" : reason, stopSequence } });
   }
 
-  private isNewCall(source: JsonObject): boolean {
-    const id = textOf(source["call_id"]);
-    return isCall(source) && id !== "" && !this.callIds.has(id);
+  /** What the events told of an item at this place, unless that is known to be another item. */
+  private toldAt(place: number, source: JsonObject, named: ReadonlySet<StreamedItem | null>): StreamedItem | null {
+    const item = this.items.get(place);
+    if (item === undefined || named.has(item)) return null;
+    const isBlank = item.call === null && item.length === 0 && !item.done;
+    return isBlank || (item.call !== null) === isCall(source) ? item : null;
   }
 }
 

@@ -256,6 +256,35 @@ describe("a stream with little in it", () => {
     ]);
   });
 
+  test("whose end leaves out the text before its calls, calls each of them once", () => {
+    const [a, b] = [functionCall("a", "look", '{"at": 1}'), functionCall("b", "look", '{"at": 2}')];
+    const called = (index: number, id: string, text: string) => [
+      { kind: "tool_call" as const, index, id, name: "look" },
+      { kind: "tool_arguments" as const, index, text },
+    ];
+    const end = { type: "response.completed", response: response([a, b]) };
+    const both = [start, { kind: "text", text: "I look." }, ...called(0, "a", '{"at": 1}'), ...called(1, "b", '{"at": 2}')];
+    for (const told of [[message("I look.")], [message("I look."), a], [message("I look."), a, b]]) {
+      const events = [...responseEvents(told).slice(0, -1), end];
+      expect(joined(partsOf(play([eventStream(events)], tools)))).toEqual([...both, finished("tool_calls")] as StreamPart[]);
+    }
+  });
+
+  test("whose call is told its id late, or another one in each event, has one call", () => {
+    const look = functionCall("a", "look", '{"at": 1}');
+    const told = responseEvents([look]).slice(0, -1);
+    const end = (...items: readonly ScriptedItem[]) => ({ type: "response.completed", response: response(items) });
+    const changed = (id: string | undefined) =>
+      told.map((event) =>
+        event.type === "response.output_item.added" ? { ...event, item: { ...look, arguments: "", call_id: id } } : event,
+      );
+    const callsOf = (events: readonly object[]) =>
+      partsOf(play([eventStream(events as typeof told)], tools)).filter(({ kind }) => kind === "tool_call");
+    expect(callsOf([...changed(undefined), end(message("I look."), look)])).toHaveLength(1);
+    expect(callsOf([...changed("first"), end(message("I look."), look)])).toHaveLength(1);
+    expect(callsOf([...changed("first"), end({ ...look, call_id: "third" })])).toHaveLength(1);
+  });
+
   test("whose end does not repeat the output, is complete", () => {
     const events = [
       ...responseEvents([functionCall("a", "look", "{}")]).slice(0, -1),
