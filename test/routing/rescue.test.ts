@@ -127,6 +127,15 @@ describe("a text that breaks off is continued by a channel that can", () => {
     expect(new Set(chunksOf(reply).map(({ id }) => id)).size).toBe(1);
     await rig.check({ oneAttemptSpeaks: false });
   });
+
+  test("whose words are all there, also those that came with the last of its reasoning", async () => {
+    const chunk = { id: "x", choices: [{ index: 0, delta: { reasoning_content: "hm", content: "word0 word1" }, finish_reason: null }] };
+    rig.upstream.a.script(["fault:same-text+end-after@3"]);
+    const raw = `data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`;
+    const reply = await rig.chat({ model: fresh("continues"), x_raw: raw }, { stream: true });
+    expect([reply.content, reply.done, reply.error]).toEqual(["word0 word1 word2word0 word1", true, null]);
+    await rig.check({ oneAttemptSpeaks: false });
+  });
 });
 
 describe("a text that breaks off is begun again by a channel that can only do that", () => {

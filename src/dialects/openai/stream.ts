@@ -70,7 +70,7 @@ export class OpenAiStream implements EventDecoder {
       if (found !== null && found !== "text" && found !== "finish") unsaid += unsaidOf(choice.delta);
       finishes ||= filledTextOf(choice.finish_reason) !== null;
     }
-    if (output !== null) this.noteOutput(output);
+    if (output !== null) this.noteOutput(output, text);
     const plain = { kind: "delta", frame: event.frame, output, text, finishes } as const;
     const looked: Emission = unsaid === "" ? plain : { ...plain, unsaid };
     const delta = this.parts === null ? looked : { ...looked, parts: this.parts.read(chunk as Readonly<Record<string, unknown>>) };
@@ -124,10 +124,11 @@ export class OpenAiStream implements EventDecoder {
     return output;
   }
 
-  private noteOutput(output: Output): void {
+  private noteOutput(output: Output, text: string): void {
     this.hasOutput = true;
     if (output === "tool_call") this.calledTools = true;
-    else if (output !== "reasoning") this.answered = true;
+    // A delta may hold the last of the reasoning and the first words of the answer.
+    else if (output !== "reasoning" || text !== "") this.answered = true;
   }
 
   /**

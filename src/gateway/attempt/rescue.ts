@@ -209,7 +209,7 @@ class JoinedStream implements EmissionSource {
     if (fresh === "differs" || held === "differs") return "differs";
     const text = fresh + held;
     if (text === "" && !finishes) {
-      if (output === "text") this.held ??= { ...emission, frame: emission.frame.slice() };
+      if (emission.text !== "") this.held ??= { ...emission, frame: emission.frame.slice() };
       return null;
     }
     return this.joined(emission, text);
