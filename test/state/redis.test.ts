@@ -29,6 +29,28 @@ describe.skipIf(noRedis !== "")(`counts in Redis${noRedis}`, () => {
   });
 });
 
+describe.skipIf(noRedis !== "" || !redis.controlled)(`the slots of an ended process in Redis${noRedis}`, () => {
+  test("are found among the limits of 100,000 keys with few commands, and those of others stay", async () => {
+    await using server = present(await startRedis());
+    const link = new RedisLink({ url: server.url, connectMs: 2_000 });
+    const counts = new RedisCounts(link);
+    const lease = (id: string, call: string) => ({ id, call, limit: 9, ttlMs: 60_000 });
+    const ids = ["a slots", "b slots", "c slots"];
+    for (const id of ids) await counts.take([], [lease(id, "dead-1"), lease(id, "dead-2"), lease(id, "deadly-1")]);
+    await asked(server, "EVAL", fill, "0");
+    const before = link.commands;
+    await counts.forget("dead");
+    expect(link.commands - before).toBeLessThan(1_500);
+    for (const id of ids)
+      expect(await asked(server, "ZRANGE", `sluice:{${id.split(" ")[0]}}:places:${id}`, "0", "-1")).toEqual(["deadly-1"]);
+    expect(await asked(server, "DBSIZE")).toBe(100_000 + ids.length + 1);
+    counts.close();
+  }, 60_000);
+});
+
+/** Makes a limit with a slot of another process for each of 100,000 client keys. */
+const fill = "for k = 1, 100000 do redis.call('ZADD', 'sluice:{k' .. k .. '}:places:k' .. k .. ' slots', 9e15, 'living-' .. k) end";
+
 describe.skipIf(noRedis !== "" || !redis.controlled)(`a connection to Redis${noRedis}`, () => {
   const links: RedisLink[] = [];
   const opened = (options: RedisServersOptions): RedisLink => {

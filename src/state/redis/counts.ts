@@ -101,7 +101,10 @@ export class RedisCounts implements DistributedCounts {
     await this.link.send("ZREM", [`${this.prefix}processes`, process]);
   }
 
-  /** Nobody knows in which limits an ended process had slots, so that all names are searched. That happens only when one has died. */
+  /**
+   * Nobody knows in which limits an ended process had slots, so that all names are searched. That happens only when one has died. On a
+   * cluster only the node behind this connection is searched, and the other slots expire.
+   */
   async forget(process: string): Promise<void> {
     await this.leave(process);
     let cursor = "0";
@@ -109,8 +112,10 @@ export class RedisCounts implements DistributedCounts {
       const reply = await this.link.send("SCAN", [cursor, "MATCH", `${this.prefix}{*}:places:*`, "COUNT", String(scanCount)]);
       const [next, found] = Array.isArray(reply) ? (reply as readonly unknown[]) : [];
       if (typeof next !== "string" || !Array.isArray(found)) throw unexpected(reply);
-      const names = found.filter((name): name is string => typeof name === "string");
-      await Promise.all(names.map((name) => runOnTypedKeys(this.link, forgetScript, [{ name, kind: "zset" }], [slotsOf(process)])));
+      const keys = found
+        .filter((name): name is string => typeof name === "string")
+        .map((name): KeyedValues => ({ key: { name, kind: "zset" }, root: hashTag.exec(name)?.[0] ?? name, values: [] }));
+      await Promise.all(batches(keys, keysPerSearch).map(async (some) => this.batches.run(forgetScript, [slotsOf(process)], some)));
       cursor = next;
     } while (cursor !== "0");
   }
@@ -177,10 +182,13 @@ function unexpected(reply: unknown): Error {
   return new Error(`Redis sent an unexpected reply: ${JSON.stringify(reply)?.slice(0, 100)}`);
 }
 
-function batches(calls: readonly string[]): readonly (readonly string[])[] {
-  const count = Math.ceil(calls.length / callsPerCommand);
-  return Array.from({ length: count }, (_, at) => calls.slice(at * callsPerCommand, (at + 1) * callsPerCommand));
+function batches<Item>(items: readonly Item[], size = callsPerCommand): readonly (readonly Item[])[] {
+  const count = Math.ceil(items.length / size);
+  return Array.from({ length: count }, (_, at) => items.slice(at * size, (at + 1) * size));
 }
 
+const hashTag = /\{[^}]*\}/;
 const scanCount = 1_000;
 const callsPerCommand = 500;
+/** All slots of these keys are looked at in one command, which must not keep the server busy for long. */
+const keysPerSearch = 100;

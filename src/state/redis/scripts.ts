@@ -152,10 +152,12 @@ end
 return 1
 `);
 
-/** Values: what the names of the calls begin with that are removed. */
+/** Value: what the names of the calls begin with that are removed. */
 export const forgetScript = script(`
-for _, call in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  if string.sub(call, 1, #ARGV[1]) == ARGV[1] then redis.call('ZREM', KEYS[1], call) end
+for _, key in ipairs(KEYS) do
+  for _, call in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+    if string.sub(call, 1, #ARGV[1]) == ARGV[1] then redis.call('ZREM', key, call) end
+  end
 end
 return 1
 `);
