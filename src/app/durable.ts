@@ -319,7 +319,7 @@ export function startRetention(
 }
 
 function jumpText({ fromMs, toMs }: NonNullable<ClockLook["jumped"]>): string {
-  return `The clock went from ${isoMoment(fromMs)} to ${isoMoment(toMs)} since the last look: nothing is deleted before it has gone on for a day.`;
+  return `The clock went from ${isoMoment(fromMs)} to ${isoMoment(toMs)} since the last look: nothing is deleted before a gateway has run for a day.`;
 }
 
 function compareClocks(clock: StoreClock, after: StoreAfter): () => void {

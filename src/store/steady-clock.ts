@@ -11,24 +11,30 @@ export interface ClockLook {
 /**
  * A clock that is wrong must not delete what is not old, as where a machine starts with a wrong time and is told the right one later. So what
  * the clock says is kept in the store: after a jump of more than two days it must go on for a day before it is believed. Each look adds one
- * hour at most, so that a second jump shortens nothing. A store without such a time begins with that day.
+ * hour at most, so that a second jump shortens nothing. A store without such a time begins with that day. A machine that only runs at times
+ * may need several runs for it: a further jump does not begin the day anew if it may be such a pause.
  */
 export async function lookAtClock(database: Database, wallMs: number): Promise<ClockLook> {
   const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${settingName}`);
   const last = lookFrom(parsedJson(row?.value ?? "null"));
   const passedMs = last === null ? 0 : wallMs - last.seenMs;
   const jumped = last !== null && Math.abs(passedMs) > jumpMs ? { fromMs: last.seenMs, toMs: wallMs } : null;
-  const before = last === null || jumped !== null ? 0 : last.steadyMs;
-  const steadyMs = jumped !== null ? 0 : Math.min(enoughMs, before + Math.max(0, Math.min(passedMs, lookEveryMs)));
+  const before = last === null || (jumped !== null && !mayBePause(last, passedMs)) ? 0 : last.steadyMs;
+  const steadyMs = jumped !== null ? before : Math.min(enoughMs, before + Math.max(0, Math.min(passedMs, lookEveryMs)));
   await database.run(sql`
     insert into settings (name, value) values (${settingName}, ${JSON.stringify([Math.round(wallMs), Math.round(steadyMs)])})
     on conflict (name) do update set value = excluded.value`);
   return { steady: steadyMs >= enoughMs, jumped };
 }
 
+/** A clock that was believed begins anew with any jump, and a clock that is set right mostly goes back. */
+function mayBePause({ steadyMs }: LastLook, passedMs: number): boolean {
+  return steadyMs < enoughMs && passedMs > 0 && passedMs <= pauseMsMax;
+}
+
 interface LastLook {
   readonly seenMs: number;
-  /** For how long the clock has gone on without a jump. */
+  /** For how long the clock has gone on without a jump, other than pauses. */
   readonly steadyMs: number;
 }
 
@@ -43,3 +49,4 @@ const settingName = "retention_clock";
 export const lookEveryMs = 3_600_000;
 const jumpMs = 48 * lookEveryMs;
 const enoughMs = 24 * lookEveryMs;
+const pauseMsMax = 31 * 24 * lookEveryMs;

@@ -10,6 +10,7 @@ import { addReceipts, makeReceiptStorage } from "../../src/store/receipts/receip
 import { startRetention } from "../../src/app/durable.ts";
 import { retain } from "../../src/store/retention.ts";
 import { sql } from "../../src/store/sql.ts";
+import { lookAtClock } from "../../src/store/steady-clock.ts";
 import { ownRequestName, receiptIdIn } from "../../src/store/receipts/stored-request.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import { type AttemptReceipt, type Receipt, requestNameOf } from "../../src/usage/receipt.ts";
@@ -377,6 +378,25 @@ describe.each(engines)("receipts on $name", (engine) => {
     expect(await round(beganMs + yearMs + 24 * hour)).toBe(0);
     expect(logged).toHaveLength(3);
     stop();
+  });
+
+  it("are deleted by a machine that runs for eight hours a week, but not sooner for a clock that goes back or far ahead", async () => {
+    await using database = await engine.open();
+    let nowMs = Date.UTC(2026, 5, 29);
+    const run = async (pauseHours: number): Promise<boolean> => {
+      nowMs += pauseHours * hour;
+      const looks: boolean[] = [];
+      for (let at = 0; at < 9; at += 1) looks.push((await lookAtClock(database, nowMs + at * hour)).steady);
+      nowMs += 8 * hour;
+      return looks.includes(true);
+    };
+    const week = 7 * 24 - 8;
+    const year = 365 * 24;
+    expect([await run(0), await run(week), await run(week)]).toEqual([false, false, true]);
+    // One pause after a day that was believed is enough to doubt the clock again.
+    expect([await run(week), await run(week), await run(week)]).toEqual([false, false, true]);
+    expect([await run(week), await run(week), await run(year), await run(week)]).toEqual([false, false, false, false]);
+    expect([await run(-year), await run(week), await run(week)]).toEqual([false, false, true]);
   });
 
   it("and hourly sums are deleted when they are old, and daily sums are not", async () => {
