@@ -5,7 +5,6 @@ import { configWarnings } from "./findings/config-warnings.ts";
 import type { Document } from "./document.ts";
 import { misspeltChannels } from "./findings/misspelt-channels.ts";
 import { problem, type Finding, pathText, type Path, type Problem } from "./findings/problem.ts";
-import { tagsCharacters, tagsCharactersMax } from "../keys/budget-selector.ts";
 import { readGroups } from "./keys/group.ts";
 import { readKey } from "./keys/key.ts";
 import { readSignIn } from "./identity/sign-in.ts";
@@ -99,7 +98,6 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       "issuer",
       "this issuer is listed already",
     ),
-    ...file.channels.flatMap(tagProblems),
     ...storeProblems(file),
     ...metricsProblems(file),
     ...webhookProblems(file),
@@ -233,14 +231,6 @@ function otelOf({ otel }: ConfigFile): Settings["otel"] {
     propagate: otel.propagate,
     conventions: otel.conventions,
   };
-}
-
-/** Here and not for a channel of the store, which is checked when it is written: one that is there already must go on serving. */
-function tagProblems({ name, tags = [] }: ConfigFile["channels"][number], at: number): Finding[] {
-  const characters = tagsCharacters({ name, tags });
-  if (tags.length === 0 || characters <= tagsCharactersMax) return [];
-  const reason = `the channel's name and its tags have ${characters} characters together, of which budgets could not see all`;
-  return [problem(["channels", at, "tags"], reason, `shorten them to ${tagsCharactersMax}`)];
 }
 
 function storeProblems({ store, read_store }: ConfigFile): Finding[] {

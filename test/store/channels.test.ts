@@ -105,6 +105,18 @@ for (const engine of engines) {
       expect(await errorKind(channels.change("main", { entry: { ...tagged(56) } }, by))).toBe("invalid");
     });
 
+    test("can be changed with more tags from earlier versions, as long as the tags stay", async () => {
+      await using world = await storageWorld(engine);
+      const { channels } = world.storage;
+      await channels.create(channel, by);
+      const tags = Array.from({ length: 10 }, (_, at) => `${at}${"t".repeat(63)}`);
+      await world.database.run(sql`update channels set entry = ${JSON.stringify({ ...channel.entry, tags })} where name = 'main'`);
+      const entry = { ...channel.entry, weight: 2, tags };
+      expect((await channels.change("main", { entry }, by)).entry).toEqual(entry);
+      expect(await errorKind(channels.change("main", { entry: { ...entry, tags: [...tags, "more"] } }, by))).toBe("invalid");
+      expect((await channels.change("main", { entry: { ...entry, tags: ["few"] } }, by)).entry).toEqual({ ...entry, tags: ["few"] });
+    });
+
     test("are changed together with other things, or not at all", async () => {
       await using world = await storageWorld(engine);
       const { storage } = world;

@@ -2,6 +2,7 @@ import { warning, type Finding, type Path } from "./problem.ts";
 import { isGroup } from "../kinds.ts";
 import { isLoopback } from "../listen.ts";
 import type { ConfigFile } from "../schema.ts";
+import { tagsCharacters, tagsCharactersMax } from "../../keys/budget-selector.ts";
 
 /** Whether a setting is in the file. */
 type Wrote = (path: Path) => boolean;
@@ -17,6 +18,7 @@ export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
     if (channel.timeouts.first_content > stream && wrote(firstContent)) findings.push(outlived(firstContent, "stream"));
     const firstByte = [...path, "timeouts", "first_byte"];
     if (channel.timeouts.first_byte > whole && wrote(firstByte)) findings.push(outlived(firstByte, "whole"));
+    findings.push(...ofTags(channel, path));
   }
   if (file.channels.length === 0) {
     findings.push(warning(["channels"], "there are no channels, so every request will be rejected", "add one under channels:"));
@@ -40,6 +42,14 @@ export function configWarnings(file: ConfigFile, given: unknown): Finding[] {
     );
   }
   return [...findings, ...ofListeners(file, wrote), ...ofMetrics(file, wrote), ...ofCollector(file.otel?.endpoint ?? null)];
+}
+
+/** Only a warning, because files with such tags were accepted once. The store refuses them. */
+function ofTags({ name, tags = [] }: ConfigFile["channels"][number], path: Path): Finding[] {
+  const characters = tagsCharacters({ name, tags });
+  if (tags.length === 0 || characters <= tagsCharactersMax) return [];
+  const reason = `the channel's name and its tags have ${characters} characters together, and budgets do not see the tags after the first ${tagsCharactersMax}`;
+  return [warning([...path, "tags"], reason, `shorten them to ${tagsCharactersMax}`)];
 }
 
 function ofListeners({ listen, admin }: ConfigFile, wrote: Wrote): Finding[] {

@@ -41,6 +41,7 @@ export class ChannelTable implements ChannelStorage {
   async create(channel: NewChannel, by: Actor): Promise<StoredChannel> {
     const { name, sealed, last4 } = channel;
     checkName("The name of a channel", name);
+    checkTags(name, channel.entry);
     const entry = this.entryText(name, channel.entry);
     return change(this.database, this.context, by, async (transaction, revision) => {
       if ((await readRows(transaction, [sql`name = ${name}`])).length > 0) {
@@ -87,6 +88,10 @@ export class ChannelTable implements ChannelStorage {
 
   private async changed(transaction: Database, revision: number, before: ChannelRow, changes: ChannelChange): Promise<Changed<ChannelRow>> {
     const { name } = before;
+    const entry = this.currentEntry(before) ?? {};
+    const members = changes.entry === undefined ? [] : changedMembers(entry, changes.entry);
+    // Tags from versions that did not check them are no reason to refuse another change.
+    if (members.includes("tags")) checkTags(name, changes.entry ?? {});
     const after = {
       entry: changes.entry === undefined ? this.reencryptedEntry(before) : this.entryText(name, changes.entry),
       sealed: changes.sealed === undefined ? before.sealed : changes.sealed,
@@ -96,8 +101,6 @@ export class ChannelTable implements ChannelStorage {
     await transaction.run(sql`
       update channels set entry = ${after.entry}, sealed = ${after.sealed}, last4 = ${after.last4}, updated_ms = ${nowMs},
         revision = ${revision} where name = ${name}`);
-    const entry = this.currentEntry(before) ?? {};
-    const members = changes.entry === undefined ? [] : changedMembers(entry, changes.entry);
     const values = auditedChanges(entry, changes.entry ?? entry, members);
     const secrets = before.sealed === after.sealed ? {} : { secrets: "replaced", last4: parsedJson(after.last4) };
     const nothing = members.length === 0 && before.sealed === after.sealed && before.last4 === after.last4;
@@ -122,10 +125,6 @@ export class ChannelTable implements ChannelStorage {
   }
 
   private entryText(name: string, entry: StoredChannel["entry"]): string {
-    const { tags } = entry;
-    if (Array.isArray(tags) && tagsCharacters({ name, tags: tags.map(String) }) > tagsCharactersMax) {
-      throw new StorageError("invalid", `The name of a channel and its tags must have at most ${tagsCharactersMax} characters together.`);
-    }
     if (JSON.stringify(entry).length > entryCharactersMax) {
       throw new StorageError("invalid", `The settings of a channel must have at most ${entryCharactersMax} characters as JSON.`);
     }
@@ -187,6 +186,12 @@ async function requireRow(database: Database, name: string): Promise<ChannelRow>
   const [row] = isValidName(name) ? await readRows(database, [sql`name = ${name}`]) : [];
   if (row === undefined) throw new StorageError("missing", "There is no such channel.");
   return row;
+}
+
+/** The sums of usage hold no more, so that budgets would not see the last tags. */
+function checkTags(name: string, { tags }: StoredChannel["entry"]): void {
+  if (!Array.isArray(tags) || tagsCharacters({ name, tags: tags.map(String) }) <= tagsCharactersMax) return;
+  throw new StorageError("invalid", `The name of a channel and its tags must have at most ${tagsCharactersMax} characters together.`);
 }
 
 const entryCharactersMax = 1_000_000;
