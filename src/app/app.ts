@@ -260,6 +260,7 @@ export class App {
       ports: this.exportPorts(timers, nowMs),
       count: this.metrics.calls.observe,
       live: settings.admin === null ? null : this.liveFeed.observe,
+      onBug: (error, calls) => this.bug(error, { calls }),
     });
     this.callTelemetry.configure(settings);
     const ledger = new Ledger({
@@ -269,6 +270,7 @@ export class App {
       wallMs: durable.clock.wallMs,
       log: (record) => log.traffic(accessLine(record, log.time())),
       observe: this.callTelemetry.observe,
+      onBug: (error) => this.bug(error),
     });
     this.gateway = new Gateway(ports, upstreams, dialects, ledger);
     this.privateHost = {
@@ -764,8 +766,8 @@ export class App {
     ];
   }
 
-  private bug(error: unknown): void {
-    this.options.log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+  private bug(error: unknown, facts: Readonly<Record<string, number>> = {}): void {
+    this.options.log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error), ...facts });
   }
 
   private discoveredChannels(): readonly ChannelSetting[] {
@@ -774,7 +776,6 @@ export class App {
 }
 
 /** What a gateway needs besides its settings. */
-
 export interface AppOptions {
   readonly log: Log;
   /** The environment for engine processes. */

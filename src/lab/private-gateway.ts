@@ -71,6 +71,7 @@ export function openPrivateGateway(host: PrivateHost, options: PrivateOptions): 
     ratesOf: () => null,
     wallMs: host.wallMs,
     log: () => undefined,
+    onBug: host.onBug,
     ...(observe === undefined ? {} : { observe }),
   });
   const gateway = new Gateway(ports, state, dialects, ledger);

@@ -21,6 +21,8 @@ export class SettledCalls {
     private readonly observers: readonly CallObserver[],
     /** Calls back once after `ms`. */
     private readonly after: (ms: number, then: () => void) => void,
+    /** An observer threw for so many calls, which lack in its figures. `error` is the first. */
+    private readonly onBug: (error: unknown, calls: number) => void,
   ) {}
 
   readonly observe = (record: CallRecord, receipt: Receipt | null): void => {
@@ -37,15 +39,26 @@ export class SettledCalls {
     }
   };
 
+  /** Never throws: it runs within the settlement of a call that may have nothing to do with a bug. */
   flush(): void {
+    for (const observer of this.observers) this.show(observer);
+    this.records.length = 0;
+    this.receipts.length = 0;
+  }
+
+  private show(observer: CallObserver): void {
     const { records, receipts } = this;
-    try {
-      for (const observer of this.observers) for (let at = 0; at < records.length; at += 1) observer(records[at]!, receipts[at]!);
-    } finally {
-      // A bug in an observer costs these calls their figures. It must not count them twice, nor stay with all that follow.
-      records.length = 0;
-      receipts.length = 0;
+    let bug: unknown = null;
+    let calls = 0;
+    for (let at = 0; at < records.length; at += 1) {
+      try {
+        observer(records[at]!, receipts[at]!);
+      } catch (error) {
+        if (calls === 0) bug = error;
+        calls += 1;
+      }
     }
+    if (calls > 0) this.onBug(bug, calls);
   }
 }
 

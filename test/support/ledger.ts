@@ -14,5 +14,8 @@ export function plainLedger(log: (record: CallRecord) => void = () => {}): Ledge
     ratesOf: () => null,
     wallMs: () => 0,
     log,
+    onBug: (error) => {
+      throw error;
+    },
   });
 }

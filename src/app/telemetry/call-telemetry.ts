@@ -10,6 +10,8 @@ export interface CallTelemetryOptions {
   readonly count: CallObserver;
   /** Is told of each call at once; null without the admin API. */
   readonly live: CallObserver | null;
+  /** Counting or exporting failed for so many calls. */
+  readonly onBug: (error: unknown, calls: number) => void;
 }
 
 /** What looks at settled calls: the metrics of this process, and the export of traces and metrics, which follows the configuration. */
@@ -24,14 +26,14 @@ export class CallTelemetry {
   private readonly settledCalls: SettledCalls;
 
   constructor(private readonly options: CallTelemetryOptions) {
-    const { ports, count } = options;
+    const { ports, count, onBug } = options;
     const observers: CallObserver[] = [
       (record, receipt) => {
         if (this.counts) count(record, receipt);
       },
       (record, receipt) => this.exporter?.observe(record, receipt),
     ];
-    this.settledCalls = new SettledCalls(observers, (ms, then) => void ports.after(ms, then));
+    this.settledCalls = new SettledCalls(observers, (ms, then) => void ports.after(ms, then), onBug);
   }
 
   /** Called once for each call, when it is settled. */

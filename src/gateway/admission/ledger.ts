@@ -25,6 +25,7 @@ export interface LedgerPorts {
   readonly log: (record: CallRecord) => void;
   /** Metrics and traces: called once for each call, with its receipt, or with null if it was not admitted. */
   readonly observe?: (record: CallRecord, receipt: Receipt | null) => void;
+  readonly onBug: (error: unknown) => void;
 }
 
 /** The accounts of the gateway: reserves what a call may cost before it is made, and records what it did cost afterwards. */
@@ -126,19 +127,29 @@ export class Ledger {
 
   /** Records how a call ended. If it was admitted, its receipt is written and its limits are settled. */
   readonly record = (record: CallRecord): Persisted => {
-    const { log, receipts, observe } = this.ports;
+    const { log, receipts } = this.ports;
     log(record);
     const { admission } = record;
-    if (admission === null) observe?.(record, null);
+    if (admission === null) this.observe(record, null);
     if (admission === null || admission.closed) return null;
     admission.closed = true;
     const receipt = this.receiptOf(record, admission);
-    observe?.(record, receipt);
+    this.observe(record, receipt);
     const { delivered } = receipt;
     if (operationSpecs[record.operation].unit === "tokens") this.outputs.learn(receipt.model, delivered.completionTokens);
     admission.grant.settle(record.attempts.length === 0 ? null : actualDemand(countedOf(receipt), receipt.billedNanos), servingOf(receipt));
     return this.persistedWhen(receipts.close(receipt));
   };
+
+  /** A bug in metrics or traces must cost neither the settlement of a call nor its receipt. */
+  private observe(record: CallRecord, receipt: Receipt | null): void {
+    const { observe, onBug } = this.ports;
+    try {
+      observe?.(record, receipt);
+    } catch (error) {
+      onBug(error);
+    }
+  }
 
   /** Receipts that are written together share one promise, and so the promise that ignores its errors is made once. */
   private persistedWhen(closing: Promise<void>): Persisted {

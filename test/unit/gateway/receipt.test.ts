@@ -341,7 +341,12 @@ describe("the books", () => {
     limits: unlimited,
   } as const;
 
-  function books(close: (receipt: Receipt) => Promise<void> = () => Promise.resolve(), ratesOf: RatesOf = () => rates) {
+  function books(
+    close: (receipt: Receipt) => Promise<void> = () => Promise.resolve(),
+    ratesOf: RatesOf = () => rates,
+    observe: () => void = () => {},
+  ) {
+    const bugs: unknown[] = [];
     const settled: (Demand | null)[] = [];
     const receipts: Receipt[] = [];
     const askedLimits: AskedCall[] = [];
@@ -367,9 +372,11 @@ describe("the books", () => {
       ratesOf,
       wallMs: () => 1_700_000_000_000,
       log: () => {},
+      observe,
+      onBug: (error) => void bugs.push(error),
     });
     const grant = { kind: "grant", rateLimitStatus: null, settle: (truth: Demand | null) => void settled.push(truth) } as const;
-    return { ledger, settled, receipts, askedLimits, entered: { ...admission, grant, closed: false } };
+    return { ledger, settled, receipts, askedLimits, bugs, entered: { ...admission, grant, closed: false } };
   }
 
   test("ask for the price of a model once for each provider, however many channels have it", () => {
@@ -423,6 +430,17 @@ describe("the books", () => {
       recorded([failed("client_gone", { outcome: "abandoned" })], { admission: entered, state: "abandoned", bytesOut: 0 }),
     );
     expect(settled).toEqual([{ tokens: estimatedPrompt, audioSeconds: 0, characters: 0, nanos: estimatedPrompt * inputNanos }]);
+  });
+
+  test("settle a call and close its receipt although what observes calls has a bug, which is reported", async () => {
+    const bug = new Error("a bug");
+    const { ledger, settled, receipts, bugs, entered } = books(undefined, undefined, () => {
+      throw bug;
+    });
+    await ledger.record(recorded([tried()], { admission: entered }));
+    expect([settled.length, receipts.length, bugs]).toEqual([1, 1, [bug]]);
+    expect(ledger.record(recorded([], { admission: null }))).toBeNull();
+    expect(bugs).toEqual([bug, bug]);
   });
 
   test("give back what was taken where nobody was asked", async () => {

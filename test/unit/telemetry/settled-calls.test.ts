@@ -7,7 +7,7 @@ describe("settled calls", () => {
     const seen: (readonly [observer: string, model: string | null])[] = [];
     const timers: { readonly ms: number; readonly fire: () => void }[] = [];
     const observer = (name: string) => (record: { readonly model: string | null }) => void seen.push([name, record.model]);
-    const calls = new SettledCalls([observer("first"), observer("second")], (ms, fire) => void timers.push({ ms, fire }));
+    const calls = new SettledCalls([observer("first"), observer("second")], (ms, fire) => void timers.push({ ms, fire }), noBug);
     const settle = (model: string) => {
       const record = callRecord([attempt()], { model });
       calls.observe(record, receiptFor(record));
@@ -30,23 +30,32 @@ describe("settled calls", () => {
     ]);
   });
 
-  test("are forgotten by an observer that throws, and later ones reach it", () => {
-    const seen: (string | null)[] = [];
+  test("reach other observers, and the same one later, if it throws, which is reported once with the number of calls", () => {
+    const seen: (readonly [observer: string, model: string | null])[] = [];
+    const bugs: (readonly [error: unknown, calls: number])[] = [];
     const calls = new SettledCalls(
       [
         ({ model }) => {
-          seen.push(model);
-          if (model === "bad") throw new Error("a bug");
+          seen.push(["first", model]);
+          if (model?.startsWith("bad") === true) throw new Error(model);
         },
+        ({ model }) => void seen.push(["second", model]),
       ],
       () => {},
+      (error, count) => void bugs.push([error, count]),
     );
     const settle = (model: string) => calls.observe(callRecord([attempt()], { model }), null);
-    settle("bad");
-    expect(() => calls.flush()).toThrow("a bug");
-    settle("good");
+    for (const model of ["bad-1", "good-1", "bad-2"]) settle(model);
     calls.flush();
-    expect(seen).toEqual(["bad", "good"]);
+    settle("good-2");
+    calls.flush();
+    expect(seen).toEqual([
+      ...["bad-1", "good-1", "bad-2"].map((model) => ["first", model] as const),
+      ...["bad-1", "good-1", "bad-2"].map((model) => ["second", model] as const),
+      ["first", "good-2"],
+      ["second", "good-2"],
+    ]);
+    expect(bugs).toEqual([[new Error("bad-1"), 2]]);
   });
 
   test("wait for at most a second, by one timer at a time, which serves all that wait", () => {
@@ -73,3 +82,7 @@ describe("settled calls", () => {
     expect(seen).toHaveLength(1280);
   });
 });
+
+function noBug(error: unknown): void {
+  expect.unreachable(String(error));
+}
