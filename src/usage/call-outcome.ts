@@ -79,10 +79,8 @@ function countAttempts({ state, attempts }: JudgedCall, add: (figure: OutcomeFig
       add("hedges");
       if (attempt.outcome === "answered") add("hedges_won");
     }
-    const before = attempts.findLast((other, place) => place < at && !other.hedge) ?? null;
-    if (!attempt.hedge && before !== null && hasFailed(before) && !hasOutput(before)) {
-      helped = before.channel === attempt.channel ? (helped ?? "retried") : "failed_over";
-    }
+    const left = failedBefore(attempts, at);
+    if (left !== null) helped = left.channel === attempt.channel ? (helped ?? "retried") : "failed_over";
     const continues = broken && !attempt.hedge;
     if (continues) {
       continued = true;
@@ -99,12 +97,21 @@ function countAttempts({ state, attempts }: JudgedCall, add: (figure: OutcomeFig
   else if (helped !== null && state === "complete") add(helped);
 }
 
-/** Only a text that had begun can break. */
-function isBroken({ outcome, status, error, completionTokens }: JudgedAttempt): boolean {
+/** The attempt without output whose place this one takes; null if there was none. A hedge stands beside another attempt, and takes no place. */
+export function failedBefore(attempts: readonly JudgedAttempt[], at: number): JudgedAttempt | null {
+  if (attempts[at]?.hedge !== false) return null;
+  let place = at - 1;
+  while (place >= 0 && attempts[place]!.hedge) place -= 1;
+  const before = attempts[place];
+  return before !== undefined && hasFailed(before) && !hasOutput(before) ? before : null;
+}
+
+/** Only a text that had begun can break. The next attempt that is no hedge goes on with it. */
+export function isBroken({ outcome, status, error, completionTokens }: JudgedAttempt): boolean {
   return outcome === "failed" && (status === 200 || error === "interrupted") && (completionTokens ?? 0) > 0;
 }
 
-function hasOutput(attempt: JudgedAttempt): boolean {
+export function hasOutput(attempt: JudgedAttempt): boolean {
   return attempt.outcome === "answered" || isBroken(attempt);
 }
 

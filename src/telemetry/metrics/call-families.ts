@@ -48,7 +48,7 @@ export function callFamilies(registry: MetricRegistry): CallFamilies {
     ),
     firstContents: registry.histograms(
       "sluice_time_to_first_content_seconds",
-      "From a request to the first content of its stream, by the channel that answered.",
+      "From a request to the first content of its stream, by the channel that began the answer.",
       ["operation", "model", "channel"],
       durationBounds,
     ),

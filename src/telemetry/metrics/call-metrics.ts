@@ -1,6 +1,7 @@
 import { lostRace, type AttemptRecord, type CallRecord } from "../../gateway/settlement/record.ts";
 import type { Failure } from "../../operations/failure.ts";
 import type { Operation } from "../../operations/operation.ts";
+import { failedBefore, hasOutput, isBroken } from "../../usage/call-outcome.ts";
 import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
 import { ChannelCounters, KeyCounters, ModelCounters, type TrafficCounters } from "./call-counters.ts";
 import { callFamilies, type CallFamilies } from "./call-families.ts";
@@ -44,13 +45,16 @@ export class CallMetrics {
     this.streamed(record, receipt, model);
     const { attempts } = record;
     if (attempts.length > 0) model.overhead.observe(overheadMs(record) / 1000);
+    let broken = false;
     for (let at = 0; at < attempts.length; at += 1) {
       const attempt = attempts[at];
       const used = receipt.attempts[at];
       if (attempt === undefined || used === undefined) continue;
       const channel = this.channels.of(attempt.channel);
-      this.attempted(channel, attempt, attempts[at - 1] ?? null);
+      this.attempted(channel, attempt);
+      if (at > 0) this.saved(channel, receipt, at, broken);
       this.used(model.on(channel), used);
+      broken ||= isBroken(used);
     }
     if (receipt.hedgeWasteNanos > 0) this.families.hedgeWaste.with(model.name).value += receipt.hedgeWasteNanos;
     if (this.keyLabels) this.ofKey(receipt);
@@ -71,13 +75,15 @@ export class CallMetrics {
 
   private streamed(record: CallRecord, receipt: Receipt, model: ModelCounters): void {
     if (!record.stream || record.firstContentMs === null || receipt.channel === null) return;
-    const { firstContent, betweenChunks } = model.on(this.channels.of(receipt.channel)).streams;
+    // Not the channel that went on with it, if the answer broke off.
+    const began = receipt.attempts.find(hasOutput)?.channel ?? receipt.channel;
+    const { firstContent, betweenChunks } = model.on(this.channels.of(began)).streams;
     firstContent.observe(record.firstContentMs / 1000);
     const gapMs = chunkGapMs(record);
     if (gapMs !== null) betweenChunks.observe(gapMs / 1000);
   }
 
-  private attempted(channel: string, attempt: AttemptRecord, before: AttemptRecord | null): void {
+  private attempted(channel: string, attempt: AttemptRecord): void {
     let series = this.byChannel.get(channel);
     if (series === undefined) this.byChannel.set(channel, (series = new ChannelCounters(this.families, channel)));
     series.duration.observe(attempt.tookMs / 1000);
@@ -85,13 +91,21 @@ export class CallMetrics {
     const error = attempt.failure === lostRace ? "" : (attempt.failure?.kind ?? "");
     series.attempt(attempt.outcome, error).value += 1;
     if (attempt.hedge) this.families.hedges.with(channel, hedgeOutcome(attempt)).value += 1;
-    // The first attempt after one that failed: on another channel, on the same one again, or with the rest of a broken answer.
-    else if (before !== null && before.outcome === "failed") {
-      const left = this.channels.of(before.channel);
-      if (before.outputTokens > 0) this.families.rescues.with(channel, attempt.outputTokens > 0 ? "continued" : "failed").value += 1;
-      else if (left === channel) this.families.retries.with(channel).value += 1;
-      else this.families.failovers.with(left, channel).value += 1;
+  }
+
+  /** An attempt after one that failed: with the rest of a broken answer, on the same channel again, or on another one. */
+  private saved(channel: string, { attempts }: Receipt, at: number, broken: boolean): void {
+    const { rescues, retries, failovers } = this.families;
+    const attempt = attempts[at]!;
+    if (broken && !attempt.hedge) {
+      rescues.with(channel, hasOutput(attempt) ? "continued" : "failed").value += 1;
+      return;
     }
+    const before = failedBefore(attempts, at);
+    if (before === null) return;
+    const left = this.channels.of(before.channel);
+    if (left === channel) retries.with(channel).value += 1;
+    else failovers.with(left, channel).value += 1;
   }
 
   private used(series: TrafficCounters, used: AttemptReceipt): void {

@@ -52,6 +52,8 @@ describe("a call that was answered", () => {
 describe("what happened on the way", () => {
   const broken = attempt({ channel: "one", outcome: "failed", failure: failure("interrupted", "cut"), outputTokens: 12 });
   const left = failure("client_gone", "left");
+  const slow = attempt({ outcome: "abandoned", failure: lostRace, usage: null, outputTokens: 0 });
+  const lostHedge = { ...slow, channel: "three", hedge: true };
   const cases: readonly [promise: string, attempts: readonly AttemptRecord[], name: string, labels: Readonly<Record<string, string>>][] = [
     ["another channel is a failover", [failedAttempt("overloaded"), attempt({ channel: "two" })], "failovers", { from: "one", to: "two" }],
     ["the same channel again is a retry", [failedAttempt("overloaded"), attempt()], "retries", { channel: "one" }],
@@ -60,6 +62,24 @@ describe("what happened on the way", () => {
       [broken, attempt({ channel: "two" })],
       "rescues",
       { channel: "two", outcome: "continued" },
+    ],
+    [
+      "a rescue follows a broken answer also where a hedge had begun in between",
+      [broken, lostHedge, attempt({ channel: "two" })],
+      "rescues",
+      { channel: "two", outcome: "continued" },
+    ],
+    [
+      "a rescue goes on with the answer of a hedge as well",
+      [slow, { ...broken, channel: "three", hedge: true }, attempt({ channel: "two" })],
+      "rescues",
+      { channel: "two", outcome: "continued" },
+    ],
+    [
+      "a failover leaves the attempt that failed, and not the hedge beside it",
+      [failedAttempt("overloaded"), lostHedge, attempt({ channel: "two" })],
+      "failovers",
+      { from: "one", to: "two" },
     ],
     ["a rescue may fail", [broken, failedAttempt("overloaded", { channel: "two" })], "rescues", { channel: "two", outcome: "failed" }],
     [
@@ -86,7 +106,21 @@ describe("what happened on the way", () => {
   test.each(cases)("%s", (_, attempts, name, labels) => {
     const families = scraped([callRecord(attempts)]);
     expect(valueOf(families, `sluice_${name}_total`, labels)).toBe(1);
-    expect(kinds.reduce((sum, kind) => sum + valueOf(families, `sluice_${kind}_total`), 0)).toBe(1);
+    const others = kinds.filter((kind) => kind === name || kind !== "hedges");
+    expect(others.reduce((sum, kind) => sum + valueOf(families, `sluice_${kind}_total`), 0)).toBe(1);
+  });
+
+  test("each attempt to go on with a broken answer is a rescue, also after one that failed", () => {
+    const families = scraped([callRecord([broken, failedAttempt("overloaded", { channel: "two" }), attempt({ channel: "three" })])]);
+    expect(valueOf(families, "sluice_rescues_total", { channel: "two", outcome: "failed" })).toBe(1);
+    expect(valueOf(families, "sluice_rescues_total", { channel: "three", outcome: "continued" })).toBe(1);
+    expect(valueOf(families, "sluice_failovers_total")).toBe(0);
+  });
+
+  test("the first content is that of the channel that began the answer, also where another one went on with it", () => {
+    const families = scraped([callRecord([broken, attempt({ channel: "two" })])]);
+    const observed = (channel: string) => valueOf(families, "sluice_time_to_first_content_seconds_count", { channel });
+    expect([observed("one"), observed("two")]).toEqual([1, 0]);
   });
 
   test("an attempt that lost against another one has no error", () => {
