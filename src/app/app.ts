@@ -239,6 +239,7 @@ export class App {
     this.metrics = new Metrics({
       settings: settings.metrics,
       others: options.others,
+      isListed: this.isListed,
       flush: () => this.callTelemetry.flush(),
       state: () => this.gatewayState(),
       budgets: () => (settings.metrics.budgets ? this.budgetWatch.states : []),
@@ -711,6 +712,7 @@ export class App {
       after: (ms, then) => timers.after(ms, then),
       dice: Math.random,
       onLoss: (signal, items, reason) => log.warn("otlp_lost", { signal, items, detail: reason }),
+      isListed: this.isListed,
       families: () => this.metrics.exported(isLeader),
       countedFromMs: Date.now(),
       resource: {
@@ -721,6 +723,8 @@ export class App {
       },
     };
   }
+
+  private readonly isListed = (model: string): boolean => this.current.snapshot.routes.has(model);
 
   private metricsEndpoint(): ListenOptions["metrics"] {
     const { enabled, dataPort, token, public: isPublic } = this.settings.metrics;

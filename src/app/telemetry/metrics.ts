@@ -30,6 +30,8 @@ export interface OtherWorkers {
 export interface MetricsOptions {
   readonly settings: MetricsSettings;
   readonly others: OtherWorkers | null;
+  /** Whether a channel lists the model. */
+  readonly isListed: (model: string) => boolean;
   /** Counts the calls that wait to be counted. */
   readonly flush: () => void;
   readonly state: () => GatewayState;
@@ -43,7 +45,7 @@ export class Metrics {
   readonly calls: CallMetrics;
 
   constructor(private readonly options: MetricsOptions) {
-    this.calls = new CallMetrics(new MetricRegistry(), options.settings.keyLabels, (failure) => shownAs(failure).code);
+    this.calls = new CallMetrics(new MetricRegistry(), options.settings.keyLabels, (failure) => shownAs(failure).code, options.isListed);
     options.others?.onReportWanted("metrics", () => JSON.stringify(this.own()));
   }
 

@@ -5,14 +5,14 @@ import { failedBefore, hasOutput, isBroken } from "../../usage/call-outcome.ts";
 import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
 import { ChannelCounters, KeyCounters, ModelCounters, type TrafficCounters } from "./call-counters.ts";
 import { callFamilies, type CallFamilies } from "./call-families.ts";
-import { BoundedNames, MetricRegistry } from "./registry.ts";
+import { BoundedNames, MetricRegistry, ModelNames } from "./registry.ts";
 
 /**
  * What calls count, taken from their records and receipts when they are settled. The counters that one model uses on one channel are looked
  * up together, so that a call costs a few additions.
  */
 export class CallMetrics {
-  private readonly models = new BoundedNames(modelsMax);
+  private readonly models: ModelNames;
   private readonly channels = new BoundedNames(channelsMax);
   private readonly reasons = new BoundedNames(reasonsMax);
   private readonly keys = new BoundedNames(keysMax);
@@ -27,7 +27,10 @@ export class CallMetrics {
     private readonly keyLabels: boolean,
     /** The code that clients are told. */
     private readonly codeOf: (failure: Failure) => string,
+    /** Whether a channel lists the model. */
+    isListed: (model: string) => boolean,
   ) {
+    this.models = new ModelNames(isListed);
     this.families = callFamilies(registry);
   }
 
@@ -159,7 +162,6 @@ function hedgeOutcome({ outcome, failure }: AttemptRecord): string {
   return outcome === "answered" ? "won" : failure === lostRace ? "lost" : outcome;
 }
 
-const modelsMax = 300;
 const channelsMax = 300;
 const reasonsMax = 100;
 const keysMax = 1_000;

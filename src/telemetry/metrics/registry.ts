@@ -141,7 +141,28 @@ export class BoundedNames {
   }
 }
 
+/**
+ * Names of models in labels. Clients may invent some where a channel takes any model, so these are bounded by themselves: however many
+ * there are, a model that a channel lists has its label.
+ */
+export class ModelNames {
+  private readonly listed = new BoundedNames(listedModelsMax);
+  private readonly others = new BoundedNames(otherModelsMax);
+
+  constructor(
+    /** Whether a channel lists the model that a client asked for. */
+    private readonly isListed: (model: string) => boolean,
+  ) {}
+
+  /** `asked`: what the client calls it, where that is another name. */
+  of(name: string, asked = name): string {
+    return (this.isListed(asked) ? this.listed : this.others).of(name);
+  }
+}
+
 export const otherLabel = "other";
+const listedModelsMax = 300;
+const otherModelsMax = 100;
 const seriesMax = 2_000;
 /** Labels whose values do not come from clients or from the configuration. */
 const fewValued: ReadonlySet<string> = new Set([

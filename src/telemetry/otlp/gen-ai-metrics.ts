@@ -3,12 +3,12 @@ import { type Operation, operationSpecs } from "../../operations/operation.ts";
 import { nothingCounted, type TokenUsage } from "../../operations/usage.ts";
 import { chunkGapMs } from "../metrics/call-metrics.ts";
 import {
-  BoundedNames,
   type CounterFamily,
   type HistogramFamily,
   type MetricCounter,
   type MetricHistogram,
   MetricRegistry,
+  ModelNames,
 } from "../metrics/registry.ts";
 import { isInference, metricNames, operationName, providerName, spanNames, type GenAiVersion, type MetricNames } from "./conventions.ts";
 import { errorOf, firstChunkMsOf } from "./spans.ts";
@@ -16,7 +16,7 @@ import { errorOf, firstChunkMsOf } from "./spans.ts";
 /** The metrics of the GenAI conventions: one observation for each attempt that was sent, because each is an operation of a client. */
 export class GenAiMetrics {
   readonly registry = new MetricRegistry();
-  private readonly models = new BoundedNames(modelsMax);
+  private readonly models: ModelNames;
   private readonly durations = new Map<string, HistogramFamily>();
   /** By the model's name, each with few others beside it. */
   private readonly series = new Map<string, AttemptSeries[]>();
@@ -27,7 +27,8 @@ export class GenAiMetrics {
   private readonly perChunks: HistogramFamily | null;
   private readonly usage: UsageFamilies;
 
-  constructor(version: GenAiVersion) {
+  constructor(version: GenAiVersion, isListed: (model: string) => boolean) {
+    this.models = new ModelNames(isListed);
     this.names = metricNames(version);
     this.labels = ["gen_ai.operation.name", spanNames(version).provider, "gen_ai.request.model"];
     const { registry, labels } = this;
@@ -44,10 +45,9 @@ export class GenAiMetrics {
   }
 
   readonly observe = (record: CallRecord): void => {
-    const { attempts, operation } = record;
-    for (const attempt of attempts) {
+    for (const attempt of record.attempts) {
       if (!attempt.sent) continue;
-      const series = this.seriesOf(operation, attempt);
+      const series = this.seriesOf(record, attempt);
       series.duration.observe(attempt.tookMs / 1000);
       streamed(record, attempt, series);
       series.used?.(attempt.usage ?? nothingCounted);
@@ -55,9 +55,9 @@ export class GenAiMetrics {
   };
 
   /** What attempts of the same kind add to, looked up together. */
-  private seriesOf(operation: Operation, attempt: AttemptRecord): AttemptSeries {
+  private seriesOf({ operation, model }: CallRecord, attempt: AttemptRecord): AttemptSeries {
     const { provider } = attempt;
-    const name = this.models.of(attempt.model);
+    const name = this.models.of(attempt.model, model ?? "");
     const error = errorOf(attempt) ?? "";
     let ofModel = this.series.get(name);
     if (ofModel === undefined) this.series.set(name, (ofModel = []));
@@ -189,7 +189,6 @@ function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind
   };
 }
 
-const modelsMax = 300;
 const seriesMax = 2_000;
 /** The bounds that the conventions advise: these for whole operations as well as for their chunks. */
 const durationBounds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];

@@ -35,6 +35,8 @@ export interface OtlpPorts {
   readonly after: (ms: number, then: () => void) => () => void;
   readonly dice: () => number;
   readonly onLoss: (signal: string, items: number, reason: string) => void;
+  /** Whether a channel lists the model that a client asked for. */
+  readonly isListed: (model: string) => boolean;
   /** The metrics of this process. */
   readonly families: () => readonly MetricFamily[];
   /** Since when these have been counted. Exporters may follow one another, and their own metrics begin anew. */
@@ -72,7 +74,7 @@ export class OtlpExporter {
     private readonly settings: OtlpSettings,
     private readonly ports: OtlpPorts,
   ) {
-    this.genAi = new GenAiMetrics(settings.conventions);
+    this.genAi = new GenAiMetrics(settings.conventions, ports.isListed);
     this.spanIds = new SpanIds(ports.dice);
     this.resource = { attributes: attributes({ "service.name": settings.serviceName, ...ports.resource }) };
     this.startMs = ports.wallMs();

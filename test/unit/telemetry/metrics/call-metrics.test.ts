@@ -10,8 +10,11 @@ import { attempt, callRecord, failedAttempt, receiptFor } from "../../../support
 import { parseExposition, valueOf, type ExposedFamily } from "../../../support/exposition.ts";
 
 /** What a scrape shows after these calls. A request that was refused has no receipt. */
-function scraped(records: readonly CallRecord[], { keyLabels = false, admitted = true, priced = true } = {}): readonly ExposedFamily[] {
-  const metrics = new CallMetrics(new MetricRegistry(), keyLabels, (refused) => shownAs(refused).code);
+function scraped(
+  records: readonly CallRecord[],
+  { keyLabels = false, admitted = true, priced = true, isListed = (_model: string): boolean => true } = {},
+): readonly ExposedFamily[] {
+  const metrics = new CallMetrics(new MetricRegistry(), keyLabels, (refused) => shownAs(refused).code, isListed);
   for (const record of records) metrics.observe(record, admitted ? receiptFor(record, priced ? undefined : null) : null);
   return parseExposition(exposition(metrics.registry.collect()));
 }
@@ -197,11 +200,20 @@ test("seconds and characters have counters of their own", () => {
   expect(valueOf(families, "sluice_tokens_total")).toBe(0);
 });
 
-test("ten thousand invented names make as many series as a few hundred, and every call is counted", () => {
-  const records = Array.from({ length: 10_000 }, (_, at) => callRecord([attempt()], { model: `invented-${at}` }));
-  const families = scraped(records);
+test("ten thousand invented names make a hundred series, every call is counted, and a listed model has its own", () => {
+  const names = [...Array.from({ length: 10_000 }, (_, at) => `invented-${at}`), "large"];
+  const records = names.map((model) => callRecord([attempt()], { model }));
+  const families = scraped(records, { isListed: (model) => model === "large" });
   const requests = families.find(({ name }) => name === "sluice_requests_total")!;
-  expect(requests.samples.length).toBeLessThan(400);
-  expect(valueOf(families, "sluice_requests_total")).toBe(10_000);
-  expect(valueOf(families, "sluice_tokens_total", { kind: "output" })).toBe(500_000);
+  expect(requests.samples).toHaveLength(102);
+  expect(valueOf(families, "sluice_requests_total")).toBe(10_001);
+  expect(valueOf(families, "sluice_requests_total", { model: "large" })).toBe(1);
+  expect(valueOf(families, "sluice_tokens_total", { kind: "output" })).toBe(500_050);
+});
+
+test("of listed models, three hundred are told apart", () => {
+  const records = Array.from({ length: 400 }, (_, at) => callRecord([attempt()], { model: `model-${at}` }));
+  const families = scraped(records);
+  expect(families.find(({ name }) => name === "sluice_requests_total")!.samples).toHaveLength(301);
+  expect(valueOf(families, "sluice_requests_total", { model: "other" })).toBe(100);
 });

@@ -201,6 +201,18 @@ describe("metrics", () => {
     return new Map(readMetrics(ports.requests[0]!.body).map((metric) => [metric.name, metric]));
   }
 
+  test("name a model that a channel lists, however many other names clients have invented", async () => {
+    const ports = otlpPorts(undefined, { isListed: (model) => model === "large" });
+    const exporter = new OtlpExporter(otlpSettings({ traces: false }), ports);
+    exporter.start();
+    const invented = Array.from({ length: 400 }, (_, at) => traced([attempt({ model: `invented-${at}` })], { model: `invented-${at}` }));
+    offer(exporter, ...invented, traced());
+    await ports.fire();
+    const durations = readMetrics(ports.requests[0]!.body).find(({ name }) => name === "gen_ai.client.inference.duration")!;
+    const counts = new Map(durations.points.map(({ attributes, count }) => [attributes["gen_ai.request.model"], count]));
+    expect([counts.size, counts.get("large-1"), counts.get("other")]).toEqual([102, 1, 300]);
+  });
+
   test("of the gateway and of the present conventions are exported together", async () => {
     const metrics = await exported("latest");
     expect(metrics.get("sluice_in_flight_requests")).toMatchObject({ kind: "gauge", points: [{ value: 3 }] });
