@@ -23,9 +23,9 @@ export class DeliveryQueue<Item> {
     return this.waiting.length;
   }
 
-  /** Returns false if there was no room for it. */
-  offer(item: Item): boolean {
-    const { waitingMax, batchMax, batchMs, after } = this.options;
+  /** Returns false if there was no room for it. An item that matters less is given a lower limit. */
+  offer(item: Item, waitingMax = this.options.waitingMax): boolean {
+    const { batchMax, batchMs, after } = this.options;
     if (this.waiting.length >= waitingMax || this.stopped) {
       this.dropped += 1;
       return false;

@@ -7,7 +7,7 @@ import { attributes, type AttributeInput, type OtlpAttribute } from "./attribute
 import type { GenAiVersion } from "./conventions.ts";
 import { GenAiMetrics } from "./gen-ai-metrics.ts";
 import { metricData } from "./metric-data.ts";
-import { isTraced, spansOf, type TracedCall } from "./spans.ts";
+import { exportedFor, spansOf, type TracedCall } from "./spans.ts";
 
 /** How calls are exported to a collector. */
 export interface OtlpSettings {
@@ -116,8 +116,11 @@ export class OtlpExporter {
     const { settings, ports } = this;
     if (settings.metrics) this.genAi.observe(record);
     const { trace } = record;
-    if (!settings.traces || trace === undefined || !isTraced(record, trace.sampled, settings.slowMs)) return;
-    this.spans.offer({ record, receipt, trace, spanId: this.spanIds.next(), wallOffsetMs: ports.wallMs() - ports.nowMs() });
+    if (!settings.traces || trace === undefined) return;
+    const reason = exportedFor(record, trace.sampled, settings.slowMs);
+    if (reason === null) return;
+    const call = { record, receipt, trace, spanId: this.spanIds.next(), wallOffsetMs: ports.wallMs() - ports.nowMs() };
+    this.spans.offer(call, reason === "sample" ? sampledWaitingMax : waitingMax);
   };
 
   /** How the export itself goes. */
@@ -217,6 +220,8 @@ const messageCharactersMax = 200;
 
 const scope = { name: "sluice" };
 const waitingMax = 2_048;
+/** Clients choose calls without limit: what they choose must leave room for calls that failed or were saved. */
+const sampledWaitingMax = 1_536;
 const batchMax = 256;
 const batchMs = 2_000;
 const triesMax = 5;

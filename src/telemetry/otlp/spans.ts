@@ -32,15 +32,15 @@ export interface OtlpSpan {
 }
 
 /**
- * Whether a call is exported: those that chance or the client chose, all that failed or were saved, and slow ones. What is the client's own
- * fault would let anybody fill the queue: for whoever has no valid key, neither chance nor the headers count.
+ * Why a call is exported: for what happened to it, if it failed, was saved or was slow, or because chance or the client chose it; null if it
+ * is not. What is the client's own fault would let anybody fill the queue: for whoever has no valid key, neither chance nor the headers count.
  */
-export function isTraced(
-  { keyId, state, failure, attempts, firstContentMs, startedMs, endedMs }: CallRecord,
-  sampled: boolean,
-  slowMs: number,
-): boolean {
-  if (sampled && keyId !== null) return true;
+export function exportedFor(record: CallRecord, sampled: boolean, slowMs: number): "event" | "sample" | null {
+  if (isEventful(record, slowMs)) return "event";
+  return sampled && record.keyId !== null ? "sample" : null;
+}
+
+function isEventful({ state, failure, attempts, firstContentMs, startedMs, endedMs }: CallRecord, slowMs: number): boolean {
   if (failure !== null && failure.blame !== "client") return true;
   if (state === "interrupted") return true;
   for (const { outcome } of attempts) if (outcome === "failed") return true;

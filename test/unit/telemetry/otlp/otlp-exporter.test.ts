@@ -364,6 +364,18 @@ describe("a collector that does not take it", () => {
     await ports.fire();
   });
 
+  test("costs no trace of a call that failed, however many healthy ones clients choose", async () => {
+    const ports = otlpPorts();
+    const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
+    const cut = traced([attempt({ spanId: "2222222222222222" })], { state: "interrupted", failure: failure("interrupted", "cut") });
+    offer(exporter, ...Array.from({ length: 5_000 }, () => traced()), ...Array.from({ length: 500 }, () => cut));
+    const dropped = exporter.families().find(({ name }) => name === "sluice_otlp_dropped_total")!;
+    await exporter.stop();
+    const calls = ports.requests.flatMap(({ body }) => readTraces(body).filter(({ kind }) => kind === 2));
+    const failed = calls.filter(({ attributes }) => attributes["error.type"] === "interrupted");
+    expect([failed.length, calls.length + dropped.series[0]!.value]).toEqual([500, 5_500]);
+  });
+
   test("may take a part only, and the rest counts as failed and is told", async () => {
     const ports = otlpPorts(() => ({ ...taken, body: '{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too old"}}' }));
     const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
