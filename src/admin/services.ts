@@ -145,7 +145,7 @@ export interface SpentBudgets {
 export interface SpentBudget extends BudgetUse {
   readonly of: "key" | "group";
   readonly id: string;
-  /** Empty for all models. */
+  /** Its label; empty for all models. */
   readonly models: string;
 }
 

@@ -7,10 +7,17 @@ export function limitOwner(id: string, rootId: string | null): string {
   return rootId === null ? id : `${rootId}${separator}${id}`;
 }
 
-/** The id of a budget: of one for the models of a pattern, of one with a selector by its name, or of the one for everything else. */
+/** Which of its owner's budgets one is: the pattern of its models, `#` and its name if it has a selector, or nothing if it is for everything. */
+export function budgetLabel(models: string | null, name: string | null): string {
+  if (name !== null) return `#${name}`;
+  // No name of a budget begins with `#`, so that no rule for models has the label of one.
+  return models?.startsWith("#") === true ? `#${models}` : (models ?? "");
+}
+
+/** The id of a budget, which names it in the store and wherever its refusals are told. */
 export function budgetId(ownerId: string, models: string | null, name: string | null): string {
-  if (name !== null) return `${ownerId} #${name}`;
-  return models === null ? ownerId : `${ownerId} ${models}`;
+  const label = budgetLabel(models, name);
+  return label === "" ? ownerId : `${ownerId} ${label}`;
 }
 
 /** The first word of a limit's id: what its counts are locked by. */

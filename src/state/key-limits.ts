@@ -3,7 +3,7 @@ import { groupTitle, type Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import { mayOverlap } from "../keys/rule-models.ts";
 import type { Budget, BudgetSelector, Demand, Limits, ModelLimits, RateLimits } from "../limits/limits.ts";
-import { limitOwner } from "../limits/limit-id.ts";
+import { budgetId, limitOwner } from "../limits/limit-id.ts";
 import { wholeAmount } from "../limits/minute-window.ts";
 import type { Claim } from "../limits/rate-limit-store.ts";
 import type { BudgetLimit } from "./budgets/leased-budget.ts";
@@ -162,16 +162,14 @@ function callLimits(
 ): CallLimits {
   const { prefix, of } = owner;
   const suffix = pattern === null ? "" : ` ${pattern}`;
-  // No name of a budget with a selector begins with `#`, so that none has the id of a rule.
-  const budgetSuffix = pattern?.startsWith("#") === true ? ` #${pattern}` : suffix;
   const rateLimit = (what: RateLimit["what"], figure: number | null, unit = 1): readonly RateLimit[] => {
     if (figure === null) return [];
     const id = `${prefix} ${what}${suffix}`;
     const limit = Math.floor(figure * unit);
     return [{ id, what, figure, limit, pattern, of, one: { id, limit, amount: 1 } }];
   };
-  const budgetLimit = (name: string, { nanos, period }: Budget, selector: BudgetSelector | null): BudgetLimit => ({
-    budget: `${owner.id}${name}`,
+  const budgetLimit = (name: string | null, { nanos, period }: Budget, selector: BudgetSelector | null): BudgetLimit => ({
+    budget: budgetId(owner.id, pattern, name),
     ownerId: owner.id,
     models: pattern,
     exceptModels,
@@ -180,7 +178,7 @@ function callLimits(
     limitNanos: Math.floor(nanos),
     period,
     unpriced,
-    of: selector === null ? of : `${of} for ${name.slice(2)}`,
+    of: name === null ? of : `${of} for ${name}`,
   });
   return limitsOf(
     [
@@ -191,8 +189,8 @@ function callLimits(
     ],
     rule.concurrency === null ? [] : [{ id: `${prefix} concurrency${suffix}`, limit: rule.concurrency, pattern, of }],
     [
-      ...(rule.budget === null ? [] : [budgetLimit(budgetSuffix, rule.budget, null)]),
-      ...(pattern === null ? selected.map((budget) => budgetLimit(` #${budget.name}`, budget, selectorOf(budget))) : []),
+      ...(rule.budget === null ? [] : [budgetLimit(null, rule.budget, null)]),
+      ...(pattern === null ? selected.map((budget) => budgetLimit(budget.name, budget, selectorOf(budget))) : []),
     ],
   );
 }

@@ -27,15 +27,12 @@ beforeAll(async () => {
     {
       broken: { tier: 1, models: [model] },
       sound: { tier: 2, models: [model], tags: ["spare"] },
-      dear: { models: ["costly"] },
+      dear: { models: ["costly", "#images"] },
       other: { dialect: "anthropic", models: ["translated"], headers: { "x-tenant": "header-canary" } },
     },
     {
       admin: "127.0.0.1:0",
-      prices: [
-        { model, input: 1, output: 2 },
-        { model: "costly", input: 0, output: 1_000 },
-      ],
+      prices: [{ model, input: 1, output: 2 }, ...["costly", "#images"].map((dear) => ({ model: dear, input: 0, output: 1_000 }))],
       groups: [
         { name: "acme", kind: "organisation", limits: { budget_usd: 0.015, budget_period: "month" } },
         { name: "web", kind: "team", parent: "acme", limits: { per_model: [{ model: "costly", tpm: 100 }] } },
@@ -44,6 +41,14 @@ beforeAll(async () => {
         { name: "tester", key: clientKey },
         { name: "bound", key: "sk-bound-canary-0123456789abcdef", channels: ["spare"], limits: { rpm: 1 } },
         { name: "grouped", key: "sk-grouped-canary-0123456789abcdef", group: "web" },
+        {
+          name: "imaging",
+          key: "sk-imaging-canary-0123456789abcdef",
+          limits: {
+            per_model: [{ model: "#images", budget_usd: 0.015, budget_period: "month" }],
+            budgets: [{ name: "images", operations: ["image"], budget_usd: 10, budget_period: "month" }],
+          },
+        },
         { name: "narrow", key: "sk-narrow-canary-0123456789abcdef", models: ["other"], operations: ["speech"] },
       ],
     },
@@ -159,6 +164,15 @@ describe("of a running gateway, the admin API", () => {
       },
     ]);
     expect((await ask("/explain", { model: "costly", operation: "chat", key: "file:grouped" })).json).toMatchObject({ outcome: "refuse" });
+  });
+
+  test("says that the budget of a rule for models is spent, also where another budget is called like its model", async () => {
+    const request = { ...costly, model: "#images", max_tokens: 10 };
+    const explained = async (): Promise<Json> => (await ask("/explain/request", { api: "chat", key: "file:imaging", request })).json;
+    expect(await explained()).toMatchObject({ outcome: "serve", refusals: [] });
+    expect((await rig.chat({ ...request, x_tokens: 10 }, { key: "sk-imaging-canary-0123456789abcdef" })).status).toBe(200);
+    await eventually("what was spent is in the store", async () => (await explained())["outcome"] === "refuse", 5_000);
+    expect((await rig.chat(request, { key: "sk-imaging-canary-0123456789abcdef" })).status).toBe(429);
   });
 
   test("shows each channel with what is wrong with it, and the health of the whole", async () => {

@@ -1,6 +1,7 @@
 import { StorageError, type Storage } from "../../gateway/storage.ts";
 import type { Group } from "../../keys/group.ts";
 import type { Key } from "../../keys/key.ts";
+import { budgetId, budgetLabel } from "../../limits/limit-id.ts";
 import { hasBudgets } from "../../limits/limits.ts";
 import { keyPage, storedKeys } from "../../manage/key-search.ts";
 import { budgetSpending, groupSpending, type BudgetSpending } from "../../manage/key-spending.ts";
@@ -136,8 +137,8 @@ export class BudgetWatch {
 
   private stateOf(of: BudgetState["of"], { id, name }: Pick<Key, "id" | "name">, spending: BudgetSpending): BudgetState {
     const { budget, spentNanos, sinceMs } = spending;
-    const models = spending.name === null ? (spending.models ?? "") : `#${spending.name}`;
-    const refusal = this.refusals.get(models === "" ? id : `${id} ${models}`);
+    const models = budgetLabel(spending.models, spending.name);
+    const refusal = this.refusals.get(budgetId(id, spending.models, spending.name));
     // A refusal of another period, or of a limit that was changed since, says nothing.
     const isRefusing = refusal !== undefined && refusal.limitNanos === Math.floor(budget.nanos) && refusal.atMs >= (sinceMs ?? 0);
     return { of, id, name, models, limitNanos: budget.nanos, spentNanos, isRefusing, sinceMs };

@@ -1,3 +1,4 @@
+import { budgetLabel } from "../../limits/limit-id.ts";
 import { hasBudgets } from "../../limits/limits.ts";
 import type { ManageContext } from "../context.ts";
 import { allGroups, groupTree } from "../group-search.ts";
@@ -34,7 +35,7 @@ export async function ownBudgets(context: ManageContext, known: readonly Omit<Bu
     spent: readonly BudgetSpending[],
   ): void => {
     for (const { name: selected, models: pattern, budget, spentNanos } of spent) {
-      const models = selected === null ? (pattern ?? "") : `#${selected}`;
+      const models = budgetLabel(pattern, selected);
       const isRefusing = refusing.has(wordsOf({ of, id, models }));
       budgets.push({ of, id, name, models, limitNanos: budget.nanos, spentNanos, isRefusing });
     }

@@ -30,7 +30,7 @@ export interface BudgetFact extends BudgetUse {
   readonly of: "key" | "group";
   readonly id: string;
   readonly name: string;
-  /** Empty for all models. */
+  /** Its label; empty for all models. */
   readonly models: string;
 }
 

@@ -143,7 +143,7 @@ export interface BudgetState extends BudgetUse {
   readonly of: "key" | "group";
   readonly id: string;
   readonly name: string;
-  /** The pattern of models it is for; empty for all of them. */
+  /** Its label: the pattern of models it is for, `#` and its name if it has a selector, or nothing. */
   readonly models: string;
   /** When the present period began; null for a budget without one. */
   readonly sinceMs: number | null;

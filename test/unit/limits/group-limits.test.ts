@@ -255,7 +255,11 @@ describe("a budget with a selector", () => {
     grant(limiter.admit(web, asks("#images", "b"), demand({ nanos: 20 }))).settle(demand({ nanos: 20 }));
     grant(limiter.admit(web, asks("##images", "c"), demand({ nanos: 40 }))).settle(demand({ nanos: 40 }));
     expect([...purses.spent.values()]).toEqual([1, 20, 40]);
-    expect(purses.of("web #images")).toBe(1);
+    expect([...purses.spent.keys()]).toEqual([
+      budgetId("web", null, "images"),
+      budgetId("web", "#images", null),
+      budgetId("web", "##images", null),
+    ]);
   });
 
   test("for channels holds what a call may cost, and gives it back where another channel served it", () => {
