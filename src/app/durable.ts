@@ -190,7 +190,7 @@ export async function openDurable(options: DurableOptions): Promise<Durable> {
   return {
     ...store,
     reports,
-    limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs, onSpent: refusedBudgets.note }),
+    limiter: makeLimiter({ rates, budgets, wallMs: store.clock.wallMs, refusals: refusedBudgets }),
     refusedBudgets,
     silenceMs,
     receipts: journal,

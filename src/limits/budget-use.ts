@@ -2,7 +2,7 @@
 export interface BudgetUse {
   readonly limitNanos: number;
   readonly spentNanos: number;
-  /** It has refused a call in this period that all of it would have been enough for. */
+  /** It has refused a call lately that all of it would have been enough for, and admitted none since, as far as is known. */
   readonly isRefusing: boolean;
 }
 

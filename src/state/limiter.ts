@@ -37,8 +37,12 @@ export interface LimiterParts {
   };
   /** The wall clock, which tells when a new budget period begins. */
   readonly wallMs: () => number;
-  /** A call was refused for which all of a budget would have been enough, and what is left of it is not, whatever running calls return. */
-  readonly onSpent?: (budget: BudgetLimit) => void;
+  readonly refusals?: {
+    /** A call was refused for which all of a budget would have been enough, and what is left of it is not, whatever running calls return. */
+    note(budget: BudgetLimit): void;
+    /** Money of a budget was reserved for a call. */
+    forget(budget: BudgetLimit): void;
+  };
 }
 
 /**
@@ -47,7 +51,7 @@ export interface LimiterParts {
  * continues synchronously when its answer is not a promise, so that a call whose limits are known in this process costs no turn of
  * the event loop.
  */
-export function makeLimiter({ rates, budgets, wallMs, onSpent }: LimiterParts): Limiter {
+export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts): Limiter {
   // A key that changes is a new object, and so is one whose groups change, so an entry here never becomes stale.
   const known = new WeakMap<Key, KeyLimits>();
 
@@ -102,7 +106,9 @@ export function makeLimiter({ rates, budgets, wallMs, onSpent }: LimiterParts): 
   }
 
   function addBudget(grant: CallGrant, budget: BudgetLimit, result: BudgetReservation | BudgetRefused): LimitExceeded | null {
-    if (!result.ok && leavesTooLittle(budget, grant.nanos, result)) onSpent?.(budget);
+    if (result.ok) {
+      if (grant.nanos > 0) refusals?.forget(budget);
+    } else if (leavesTooLittle(budget, grant.nanos, result)) refusals?.note(budget);
     return grant.addBudget(budget, result, wallMs);
   }
 

@@ -1,11 +1,11 @@
 import { StorageError, type Storage } from "../../gateway/storage.ts";
 import type { Group } from "../../keys/group.ts";
 import type { Key } from "../../keys/key.ts";
+import { isRefusing, lastRefusals, type BudgetRefusal, type BudgetRefusals } from "../../limits/budget-refusal.ts";
 import { budgetId, budgetLabel } from "../../limits/limit-id.ts";
 import { hasBudgets } from "../../limits/limits.ts";
 import { keyPage, storedKeys } from "../../manage/key-search.ts";
 import { budgetSpending, groupSpending, type BudgetSpending } from "../../manage/key-spending.ts";
-import type { BudgetRefusal } from "../../state/budgets/refused-budgets.ts";
 import type { BudgetState } from "../../telemetry/metrics/state-metrics.ts";
 
 export interface BudgetWatchOptions {
@@ -39,8 +39,7 @@ export class BudgetWatch {
   /** Where the next look at the other keys and groups begins. */
   private keyCursor: string | null = null;
   private groupsSeen = 0;
-  /** The last refusal of each budget, by its id. */
-  private refusals: ReadonlyMap<string, BudgetRefusal> = new Map();
+  private refusals: BudgetRefusals = new Map();
 
   constructor(private readonly options: BudgetWatchOptions) {}
 
@@ -139,16 +138,10 @@ export class BudgetWatch {
     const { budget, spentNanos, sinceMs } = spending;
     const models = budgetLabel(spending.models, spending.name);
     const refusal = this.refusals.get(budgetId(id, spending.models, spending.name));
-    // A refusal of another period, or of a limit that was changed since, says nothing.
-    const isRefusing = refusal !== undefined && refusal.limitNanos === Math.floor(budget.nanos) && refusal.atMs >= (sinceMs ?? 0);
-    return { of, id, name, models, limitNanos: budget.nanos, spentNanos, isRefusing, sinceMs };
+    const limitNanos = budget.nanos;
+    const refuses = isRefusing(refusal, { limitNanos, sinceMs }, this.options.wallMs());
+    return { of, id, name, models, limitNanos, spentNanos, isRefusing: refuses, sinceMs };
   }
-}
-
-function lastRefusals(refusals: readonly BudgetRefusal[]): ReadonlyMap<string, BudgetRefusal> {
-  const last = new Map<string, BudgetRefusal>();
-  for (const refusal of refusals) if (refusal.atMs >= (last.get(refusal.budget)?.atMs ?? 0)) last.set(refusal.budget, refusal);
-  return last;
 }
 
 const everyMs = 60_000;

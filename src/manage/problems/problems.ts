@@ -121,8 +121,11 @@ export function budgetProblems(budgets: readonly BudgetFact[]): readonly Gateway
   return budgets.flatMap((budget) => {
     const { of, id, name, models } = budget;
     const what = models === "" ? `The budget of ${of} ${name}` : `The budget of ${of} ${name} for ${models}`;
-    if (isSpent(budget))
-      return [warning("budget_used_up", id, `${what} is used up: its calls are refused.`, "Raise it, or wait for the next period.")];
+    if (isSpent(budget)) {
+      const isEmpty = budget.spentNanos >= budget.limitNanos;
+      const refused = isEmpty ? "is used up: its calls are refused." : "has too little left: calls that may cost more are refused.";
+      return [warning("budget_used_up", id, `${what} ${refused}`, "Raise it, or wait for the next period.")];
+    }
     if (isNearlySpent(budget)) return [warning("budget_near", id, `${what} is nearly used up.`, "Raise it before its calls are refused.")];
     return [];
   });

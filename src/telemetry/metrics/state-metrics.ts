@@ -160,7 +160,7 @@ export function budgetFamilies(budgets: readonly BudgetState[]): readonly Metric
   const limit = ({ limitNanos }: BudgetState): number => limitNanos * 1e-9;
   const left = ({ limitNanos, spentNanos }: BudgetState): number => Math.max(0, limitNanos - spentNanos) * 1e-9;
   const refused = (budget: BudgetState): number => (isSpent(budget) ? 1 : 0);
-  const refuses = "1 if calls are refused in the present period because too little is left of the budget";
+  const refuses = "1 if calls are refused because too little is left in the present period of the budget";
   return [
     ofBudgets("key", "sluice_budget_limit_usd", "The budget of a key in its present period.", limit),
     ofBudgets("key", "sluice_budget_left_usd", "What is left of the budget of a key in its present period.", left),

@@ -5,7 +5,7 @@ import type { BudgetState, ChannelState } from "../metrics/state-metrics.ts";
 export const noticeTypes = ["budget.warning", "budget.spent", "channel.down", "channel.up", "key.expiring", "cost.jump"] as const;
 export type NoticeType = (typeof noticeTypes)[number];
 
-/** Something that an operator wants to hear of. It names keys and channels, and holds no secret. */
+/** Something that an operator wants to hear of. It names keys, groups and channels, and holds no secret. */
 export interface Notice {
   /** The same for the same occurrence, so that it is told once, and a receiver can recognise what it got from another process. */
   readonly id: string;
@@ -19,6 +19,8 @@ export function budgetNotices(budgets: readonly BudgetState[]): readonly Notice[
     const { of, id, name, models, limitNanos, spentNanos, sinceMs } = budget;
     const type: NoticeType | null = isSpent(budget) ? "budget.spent" : isNearlySpent(budget) ? "budget.warning" : null;
     if (type === null) return [];
+    // A large call may be refused long before the end. Others go on then, and their end has to be told as well.
+    const early = type === "budget.spent" && spentNanos < limitNanos * endShare ? ":early" : "";
     const data = {
       [of]: id,
       name,
@@ -27,7 +29,7 @@ export function budgetNotices(budgets: readonly BudgetState[]): readonly Notice[
       spent_usd: spentNanos / 1e9,
       period_since: sinceMs === null ? null : new Date(sinceMs).toISOString(),
     };
-    return [{ id: `${type}:${id}:${models}:${limitNanos}:${sinceMs ?? "total"}`, type, data }];
+    return [{ id: `${type}:${id}:${models}:${limitNanos}:${sinceMs ?? "total"}${early}`, type, data }];
   });
 }
 
@@ -93,6 +95,7 @@ export class ChannelWatch {
   }
 }
 
+const endShare = 0.95;
 const looksToBeDown = 2;
 const dayMs = 86_400_000;
 const weekMs = 7 * dayMs;

@@ -134,7 +134,7 @@ describe("where somebody wants to hear of all", () => {
 });
 
 test("a budget that refused a call in its present period is known by its key and models, until its limit is another one", async () => {
-  const nowMs = Date.parse("2026-02-10T12:30:00Z");
+  const nowMs = Date.parse("2026-02-10T12:09:00Z");
   const hourMs = Date.parse("2026-02-10T12:00:00Z");
   const budget = { nanos: 1e9, period: "hour" } as const;
   const limits: Limits = {

@@ -8,6 +8,7 @@ import type { Key } from "../../../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../../../src/limits/limits.ts";
 import type { Claim, ReservationResult } from "../../../src/limits/rate-limit-store.ts";
 import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/leased-budget.ts";
+import { RefusedBudgets } from "../../../src/state/budgets/refused-budgets.ts";
 import { makeLimiter } from "../../../src/state/limiter.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
 import { reserve } from "../../support/reserve.ts";
@@ -335,7 +336,12 @@ describe("a key's budgets", () => {
     const told: string[] = [];
     const till = new Till();
     const rates = new MemoryRateLimits(clockAt().read);
-    const limiter = makeLimiter({ rates, budgets: till, wallMs: Date.now, onSpent: ({ budget }) => told.push(budget) });
+    const limiter = makeLimiter({
+      rates,
+      budgets: till,
+      wallMs: Date.now,
+      refusals: { note: ({ budget }) => told.push(budget), forget: () => {} },
+    });
     const key = keyWith({ budget: { nanos: 100, period: "month" } });
     const refusedWith = (refusal: BudgetRefused, nanos: number) => {
       till.refusal = refusal;
@@ -349,6 +355,23 @@ describe("a key's budgets", () => {
     expect(refusedWith(spent(null), 6)).toEqual([]);
     expect(refusedWith(spent(95), 101)).toEqual([]);
     expect(refusedWith({ ...spent(95), why: "unavailable" }, 6)).toEqual([]);
+  });
+
+  test("are not told of any more once they admit a call that costs something", () => {
+    const refused = new RefusedBudgets(() => 7);
+    const till = new Till();
+    const rates = new MemoryRateLimits(clockAt().read);
+    const limiter = makeLimiter({ rates, budgets: till, wallMs: Date.now, refusals: refused });
+    const key = keyWith({ budget: { nanos: 100, period: "month" } });
+    const admit = (nanos: number) => limiter.admit(key, asks("m", "c"), demand({ nanos }));
+    till.refusal = { ok: false, why: "spent", spentNanos: 82, held: null };
+    limitExceeded(admit(20));
+    expect(refused.list()).toEqual([{ budget: "k1", limitNanos: 100, atMs: 7 }]);
+    till.refusal = null;
+    expect(admit(0)).toMatchObject({ kind: "grant" });
+    expect(refused.list()).toHaveLength(1);
+    expect(admit(5)).toMatchObject({ kind: "grant" });
+    expect(refused.list()).toEqual([]);
   });
 
   test("that are spent refuse for good, name the budget and tell when the next period begins", async () => {

@@ -54,6 +54,11 @@ describe("a notice", () => {
     expect(ids[0]).toBe(ids[1]);
   });
 
+  test("of a budget that is spent comes once more at its end if a large call was refused long before", () => {
+    const ids = [8.2, 9, 9.5, 9.99, 10, 11].map((dollars) => budgetNotices([{ ...budget(dollars * dollar), isRefusing: true }])[0]?.id);
+    expect([ids[0] === ids[1], ids[1] === ids[2], new Set(ids.slice(2)).size]).toEqual([true, false, 1]);
+  });
+
   test("of a budget names its key or its group", () => {
     const notices = budgetNotices([budget(8 * dollar), { ...budget(8 * dollar), of: "group", id: "grp_web", name: "web" }]);
     expect(notices.map(({ data }) => [data["key"], data["group"], data["name"]])).toEqual([
