@@ -3,6 +3,8 @@ import type { ChannelContext, ChannelLesson } from "../manage/channel-context.ts
 import type { KeptBackups } from "../manage/backup.ts";
 import type { DesiredResources, ResourceContext } from "../manage/resource-file/desired-resources.ts";
 import type { RunningWebhooks } from "../manage/webhooks.ts";
+import type { OwnBudgets } from "../manage/problems/own-budgets.ts";
+import type { BudgetRefusals } from "../limits/budget-refusal.ts";
 import type { BudgetUse } from "../limits/budget-use.ts";
 import type { Key } from "../keys/key.ts";
 import type { SignInProvider } from "../gateway/sign-in.ts";
@@ -31,6 +33,8 @@ export interface Services extends ChannelContext {
   readonly traffic: TrafficHistory;
   /** What was spent of budgets, as of a minute ago or so. */
   readonly budgets: () => SpentBudgets;
+  /** The same for administrators of groups. */
+  readonly ownBudgets: OwnBudgets;
   /** Calls back with the calls of all workers as they happen. Null if too many watch already; else a function that stops it. */
   readonly live: (watcher: (frame: LiveCallsFrame) => unknown) => (() => void) | null;
   /** Makes a request to the port for clients of this gateway. Null if it cannot be reached. It does not reject. */
@@ -140,6 +144,8 @@ export interface SpentBudgets {
   readonly spent: readonly SpentBudget[];
   /** Whether every key and group with a budget was looked at. */
   readonly isWhole: boolean;
+  /** The last refusals of any budget, also of those that were not looked at. */
+  readonly refusals: BudgetRefusals;
 }
 
 export interface SpentBudget extends BudgetUse {

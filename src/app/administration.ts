@@ -30,6 +30,7 @@ import type { Key } from "../keys/key.ts";
 import { budgetId } from "../limits/limit-id.ts";
 import { hasBudgets } from "../limits/limits.ts";
 import { budgetSpending, groupSpending, type BudgetSpending } from "../manage/key-spending.ts";
+import { OwnBudgets } from "../manage/problems/own-budgets.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import type { CallRequest } from "../operations/call-request.ts";
 import { failure, isFailure } from "../operations/failure.ts";
@@ -131,6 +132,7 @@ export function administration(parts: AdministrationParts): Services {
     },
     traffic: parts.traffic,
     budgets: parts.budgets,
+    ownBudgets: new OwnBudgets(),
     live: parts.live,
     lab: parts.lab,
     webhooks: parts.webhooks,

@@ -219,7 +219,7 @@ export class App {
         const reports = (await options.others?.reports("refusals")) ?? [];
         return [...durable.refusedBudgets.list(), ...reports.flatMap(({ report }) => JSON.parse(report) as BudgetRefusal[])];
       },
-      onLook: async (budgets, keys) => this.webhooks?.looked(budgets, keys),
+      onCheck: async (budgets, keys) => this.webhooks?.announce(budgets, keys),
       onBug: (error) => this.bug(error),
     });
     this.webhooks =
@@ -680,7 +680,7 @@ export class App {
       certificateExpiresMs: () => this.certificate?.expiresMs ?? null,
       configuration: this.options.configuration,
       traffic: this.traffic,
-      budgets: () => this.budgetWatch.recent(),
+      budgets: () => this.budgetWatch.latest(),
       live: (watcher) => this.liveFeed.watch(watcher),
       lab,
       webhooks: { list: () => this.webhooks?.list() ?? [], test: async (at) => (await this.webhooks?.test(at)) ?? null },

@@ -30,6 +30,8 @@ export interface ManageContext {
   readonly fileGroups: () => readonly Group[];
   /** All groups, where the caller sees some of them only: defaults come from those above. */
   readonly wholeTree?: GroupTree;
+  /** The group that the caller sees, with those below it, where that is not all. */
+  readonly scopeId?: string;
   /** The names of the issuers whose tokens the configuration accepts. */
   readonly tokenIssuers: () => readonly string[];
   /** Whether a token belongs to one of these keys. */

@@ -48,6 +48,7 @@ export function scopedContext<Context extends ManageContext>(context: Context, s
     fileKeys: () => context.fileKeys().filter((key) => isKeyOf(key, ids)),
     fileGroups: () => context.fileGroups().filter(({ id }) => ids.has(id)),
     wholeTree: scope.tree,
+    scopeId: scope.groupId,
   };
 }
 

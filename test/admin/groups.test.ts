@@ -1,6 +1,7 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
 import type { Services, SpentBudget } from "../../src/admin/services.ts";
+import type { BudgetRefusal } from "../../src/limits/budget-refusal.ts";
 import type { GroupView } from "../../src/manage/group-view.ts";
 import { codeOf, startAdmin, type AdminWorld, type Called, type StartOptions } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
@@ -278,7 +279,8 @@ describe("an administrator of a group", () => {
 
   test("is warned of budgets of its own keys and groups, and of nothing else that is wrong", async () => {
     const spent: SpentBudget[] = [];
-    const { world, call, eve, ids } = await company({ budgets: () => ({ spent, isWhole: false }) });
+    const refusals = new Map<string, BudgetRefusal>();
+    const { world, call, eve, ids } = await company({ budgets: () => ({ spent, isWhole: false, refusals }) });
     const used = (of: SpentBudget["of"], id: string): SpentBudget => ({
       of,
       id,
@@ -305,13 +307,19 @@ describe("an administrator of a group", () => {
     expect(all.length).toBeGreaterThan(spent.length);
     // What the gateway looks at of all budgets may leave out those of a group: its administrator is told of them all the same.
     spent.length = 0;
+    world.pass(60_000);
     expect(await messages(eve)).toEqual([about("key key of app"), about("group app")]);
     const isWhole = async (ask: typeof call): Promise<unknown> => ((await ask("GET", "/problems")).json as { complete: boolean }).complete;
     expect([await isWhole(call), await isWhole(eve)]).toEqual([false, true]);
     // Of defaults as well.
     await call("PATCH", "/groups/org", { limits: {}, default_group_limits: { budget_usd: 5 } });
     await world.receipts(sampleReceipt({ owners: [ids.web], billedNanos: 4_000_000_000 }));
+    world.pass(60_000);
     expect(await messages(eve)).toContain("The budget of group web is nearly used up.");
+    // What refuses calls is known of all budgets.
+    refusals.set(ids.web, { budget: ids.web, limitNanos: 5_000_000_000, atMs: world.services.wallMs() });
+    world.pass(60_000);
+    expect(await messages(eve)).toContain("The budget of group web has too little left: calls that may cost more are refused.");
     expect(world.bugs).toEqual([]);
   });
 

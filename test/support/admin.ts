@@ -8,6 +8,7 @@ import { desiredResources } from "../../src/app/resource-text.ts";
 import type { LabRunFacts, LabServices } from "../../src/admin/lab-services.ts";
 import type { OidcServices, Services } from "../../src/admin/services.ts";
 import type { TestCall } from "../../src/manage/channel-test/test-calls.ts";
+import { OwnBudgets } from "../../src/manage/problems/own-budgets.ts";
 import type { WebhookDelivery } from "../../src/manage/webhooks.ts";
 import type { Actor, Role, Storage } from "../../src/gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../../src/keys/token.ts";
@@ -200,7 +201,8 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     resources: { read: (file, text, variables) => desiredResources(file, { text, variables }), unseal: () => null },
     configuration: async () => ({ file: "/etc/sluice.yaml", problem: null, settings: [shownSetting] }),
     traffic: { since: () => [], state: () => ({ inFlight: 0, sinceMs: wallMs() }), firstContent: () => null },
-    budgets: () => ({ spent: [], isWhole: true }),
+    budgets: () => ({ spent: [], isWhole: true, refusals: new Map() }),
+    ownBudgets: new OwnBudgets(),
     lab: standInLab,
     webhooks: {
       list: () => [

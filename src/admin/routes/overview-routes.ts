@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { StorageError } from "../../gateway/storage.ts";
 import { groupNames } from "../../manage/group-search.ts";
-import { ownBudgets, type BudgetFacts } from "../../manage/problems/own-budgets.ts";
+import type { BudgetFacts } from "../../manage/problems/own-budgets.ts";
 import { budgetProblems, problemsOf, type BudgetFact, type GatewayProblem } from "../../manage/problems/problems.ts";
 import { keyNames } from "../../manage/key-search.ts";
 import { isoOrNull } from "../../usage/time-text.ts";
@@ -51,7 +51,7 @@ export const overviewRoutes: readonly AdminRoute[] = [
     access: "viewer",
     scoped: true,
     summary:
-      "Lists what is wrong now, the worst first, each with its next step. Administrators of a group see the budgets of their keys and groups alone.",
+      "Lists what is wrong now, the worst first, each with its next step. Administrators of a group see the budgets of their keys and groups alone, as of the last minute.",
     answer: z.strictObject({
       problems: z.array(
         z.strictObject({
@@ -66,8 +66,10 @@ export const overviewRoutes: readonly AdminRoute[] = [
       complete: z.boolean().describe("False if more keys and groups have budgets than were looked at. `standing` shows those of each."),
     }),
     handle: async ({ services }) => {
-      const { budgets, isWhole } = isScoped(services) ? await ownBudgets(services, services.budgets().spent) : await namedBudgets(services);
-      const problems = isScoped(services) ? budgetProblems(budgets) : await presentProblems(services, budgets);
+      const { scopeId } = services;
+      const { budgets, isWhole } =
+        scopeId === undefined ? await namedBudgets(services) : await services.ownBudgets.of(scopeId, services, services.budgets().refusals);
+      const problems = scopeId === undefined ? await presentProblems(services, budgets) : budgetProblems(budgets);
       return {
         complete: isWhole,
         problems: problems.map(({ severity, kind, subject, message, next, untilMs }) => ({
@@ -122,9 +124,4 @@ function orNamesOf(inFile: readonly { readonly id: string; readonly name: string
     if (!(error instanceof StorageError)) throw error;
     return new Map(inFile.map(({ id, name }) => [id, name]));
   };
-}
-
-/** Whether they are those of an administrator of a group. */
-function isScoped({ wholeTree }: Services): boolean {
-  return wholeTree !== undefined;
 }

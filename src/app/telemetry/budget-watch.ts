@@ -21,22 +21,22 @@ export interface BudgetWatchOptions {
   readonly ofAll: boolean;
   /** The budgets that refused calls lately, in any worker. */
   readonly refusals: () => Promise<readonly BudgetRefusal[]>;
-  /** Called after each look, with the budgets and the keys. */
-  readonly onLook: (budgets: readonly BudgetState[], keys: readonly Key[]) => Promise<void>;
+  /** Called after each check, with the budgets and the keys. */
+  readonly onCheck: (budgets: readonly BudgetState[], keys: readonly Key[]) => Promise<void>;
   readonly onBug: (error: unknown) => void;
 }
 
 /**
- * Looks up, once a minute, what keys and groups have left of their budgets. Between two looks, and while the store is away, the last one
- * counts. Each look is at the same first ones, which `states` is of, and at some of the others in turn.
+ * Looks up, once a minute, what keys and groups have spent of their budgets. Between two checks, and while the store is away, the last one
+ * counts. Each is of the same first ones, which `states` has, and of some of the others in turn.
  */
 export class BudgetWatch {
   private timer: ReturnType<typeof setInterval> | null = null;
-  private looking = false;
-  private lookedMs = 0;
+  private checking = false;
+  private checkedMs = 0;
   states: readonly BudgetState[] = [];
   private isWhole = true;
-  /** Where the next look at the other keys and groups begins. */
+  /** Where the next check of the other keys and groups begins. */
   private keyCursor: string | null = null;
   private groupsSeen = 0;
   private refusals: BudgetRefusals = new Map();
@@ -45,25 +45,25 @@ export class BudgetWatch {
 
   start(): void {
     if (this.timer !== null) return;
-    void this.look();
-    this.timer = setInterval(() => void this.look(), everyMs);
+    void this.check();
+    this.timer = setInterval(() => void this.check(), everyMs);
     this.timer.unref();
   }
 
-  /** The last look. Where none is made regularly, this one begins the next, which whoever asks again will see. */
-  recent(): { readonly spent: readonly BudgetState[]; readonly isWhole: boolean } {
-    if (this.options.wallMs() - this.lookedMs >= everyMs) void this.look();
-    return { spent: this.states, isWhole: this.isWhole };
+  /** What the last check found. Where none is made regularly, this begins the next, which whoever asks again will see. */
+  latest(): { readonly spent: readonly BudgetState[]; readonly isWhole: boolean; readonly refusals: BudgetRefusals } {
+    if (this.options.wallMs() - this.checkedMs >= everyMs) void this.check();
+    return { spent: this.states, isWhole: this.isWhole, refusals: this.refusals };
   }
 
   stop(): void {
     if (this.timer !== null) clearInterval(this.timer);
   }
 
-  private async look(): Promise<void> {
-    if (this.looking) return;
-    this.looking = true;
-    this.lookedMs = this.options.wallMs();
+  private async check(): Promise<void> {
+    if (this.checking) return;
+    this.checking = true;
+    this.checkedMs = this.options.wallMs();
     try {
       this.refusals = lastRefusals(await this.options.refusals());
       const known = [...this.options.fileKeys()];
@@ -74,7 +74,7 @@ export class BudgetWatch {
       const budgeted = keys.filter(({ limits }) => hasBudgets(limits));
       this.states = [...(await this.budgets(budgeted.slice(0, budgetedMax))), ...(await this.groupBudgets(groups.slice(0, budgetedMax)))];
       const states = [...this.states];
-      const { ofAll, onLook } = this.options;
+      const { ofAll, onCheck } = this.options;
       const hasOtherKeys = known.length - inFile === storedKeysMax || budgeted.length > budgetedMax;
       this.isWhole = !hasOtherKeys && groups.length <= budgetedMax;
       if (ofAll && hasOtherKeys) {
@@ -83,12 +83,12 @@ export class BudgetWatch {
         states.push(...(await this.budgets(others.filter(({ limits }) => hasBudgets(limits)))));
       }
       if (ofAll) states.push(...(await this.groupBudgets(this.otherGroups(groups))));
-      await onLook(states, keys);
+      await onCheck(states, keys);
     } catch (error) {
       // That the store is away is reported elsewhere.
       if (!(error instanceof StorageError)) this.options.onBug(error);
     } finally {
-      this.looking = false;
+      this.checking = false;
     }
   }
 
@@ -96,7 +96,7 @@ export class BudgetWatch {
     return this.options.attached(key) ?? key;
   }
 
-  /** Some of all keys, from where the last look ended. What is told of one that is among the first as well is told once. */
+  /** Some of all keys, from where the last check ended. What is announced of one that is among the first as well is announced once. */
   private async otherKeys(): Promise<readonly Key[]> {
     const keys: Key[] = [];
     let budgeted = 0;

@@ -39,8 +39,8 @@ export class Webhooks {
     return this.sender.test(at);
   }
 
-  /** Called once a minute. */
-  async looked(budgets: readonly BudgetState[], keys: readonly Key[]): Promise<void> {
+  /** Announces what a check of budgets and keys has found. Called once a minute. */
+  async announce(budgets: readonly BudgetState[], keys: readonly Key[]): Promise<void> {
     const { sender, options } = this;
     sender.tell([...budgetNotices(budgets), ...expiryNotices(keys, options.wallMs())]);
     if (sender.wants("cost.jump")) sender.tell(await this.costs());

@@ -1,4 +1,5 @@
-import { budgetLabel } from "../../limits/limit-id.ts";
+import { isRefusing, type BudgetRefusals } from "../../limits/budget-refusal.ts";
+import { budgetId, budgetLabel } from "../../limits/limit-id.ts";
 import { hasBudgets } from "../../limits/limits.ts";
 import type { ManageContext } from "../context.ts";
 import { allGroups, groupTree } from "../group-search.ts";
@@ -13,10 +14,43 @@ export interface BudgetFacts {
 }
 
 /**
- * What is spent of the budgets of all keys and groups that the caller may see, as far as a query for each may take. Groups go first. `known` has
- * those budgets of the whole gateway that were looked at, and says which of them refuse calls.
+ * What is spent of the budgets that the administrators of a group may see, as of the last minute: pages ask every few seconds, and each of
+ * these budgets takes a query.
  */
-export async function ownBudgets(context: ManageContext, known: readonly Omit<BudgetFact, "name">[]): Promise<BudgetFacts> {
+export class OwnBudgets {
+  private readonly checks = new Map<string, BudgetCheck>();
+
+  /** `refusals`: of all budgets. */
+  async of(groupId: string, context: ManageContext, refusals: BudgetRefusals): Promise<BudgetFacts> {
+    const nowMs = context.wallMs();
+    const known = this.checks.get(groupId);
+    if (known !== undefined && !isOld(known, nowMs)) return known.facts;
+    for (const [id, check] of this.checks) if (isOld(check, nowMs)) this.checks.delete(id);
+    const check: BudgetCheck = { sinceMs: nowMs, isRunning: true, facts: checked(context, refusals) };
+    this.checks.set(groupId, check);
+    try {
+      return await check.facts;
+    } catch (error) {
+      this.checks.delete(groupId);
+      throw error;
+    } finally {
+      check.isRunning = false;
+    }
+  }
+}
+
+interface BudgetCheck {
+  readonly sinceMs: number;
+  isRunning: boolean;
+  readonly facts: Promise<BudgetFacts>;
+}
+
+function isOld({ sinceMs, isRunning }: BudgetCheck, nowMs: number): boolean {
+  return !isRunning && nowMs - sinceMs >= everyMs;
+}
+
+/** Looks up the budgets of all keys and groups in the scope, as far as a query for each may take. Groups go first. */
+async function checked(context: ManageContext, refusals: BudgetRefusals): Promise<BudgetFacts> {
   const tree = context.wholeTree ?? (await groupTree(context));
   const groups = (await allGroups(context))
     .map(({ group }) => tree.chainOf(group.id)?.groups[0] ?? group)
@@ -25,31 +59,29 @@ export async function ownBudgets(context: ManageContext, known: readonly Omit<Bu
   const inFile = ownKeys.length;
   for await (const key of storedKeys(context.reports, storedKeysMax)) ownKeys.push(key);
   const keys = ownKeys.map((key) => tree.attached(key) ?? key).filter(({ limits }) => hasBudgets(limits));
-  const lookedGroups = groups.slice(0, ownersMax);
-  const lookedKeys = keys.slice(0, ownersMax - lookedGroups.length);
-  const refusing = new Set(known.filter(({ isRefusing }) => isRefusing).map(wordsOf));
+  const checkedGroups = groups.slice(0, ownersMax);
+  const checkedKeys = keys.slice(0, ownersMax - checkedGroups.length);
   const budgets: BudgetFact[] = [];
   const add = (
     of: BudgetFact["of"],
     { id, name }: { readonly id: string; readonly name: string },
     spent: readonly BudgetSpending[],
   ): void => {
-    for (const { name: selected, models: pattern, budget, spentNanos } of spent) {
+    for (const { name: selected, models: pattern, budget, spentNanos, sinceMs } of spent) {
       const models = budgetLabel(pattern, selected);
-      const isRefusing = refusing.has(wordsOf({ of, id, models }));
-      budgets.push({ of, id, name, models, limitNanos: budget.nanos, spentNanos, isRefusing });
+      const limitNanos = budget.nanos;
+      const refusal = refusals.get(budgetId(id, pattern, selected));
+      const refuses = isRefusing(refusal, { limitNanos, sinceMs }, context.wallMs());
+      budgets.push({ of, id, name, models, limitNanos, spentNanos, isRefusing: refuses });
     }
   };
-  for (const key of lookedKeys) add("key", key, await budgetSpending(context, key));
-  for (const group of lookedGroups) add("group", group, await groupSpending(context, group));
-  const isWhole = ownKeys.length - inFile < storedKeysMax && lookedGroups.length + lookedKeys.length === groups.length + keys.length;
+  for (const key of checkedKeys) add("key", key, await budgetSpending(context, key));
+  for (const group of checkedGroups) add("group", group, await groupSpending(context, group));
+  const isWhole = ownKeys.length - inFile < storedKeysMax && checkedGroups.length + checkedKeys.length === groups.length + keys.length;
   return { budgets, isWhole };
 }
 
-function wordsOf({ of, id, models }: Pick<BudgetFact, "of" | "id" | "models">): string {
-  return `${of} ${id} ${models}`;
-}
-
+const everyMs = 60_000;
 const storedKeysMax = 1_000;
-/** Pages ask every few seconds. */
+/** Each takes a query or two, and every group with administrators has its own. */
 const ownersMax = 100;

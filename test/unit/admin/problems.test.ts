@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { overviewRoutes } from "../../../src/admin/routes/overview-routes.ts";
 import type { Context } from "../../../src/admin/route.ts";
+import { OwnBudgets } from "../../../src/manage/problems/own-budgets.ts";
 import { StorageError } from "../../../src/gateway/storage.ts";
 
 const lost = (): Promise<never> => Promise.reject(new StorageError("unavailable", "the disk is gone"));
@@ -16,7 +17,9 @@ const services = {
       { ...spent, of: "group", id: "grp_1" },
     ],
     isWhole: true,
+    refusals: new Map(),
   }),
+  ownBudgets: new OwnBudgets(),
   health: async () => ({ store: { ok: false }, state: { ok: true }, insecureTransport: false, certificate: null }),
   traffic: { since: () => [] },
   wallMs: () => 0,
@@ -45,7 +48,7 @@ test("a lost store is shown as a problem, and budgets have their ids where only 
 });
 
 test("without the store an administrator of a group is shown nothing, because what belongs to the group is not known", async () => {
-  await expect(problems({ wholeTree: {} })).rejects.toThrow("the disk is gone");
+  await expect(problems({ wholeTree: {}, scopeId: "grp_1" })).rejects.toThrow("the disk is gone");
 });
 
 test("what is no failure of the store is not taken for one", async () => {

@@ -36,9 +36,9 @@ test("a thousand keys of the store are looked at, and not the first page of them
     ofAll: false,
     refusals: async () => [],
     onBug: unexpected,
-    onLook: async (_, keys) => resolve(keys),
+    onCheck: async (_, keys) => resolve(keys),
   });
-  watch.recent();
+  watch.latest();
   expect((await promise).map(({ id }) => id)).toEqual(["file:own", ...ids.slice(0, 1_000)]);
 });
 
@@ -59,7 +59,7 @@ describe("where somebody wants to hear of all", () => {
       ofAll: true,
       refusals: async () => [],
       onBug: unexpected,
-      onLook: async (budgets, keys) => {
+      onCheck: async (budgets, keys) => {
         seen.push({ keys: keys.map(({ id }) => id), budgets: budgets.map(({ id }) => id), shown: watch.states.map(({ id }) => id) });
         done.resolve();
       },
@@ -67,7 +67,7 @@ describe("where somebody wants to hear of all", () => {
     });
     for (let look = 0; look < count; look += 1) {
       done = Promise.withResolvers<void>();
-      watch.recent();
+      watch.latest();
       await done.promise;
       // What began the look has to see that it has ended.
       await Promise.resolve();
@@ -112,10 +112,10 @@ describe("where somebody wants to hear of all", () => {
         attached: (key) => key,
         groups: () => [],
         ofAll: false,
-        onLook: async () => resolve(watch.recent().isWhole),
+        onCheck: async () => resolve(watch.latest().isWhole),
         ...options,
       });
-      watch.recent();
+      watch.latest();
       return promise;
     };
     const fileKeys = numbered(201).map((id) => ({ ...keyNamed(`file:${id}`), limits }));
@@ -157,10 +157,10 @@ test("a budget that refused a call in its present period is known by its key and
       ...[refused("b", hourMs - 1), refused("b big-*", hourMs, 2e9), refused("b", hourMs - 1)],
       ...[refused("c", hourMs - 1), refused("c", hourMs), refused(budgetId("c", "#images", null))],
     ],
-    onLook: async (budgets) => resolve(budgets),
+    onCheck: async (budgets) => resolve(budgets),
     onBug: unexpected,
   });
-  watch.recent();
+  watch.latest();
   const states = await promise;
   // A series of a metric or a notice each, also where a rule for models is for one that is called like a budget.
   expect(new Set(states.map(({ id, models }) => `${id} ${models}`)).size).toBe(4 * 4);
@@ -171,17 +171,17 @@ test("a budget that refused a call in its present period is known by its key and
 test("a store that is away is no bug, and whatever else goes wrong in a look is told", async () => {
   const bugs: unknown[] = [];
   const errors = [new StorageError("unavailable", "away"), new TypeError("a mistake of ours"), null];
-  let lookedMs = 1e12;
+  let nowMs = 1e12;
   let looked = Promise.withResolvers<void>();
   const watch = new BudgetWatch({
     reports: listing([]),
-    wallMs: () => (lookedMs += 60_000),
+    wallMs: () => (nowMs += 60_000),
     fileKeys: () => [],
     attached: (key) => key,
     groups: () => [],
     ofAll: false,
     refusals: async () => [],
-    onLook: async () => {
+    onCheck: async () => {
       const error = errors.shift();
       setTimeout(looked.resolve);
       if (error instanceof Error) throw error;
@@ -190,7 +190,7 @@ test("a store that is away is no bug, and whatever else goes wrong in a look is 
   });
   for (const _ of [1, 2, 3]) {
     looked = Promise.withResolvers();
-    watch.recent();
+    watch.latest();
     await looked.promise;
   }
   expect(bugs).toEqual([new TypeError("a mistake of ours")]);

@@ -21,8 +21,8 @@ test("the cost of the hour that has ended is compared with those before it, as t
     channels: () => [],
     reports: { receipts: { usage } } as unknown as Storage,
   });
-  await webhooks.looked([], []);
-  await webhooks.looked([], []);
+  await webhooks.announce([], []);
+  await webhooks.announce([], []);
   await webhooks.stop();
   expect(asked[0]).toMatchObject({ sinceMs: Date.parse("2026-01-30T13:00Z"), untilMs: Date.parse("2026-01-31T14:00Z") });
   expect(ports.requests.map(({ body }) => JSON.parse(body) as unknown)).toEqual([
