@@ -53,6 +53,8 @@ export interface Options {
   readonly peers: Readonly<Partial<Record<GivenPeer, string>>>;
   /** Every gateway exports traces and metrics. */
   readonly telemetry: boolean;
+  /** For how long it waits for a quiet machine before it begins. */
+  readonly quietWithinSeconds: number;
 }
 
 export const usage = `npm run bench -- [options]
@@ -71,6 +73,7 @@ export const usage = `npm run bench -- [options]
   --bifrost PATH       (the binary bifrost-http) and
   --litellm PATH       (its command litellm, with the extra "proxy")
   --telemetry        every gateway exports traces and metrics, to a collector of the bench
+  --quiet-within N   wait so many seconds for the machine to be quiet before it begins (5)
 `;
 
 export function readOptions(arguments_: readonly string[]): Options | { readonly refused: string } {
@@ -92,6 +95,7 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
         bifrost: { type: "string" },
         litellm: { type: "string" },
         telemetry: { type: "boolean", default: false },
+        "quiet-within": { type: "string" },
         help: { type: "boolean", default: false },
       },
     });
@@ -110,6 +114,7 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
       peer: !values["without-peer"],
       peers: given({ busbar: values.busbar, bifrost: values.bifrost, litellm: values.litellm }),
       telemetry: values.telemetry,
+      quietWithinSeconds: positive("quiet-within", values["quiet-within"], 5),
     };
   } catch (error) {
     return { refused: `${error instanceof Error ? error.message : String(error)}\n\n${usage}` };

@@ -32,6 +32,8 @@ export type Judgement =
 
 export interface ScenarioRow extends Row {
   readonly scenario: ScenarioName;
+  /** Why nothing may be judged by it; null where nothing disturbed it. */
+  readonly disturbance: string | null;
 }
 
 /** Figures that have no bar and no targets to be compared between. */

@@ -1,4 +1,5 @@
 import { loadavg, platform } from "node:os";
+import { processorTimes } from "../scripts/test-machine.ts";
 import { type Bench, reason, type Scenario } from "./bench.ts";
 import { startCollector } from "./collector.ts";
 import { type Gateway, type GatewaySettings, oneChannel, startGateway } from "./gateway.ts";
@@ -7,6 +8,7 @@ import { nginxVersion, startNginx } from "./nginx.ts";
 import { type Options, readOptions, type ScenarioName } from "./options.ts";
 import { startPeer } from "./peer.ts";
 import { stopEverything } from "./processes.ts";
+import { stolenDuring, untilQuiet } from "./quiet.ts";
 import { report, type ScenarioRow, type Table } from "./report.ts";
 import { chunk } from "./scenarios/chunk.ts";
 import { codecs } from "./scenarios/codecs.ts";
@@ -85,6 +87,7 @@ try {
 process.exit(0);
 
 async function bench(asked: Options): Promise<string> {
+  const busy = await untilQuiet(asked.quietWithinSeconds, (what) => console.error(what));
   const began = performance.now();
   const loadBefore = loadavg();
   const remarks: string[] = [];
@@ -103,7 +106,7 @@ async function bench(asked: Options): Promise<string> {
     }
   };
 
-  if ((loadBefore[0] ?? 0) > 0.5) remark("the machine was busy before the bench began: judge nothing by these numbers");
+  if (busy !== null) remark(`${busy}: judge nothing by these numbers`);
   if (wrkVersion() === null) remark("wrk is not on the PATH: the closed loops are run by the bench's own client, which costs more");
   if (nginxVersion() === null) remark("nginx is not on the PATH: left out");
   const upstream = await startUpstream();
@@ -139,8 +142,12 @@ async function bench(asked: Options): Promise<string> {
   for (const [at, name] of asked.only.entries()) {
     console.error(`scenario ${name}, ${at + 1} of ${asked.only.length}`);
     const fromMs = performance.now();
+    const before = processorTimes();
     try {
-      rows.push(...(await scenarios[name](equipment)).map((row) => ({ ...row, scenario: name })));
+      const measured = await scenarios[name](equipment);
+      const stolen = stolenDuring(before, processorTimes());
+      if (stolen !== null) remark(`${name}: ${stolen}: judge nothing by its numbers`);
+      rows.push(...measured.map((row) => ({ ...row, scenario: name, disturbance: busy ?? stolen })));
     } catch (error) {
       remark(`${name} was not completed: ${reason(error)}`);
     }

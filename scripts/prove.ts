@@ -18,7 +18,7 @@ import {
 import { planOf, type ProofPlan } from "./prove/plan.ts";
 import { endAll, run, scratch } from "./prove/processes.ts";
 import { readPromises, type ProductPromise } from "./prove/promises.ts";
-import { countsOf, duration, proofPage, type Proven } from "./prove/proof.ts";
+import { countsOf, duration, proofPage, withRows, type Proven } from "./prove/proof.ts";
 import { surroundings, withoutPaths } from "./prove/surroundings.ts";
 
 const usage = `npm run prove -- [options]
@@ -31,12 +31,16 @@ again, and a machine that has nothing else to do.
   --only IDS     show only these, separated by commas
   --quick        without benches and downloads: a few minutes
   --long         with the soak, which takes a quarter of an hour more
-  --write        write docs/proof.md also after --only or --quick
+  --write        write docs/proof.md also after --only or --quick: all other promises are then not run
+  --rows         run nothing: give each promise without a row of docs/proof.md one that says so
 
 It ends with 1 if a promise fails. A promise that takes what this machine lacks is told as not shown here, and does not fail.`;
 
+/** Until then a machine that is busy may come to rest; what is measured on one that does not is shown, and judged by nobody. */
+const quietWithinSeconds = "300";
 /** Short segments: the bars are ratios, and what missed one is measured again. All gateways have metrics and traces on. */
-const benchOptions = ["--seconds", "3", "--rounds", "3", "--hold", "20", "--stall", "30", "--telemetry"];
+const segments = ["--seconds", "3", "--rounds", "3", "--hold", "20", "--stall", "30"];
+const benchOptions = [...segments, "--telemetry", "--quiet-within", quietWithinSeconds];
 const benchRunsMax = 3;
 /** A bar that was missed is not measured again later than this. */
 const rerunsUntilSeconds = 40 * 60;
@@ -50,6 +54,7 @@ const { values } = given();
 const { promises, problems } = readPromises(readFileSync(join(root, "docs/promises.md"), "utf8"));
 if (values.help) leave(0, usage);
 if (problems.length > 0) leave(78, `docs/promises.md: ${problems.join("\n")}`);
+if (values.rows) leave(0, writeRows());
 if (values.list) leave(0, promises.map(({ id, claim, commandText }) => `${id}: ${claim}\n    ${commandText}`).join("\n"));
 const plan = planOf(promises, { only: values.only?.split(",").map((id) => id.trim()) ?? null, quick: values.quick, long: values.long });
 if ("problem" in plan) leave(64, plan.problem);
@@ -80,6 +85,12 @@ async function prove(chosen: ProofPlan): Promise<0 | 1> {
   return all.some(({ finding }) => finding.result === "fails") ? 1 : 0;
 }
 
+function writeRows(): string {
+  const file = join(root, "docs/proof.md");
+  writeFileSync(file, withRows(readFileSync(file, "utf8"), promises));
+  return "docs/proof.md has a row for each promise";
+}
+
 /** What of the bench counts, after those scenarios were run again in which a bar was missed. Null if it died. */
 async function benched({ scenarios, promises: chosen }: ProofPlan): Promise<BenchResults | null> {
   if (scenarios.length === 0) return null;
@@ -102,7 +113,7 @@ async function benchOf(scenarios: readonly ScenarioName[]): Promise<BenchResults
   const { code, lines } = await run(command, (line) => {
     const [, at] = /^scenario \S+, (\d+) of \d+/.exec(line) ?? [];
     if (at !== undefined) stepsLeft = leftAfter + scenarios.length - Number(at) + 1;
-    if (at !== undefined || /, round \d+/.test(line)) tell(`bench: ${line}`);
+    if (at !== undefined || /, round \d+|waiting for up to/.test(line)) tell(`bench: ${line}`);
   });
   stepsLeft = leftAfter;
   const unavailable = withoutPaths(lines.at(-1) ?? "");
@@ -167,6 +178,7 @@ function given() {
         only: { type: "string" },
         quick: { type: "boolean", default: false },
         long: { type: "boolean", default: false },
+        rows: { type: "boolean", default: false },
         write: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },

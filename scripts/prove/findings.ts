@@ -62,6 +62,8 @@ export interface BenchRow {
     | { readonly kind: "compared" | "unjudged" };
   /** Which of its runs this is, from 1. */
   readonly run?: number;
+  /** Why nothing may be judged by it. */
+  readonly disturbance?: string | null;
 }
 
 export interface BenchResults {
@@ -86,6 +88,8 @@ export function findingOfBench(id: string, scenarios: readonly ScenarioName[], r
     return { result: why !== undefined && isOurFault(why, scenarios) ? "fails" : "not shown here", figure, seconds };
   }
   const figure = own.map(lineOf).join("; ");
+  const disturbed = judged.find(({ disturbance }) => disturbance != null);
+  if (disturbed !== undefined) return { result: "not shown here", figure: `${disturbed.disturbance}; ${figure}`, seconds };
   if (own.some(isMiss)) return { result: "fails", figure, seconds };
   return { result: judged.length === own.length ? "shown" : "shown in part", figure, seconds };
 }
@@ -125,9 +129,7 @@ export function withRerun(before: BenchResults, again: BenchResults, run: number
   for (const name of Object.keys(again.scenarioSeconds) as ScenarioName[]) {
     scenarioSeconds[name] = (scenarioSeconds[name] ?? 0) + (again.scenarioSeconds[name] ?? 0);
   }
-  // It is the run before that the machine was busy with.
-  const remarks = again.remarks.filter((remark) => !remark.startsWith("the machine was busy before"));
-  return { ...before, rows, scenarioSeconds, remarks: [...new Set([...before.remarks, ...remarks])] };
+  return { ...before, rows, scenarioSeconds, remarks: [...new Set([...before.remarks, ...again.remarks])] };
 }
 
 function isSame(one: BenchRow, other: BenchRow): boolean {

@@ -35,8 +35,8 @@ export function proofPage(all: readonly Proven[], surroundings: Surroundings): s
     ],
     ["took", duration(seconds)],
   ];
-  const lines = all.map(({ promise: { id, commandText }, finding: { result, figure, seconds: took } }) =>
-    row([id, result, result === "not run" ? "" : figure, `\`${commandText}\``, result === "not run" ? "" : duration(took)]),
+  const lines = all.map(({ promise, finding: { result, figure, seconds: took } }) =>
+    result === "not run" ? rowNotRun(promise) : row([promise.id, result, figure, `\`${promise.commandText}\``, duration(took)]),
   );
   return [
     "# Proof",
@@ -44,7 +44,7 @@ export function proofPage(all: readonly Proven[], surroundings: Surroundings): s
     "<!-- Written by `npm run prove`. -->",
     "",
     "What came of running the commands of [promises.md](promises.md), the last time that `npm run prove` wrote this page. A figure stands beside",
-    "its bar. What takes a server or a download that was missing is not shown here, and says so.",
+    "its bar. What takes a server or a download that was missing, or a machine that had nothing else to do, is not shown here, and says so.",
     "",
     row(["", ""]),
     "|---|---|",
@@ -53,7 +53,7 @@ export function proofPage(all: readonly Proven[], surroundings: Surroundings): s
     `${countsOf(all)}.`,
     "",
     row(["id", "result", "figure", "command", "took"]),
-    "|---|---|---|---|---|",
+    tableLine,
     ...lines,
     ...(remarks.length === 0 ? [] : ["", "## What the bench remarked", "", ...remarks.map((remark) => `- ${remark}`)]),
     "",
@@ -62,12 +62,33 @@ export function proofPage(all: readonly Proven[], surroundings: Surroundings): s
 
 /** Such as `41 shown, 2 not shown here`. */
 export function countsOf(all: readonly Proven[]): string {
+  return countsIn(all.map(({ finding }) => finding.result));
+}
+
+function countsIn(results: readonly ProofResult[]): string {
   return proofResults
-    .map((result) => ({ result, count: all.filter(({ finding }) => finding.result === result).length }))
+    .map((result) => ({ result, count: results.filter((one) => one === result).length }))
     .filter(({ count }) => count > 0)
     .map(({ result, count }) => `${count} ${result}`)
     .join(", ");
 }
+
+/** The page with a row for each promise: of one that was made since it was written, that it was not run. A promise that is gone loses its row. */
+export function withRows(page: string, promises: readonly ProductPromise[]): string {
+  const lines = page.split("\n");
+  const from = lines.indexOf(tableLine) + 1;
+  const until = lines.indexOf("", from);
+  const before = lines.slice(from, until);
+  const after = promises.map((promise) => before.find((line) => line.startsWith(`| ${promise.id} | `)) ?? rowNotRun(promise));
+  const written = [...lines.slice(0, from), ...after, ...lines.slice(until)].join("\n");
+  return written.replace(/^\d+ (?:shown|not|fails).*\.$/m, `${countsIn(readProof(written).rows.map(({ result }) => result))}.`);
+}
+
+function rowNotRun({ id, commandText }: ProductPromise): string {
+  return row([id, "not run", "", `\`${commandText}\``, ""]);
+}
+
+const tableLine = "|---|---|---|---|---|";
 
 export interface ProofRow {
   readonly id: string;

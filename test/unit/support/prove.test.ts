@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { busyBefore, stolenDuring } from "../../../bench/quiet.ts";
 import { claimsOf, idsOf } from "../../../scripts/prove/claims.ts";
 import { commandOf, requirementsOf } from "../../../scripts/prove/commands.ts";
 import {
@@ -12,7 +13,8 @@ import {
 } from "../../../scripts/prove/findings.ts";
 import { planOf, type Selection } from "../../../scripts/prove/plan.ts";
 import { readPromises } from "../../../scripts/prove/promises.ts";
-import { proofPage, readProof, type Surroundings } from "../../../scripts/prove/proof.ts";
+import { proofPage, readProof, withRows, type Surroundings } from "../../../scripts/prove/proof.ts";
+import type { ProcessorTimes } from "../../../scripts/test-machine.ts";
 import type { FileReport, FileRun } from "../../../scripts/test-report.ts";
 
 describe("a claim of a page", () => {
@@ -249,6 +251,18 @@ describe("what the bench shows", () => {
     expect(findingOfBench("P1", ["json"], elsewhere)).toMatchObject({ result: "not shown here", figure: "only Linux has /proc" });
   });
 
+  test("is nothing where something disturbed a figure, which is shown all the same", () => {
+    const disturbed = { ...judged("P1", "MISS", 1.4), disturbance: "the machine was busy" };
+    expect(findingOfBench("P1", ["json"], results(judged("P1", "pass", 1.1), disturbed))).toMatchObject({
+      result: "not shown here",
+      figure: "the machine was busy; CPU, us: gateway/floor 1.10, at most 1.30; CPU, us: gateway/floor 1.40, at most 1.30",
+    });
+    const undisturbed = { ...judged("P1", "MISS", 1.4), disturbance: null };
+    expect(findingOfBench("P1", ["json"], results(undisturbed)).result).toBe("fails");
+    const again = withRerun(results(disturbed), results({ ...judged("P1", "pass", 1.1), disturbance: null }), 2);
+    expect(findingOfBench("P1", ["json"], again).result).toBe("shown");
+  });
+
   test("is a failure where the bench died, a scenario broke, or the gateway did not bear it", () => {
     const remarked = (remark: string) => findingOfBench("P1", ["json"], { ...results(unmeasured), remarks: [remark] }).result;
     expect(findingOfBench("P1", ["json"], null).result).toBe("fails");
@@ -261,7 +275,7 @@ describe("what the bench shows", () => {
     const first = results(judged("P1", "MISS", 1.4), judged("P3", "pass", 1.1), judged("", "MISS", 3, "chunk"));
     expect(missedScenarios(["P1", "P3"], first)).toEqual(["json"]);
     const second = results(judged("P1", "pass", 1.2), judged("P3", "MISS", 1.5));
-    const again = withRerun(first, { ...second, remarks: ["the machine was busy before the bench began", "json: late"] }, 2);
+    const again = withRerun(first, { ...second, remarks: ["json: late", "replicas: left out: no Redis"] }, 2);
     expect(again.remarks).toEqual(["replicas: left out: no Redis", "json: late"]);
     expect(findingOfBench("P1", ["json"], again)).toEqual({
       result: "shown",
@@ -270,6 +284,23 @@ describe("what the bench shows", () => {
     });
     expect(findingOfBench("P3", ["json"], again).result).toBe("shown");
     expect(findingOfBench("P1", ["json"], withRerun(first, first, 2)).result).toBe("fails");
+  });
+});
+
+describe("a bench on a machine that has something else to do", () => {
+  const times = (idle: number, stolen: number, total = 1_000): ProcessorTimes => ({ total, idle, stolen });
+  const began = times(0, 0, 0);
+
+  test("is told from its processors before it begins, whoever takes them", () => {
+    expect(busyBefore(began, times(950, 0))).toBeNull();
+    expect(busyBefore(began, times(700, 0))).toContain("30 % of its processors");
+    expect(busyBefore(began, times(700, 300))).toContain("30 % of its processors");
+    expect(busyBefore(null, null)).toBeNull();
+  });
+
+  test("is told while it runs from what the host takes, because the bench itself keeps it busy", () => {
+    expect(stolenDuring(began, times(0, 50))).toBeNull();
+    expect(stolenDuring(began, times(0, 200))).toContain("took 20 %");
   });
 });
 
@@ -324,6 +355,24 @@ describe("the page of proof", () => {
       "P11 not run",
       "python not run",
     ]);
+  });
+
+  test("is given a row for each promise that it has none of, and keeps what it says of the others", () => {
+    const rows = written.split("\n");
+    const old = rows
+      .filter((line) => !/^\| (two|P3|python) \|/.test(line))
+      .join("\n")
+      .replace("2 shown, 4 not run.", "1 shown, 2 not run.");
+    const whole = withRows(old, promises);
+    const twoNotRun = "| two | not run |  | `sh bin/test test/a.test.ts test/b.test.ts` |  |";
+    expect(whole).toBe(written.replace(/^\| two \|.*$/m, twoNotRun).replace("2 shown, 4 not run.", "1 shown, 5 not run."));
+    expect(withRows(whole, promises)).toBe(whole);
+    expect(withRows(written, promises.slice(2))).toBe(
+      rows
+        .filter((line) => !/^\| (one|two) \|/.test(line))
+        .join("\n")
+        .replace("2 shown, 4 not run.", "4 not run."),
+    );
   });
 
   test("is wrong without a fact, with a result that is none, and without a figure", () => {
