@@ -1,7 +1,7 @@
 import { ask } from "./ask.ts";
-import { cpuMicroseconds, mainThreadMicroseconds, residentBytes } from "./cpu.ts";
+import { cpuMicroseconds, mainThreadMicroseconds, residentBytes, threadMicroseconds } from "./cpu.ts";
 import type { Gateway, GatewaySettings } from "./gateway.ts";
-import { openLoop } from "./load.ts";
+import { closedLoop, openLoop } from "./load.ts";
 import type { Options } from "./options.ts";
 import type { Row, Table } from "./report.ts";
 import type { Target, TargetName, Upstream } from "./target.ts";
@@ -112,6 +112,26 @@ export async function cpuOf<Result>(target: Target, work: () => Promise<Result>)
     allMicros: cpuMicroseconds(target.pid) - before.all,
     mainMicros: mainThreadMicroseconds(target.pid) - before.main,
   };
+}
+
+/** CPU time per request. */
+export interface RequestCost {
+  readonly all: number;
+  /** Of that, on the thread that serves calls. */
+  readonly main: number;
+}
+
+/**
+ * That of JSON requests of one second, with their receipts, which reach the store a moment later: for turns of one process, which must be
+ * short because only neighbours are compared.
+ */
+export async function requestCost(target: Target, connections: number): Promise<RequestCost> {
+  await atRest(target);
+  const before = threadMicroseconds(target.pid);
+  const { requests } = await closedLoop(target, ask("json"), { connections, seconds: 1 });
+  await atRest(target);
+  const after = threadMicroseconds(target.pid);
+  return { all: (after.all - before.all) / requests, main: (after.main - before.main) / requests };
 }
 
 /** A target that never rests is measured as it is. */

@@ -28,6 +28,7 @@ export const scenarioNames = [
   "replicas",
   "workers",
   "peers",
+  "levels",
   "limits-on",
   "soak",
 ] as const;

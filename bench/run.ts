@@ -19,6 +19,7 @@ import { idle } from "./scenarios/idle.ts";
 import { json } from "./scenarios/json.ts";
 import { keysLimits } from "./scenarios/keys-limits.ts";
 import { latency } from "./scenarios/latency.ts";
+import { levels } from "./scenarios/levels.ts";
 import { limitsOn } from "./scenarios/limits-on.ts";
 import { many } from "./scenarios/many.ts";
 import { neighbour } from "./scenarios/neighbour.ts";
@@ -67,6 +68,7 @@ const scenarios: Readonly<Record<ScenarioName, Scenario>> = {
   replicas,
   workers,
   peers,
+  levels,
   "limits-on": limitsOn,
   soak,
 };

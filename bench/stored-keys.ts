@@ -1,6 +1,7 @@
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { openStore } from "../src/app/durable.ts";
+import { groupIdPrefix } from "../src/keys/group.ts";
 import { makeToken } from "../src/keys/token.ts";
 import { unlimited, type Limits } from "../src/limits/limits.ts";
 import type { Database } from "../src/store/database.ts";
@@ -21,6 +22,8 @@ export interface StoreAsked {
   readonly masterKey?: string;
   /** The limits of each key that will be used. */
   readonly keys: readonly Limits[];
+  /** An organisation, a team in it and a project in that, each with these limits: the first of the keys is in the project. */
+  readonly above?: Limits;
   /** As many more in SQLite whose tokens nobody knows. */
   readonly strangers?: number;
   /** All keys are in as many projects in SQLite, which are in teams of ten, and those in organisations of ten. */
@@ -34,6 +37,7 @@ export async function madeStore({
   store = "sqlite",
   masterKey,
   keys,
+  above,
   strangers = 0,
   projects = 0,
   usageDays = 0,
@@ -55,6 +59,7 @@ export async function madeStore({
         await inside.run(sql`insert into key_tokens (digest, key_id, last4, created_ms)
           values (${opened.masterKey.digest(token)}, ${publicId}, ${token.slice(-4)}, ${Date.now()})`);
       }
+      if (above !== undefined) await addLevels(inside, above);
       if (strangers > 0) await addStrangers(inside, strangers);
       if (projects > 0) await addGroups(inside, projects);
       if (usageDays > 0) await addUsage(inside, usageDays);
@@ -68,6 +73,18 @@ export async function madeStore({
   } finally {
     await opened.storage.close();
   }
+}
+
+async function addLevels(inside: Database, limits: Limits): Promise<void> {
+  let parent: string | null = null;
+  for (const kind of ["organisation", "team", "project"]) {
+    const id = `${groupIdPrefix}${kind}`;
+    await inside.run(sql`insert into key_groups (id, name, kind, parent, limits, key_defaults, group_defaults, created_ms, revision)
+      values (${id}, ${kind}, ${kind}, ${parent}, ${JSON.stringify(limits)}, ${JSON.stringify(unlimited)}, ${JSON.stringify(unlimited)},
+        ${Date.now()}, 0)`);
+    parent = id;
+  }
+  await inside.run(sql`update keys set group_id = ${parent} where name = 'asked-0'`);
 }
 
 async function addStrangers(inside: Database, strangers: number): Promise<void> {

@@ -31,6 +31,7 @@ again, and a machine that has nothing else to do.
   --only IDS     show only these, separated by commas
   --quick        without benches and downloads: a few minutes
   --long         with the soak, which takes a quarter of an hour more
+  --busbar PATH  the program of another gateway, which P19 compares with
   --write        write docs/proof.md also after --only or --quick: all other promises are then not run
   --rows         run nothing: give each promise without a row of docs/proof.md one that says so
 
@@ -109,7 +110,8 @@ async function benched({ scenarios, promises: chosen }: ProofPlan): Promise<Benc
 
 async function benchOf(scenarios: readonly ScenarioName[]): Promise<BenchResults | null> {
   const leftAfter = stepsLeft - scenarios.length;
-  const command = ["sh", "bin/bun", "bench/run.ts", "--only", scenarios.join(","), ...benchOptions];
+  const peer = values.busbar === undefined ? [] : ["--busbar", values.busbar];
+  const command = ["sh", "bin/bun", "bench/run.ts", "--only", scenarios.join(","), ...benchOptions, ...peer];
   const { code, lines } = await run(command, (line) => {
     const [, at] = /^scenario \S+, (\d+) of \d+/.exec(line) ?? [];
     if (at !== undefined) stepsLeft = leftAfter + scenarios.length - Number(at) + 1;
@@ -178,6 +180,7 @@ function given() {
         only: { type: "string" },
         quick: { type: "boolean", default: false },
         long: { type: "boolean", default: false },
+        busbar: { type: "string" },
         rows: { type: "boolean", default: false },
         write: { type: "boolean", default: false },
         help: { type: "boolean", default: false },

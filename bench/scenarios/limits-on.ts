@@ -1,31 +1,29 @@
-import { randomBytes } from "node:crypto";
-import { startPostgres } from "../../test/support/servers/postgres.ts";
-import { startRedis } from "../../test/support/servers/redis.ts";
 import { ask } from "../ask.ts";
 import { type Bench, cpuOf, type Scenario } from "../bench.ts";
 import { residentBytes } from "../cpu.ts";
-import { type Gateway, type GatewaySettings, oneChannel, withKey } from "../gateway.ts";
+import { startLimitServers } from "../limit-servers.ts";
 import { answeredLoop, closedLoop, holdStreams } from "../load.ts";
-import { median, quantile } from "../statistics.ts";
-import { farBudget, madeStore } from "../stored-keys.ts";
+import { median, quantile, trimmedMean } from "../statistics.ts";
 import type { Target } from "../target.ts";
+import { gatewayOfLevels, turnsOf } from "./levels.ts";
 
 /**
- * One table of what a call costs with everything on: a stored key with rates, concurrency and a budget, receipts, metrics and the
- * access log, on SQLite and on PostgreSQL with Redis, beside the floor and beside a proxy of bare sockets. They take turns.
+ * One table of what a call costs with everything on: a stored key with rates, concurrency and a budget, in a project, a team and an
+ * organisation which have theirs, receipts, metrics and the access log, on SQLite and on PostgreSQL with Redis, beside the floor and
+ * beside a proxy of bare sockets. They take turns.
  */
 export const limitsOn: Scenario = async (bench) => {
-  const servers = await startServers(bench);
+  const servers = await startLimitServers(bench, "limits-on");
   try {
     const bare = await bench.fresh("bare");
     const floor = await bench.fresh("floor");
-    const onSqlite = await limited(bench, {});
-    const onServers = servers === null ? null : await limited(bench, { store: servers.store, state: servers.state });
+    const onSqlite = await gatewayOfLevels(bench, {});
+    const onServers = servers === null ? null : await gatewayOfLevels(bench, servers);
     const columns: readonly (readonly [string, Target | null])[] = [
       ["bare sockets", bare],
       ["floor", floor],
-      ["SQLite", onSqlite],
-      ["PostgreSQL + Redis", onServers],
+      ["SQLite", onSqlite?.levels ?? null],
+      ["PostgreSQL + Redis", onServers?.levels ?? null],
     ];
     const figures = new Map<string, Figures>();
     const idle = new Map<string, number>();
@@ -42,13 +40,19 @@ export const limitsOn: Scenario = async (bench) => {
       if (target === null) continue;
       merge(figures, name, { "memory before the first call, MB": idle.get(name) ?? 0, ...(await weights(bench, target)) });
     }
+    for (const [name, gateway] of [["SQLite", onSqlite] as const, ["PostgreSQL + Redis", onServers] as const]) {
+      if (gateway === null) continue;
+      console.error(`limits-on, levels on ${name}`);
+      const differences = (await turnsOf(bench, gateway)).map(({ levels, none }) => levels.all - none.all);
+      merge(figures, name, { [ofLevels]: trimmedMean(differences) });
+    }
     const measures = [...new Set([...figures.values()].flatMap((each) => Object.keys(each)))];
     bench.show({
-      title: "Everything with a stored key, rates, concurrency, a budget, receipts, metrics and access log on",
+      title: "A stored key with rates, concurrency and a budget, three levels of groups with theirs, receipts, metrics and access log on",
       columns: ["measure", ...columns.map(([name]) => name)],
       lines: measures.map((measure) => [
         measure,
-        ...columns.map(([name, target]) => (target === null ? "not measured: no server" : median(figures.get(name)?.[measure] ?? []))),
+        ...columns.map(([name, target]) => (target === null ? "not measured: no server" : shownFigure(figures.get(name)?.[measure]))),
       ]),
     });
     await Promise.all(columns.map(([, target]) => target?.stop()));
@@ -57,6 +61,13 @@ export const limitsOn: Scenario = async (bench) => {
   }
   return [];
 };
+
+const ofLevels = "of that four levels of limits and budgets, beside a key without, us";
+
+/** The floors have no limits. */
+function shownFigure(values: readonly number[] | undefined): number | string {
+  return values === undefined ? "" : median(values);
+}
 
 type Figures = Record<string, number[]>;
 
@@ -94,50 +105,6 @@ async function weights({ options }: Bench, target: Target): Promise<Readonly<Rec
   const during = residentBytes(target.pid);
   await holding.leave();
   return { "memory after the load, MB": before / 1e6, [`memory per idle stream of ${streams}, KiB`]: (during - before) / 1024 / streams };
-}
-
-async function limited(bench: Bench, { store, state }: { readonly store?: string; readonly state?: string }): Promise<Gateway | null> {
-  const masterKey = randomBytes(32).toString("hex");
-  const made = await madeStore({ ...(store === undefined ? {} : { store }), masterKey, keys: [farBudget] });
-  const settings: GatewaySettings = {
-    ...oneChannel(bench.upstream),
-    masterKey,
-    dataDir: made.dataDir,
-    ...(store === undefined ? {} : { store }),
-    ...(state === undefined ? {} : { state }),
-    prices: [{ model: "*", input: 1, output: 4 }],
-  };
-  const gateway = await bench.gatewayWith(settings);
-  return gateway === null ? null : withKey(gateway, made.tokens[0] ?? "");
-}
-
-interface Servers {
-  readonly store: string;
-  readonly state: string;
-  stop(): Promise<void>;
-}
-
-async function startServers(bench: Bench): Promise<Servers | null> {
-  const postgres = await startPostgres({ fsync: false });
-  if ("skipped" in postgres) return without(bench, postgres.skipped);
-  const redis = await startRedis();
-  if ("skipped" in redis) {
-    await postgres.stop();
-    return without(bench, redis.skipped);
-  }
-  return {
-    store: await postgres.freshDatabase(),
-    state: redis.url,
-    stop: async () => {
-      await redis.stop();
-      await postgres.stop();
-    },
-  };
-}
-
-function without(bench: Bench, why: string): null {
-  bench.remark(`limits-on: PostgreSQL and Redis left out: ${why}`);
-  return null;
 }
 
 const restMs = 4_000;

@@ -10,14 +10,15 @@ import { farBudget, madeStore } from "../stored-keys.ts";
 import type { Target } from "../target.ts";
 
 /**
- * The gateway with keys, limits, a budget and receipts beside other gateways, with their keys and without (P19), and beside the
- * floor, which shows what the runtime itself takes.
+ * The gateway with keys, limits, a budget and receipts beside other gateways, with their keys and without (P19), beside the floor, which
+ * is the smallest honest proxy on our runtime, and beside bare sockets, which show what the runtime itself takes.
  */
 export const peers: Scenario = async (bench) => {
   const { options, upstream } = bench;
   const gateway = await keyedGateway(bench);
   const floor = await bench.fresh("floor");
-  if (gateway === null || floor === null) return [];
+  const bare = await bench.fresh("bare");
+  if (gateway === null || floor === null || bare === null) return [];
   const given: Named[] = [];
   const missing: (readonly [string, string])[] = [];
   for (const name of givenPeers) {
@@ -34,7 +35,12 @@ export const peers: Scenario = async (bench) => {
       }
     }
   }
-  const variants: Record<string, Target> = { floor, gateway, ...Object.fromEntries(given.map(({ shown, target }) => [shown, target])) };
+  const variants: Record<string, Target> = {
+    bare,
+    floor,
+    gateway,
+    ...Object.fromEntries(given.map(({ shown, target }) => [shown, target])),
+  };
   const askedOf = (target: Target) => ("asked" in target ? (target as StartedPeer).asked : ask("json"));
   const idle: Record<string, number> = {};
   for (const [name, target] of Object.entries(variants)) idle[name] = residentBytes(target.pid) / 1e6;
@@ -70,9 +76,10 @@ export const peers: Scenario = async (bench) => {
     ]),
   );
   await Promise.all([...Object.values(variants)].map((target) => target.stop()));
-  const bare = cost["busbar, without keys"];
-  const row = (measure: string, unit: string, raw: Row["raw"], judgement: Row["judgement"]): Row => ({
-    bar: "P19",
+  const busbar = cost["busbar, without keys"];
+  if (busbar === undefined) bench.remark(`peers: ${missing.find(([name]) => name.startsWith("busbar"))?.[1] ?? "busbar was not measured"}`);
+  const row = (bar: string, measure: string, unit: string, raw: Row["raw"], judgement: Row["judgement"]): Row => ({
+    bar,
     measure,
     unit,
     raw,
@@ -80,12 +87,14 @@ export const peers: Scenario = async (bench) => {
   });
   return [
     row(
+      "P19",
       "CPU per JSON request with keys, limits, a budget and receipts, to busbar without keys",
       "us",
-      { floor: floorCost, gateway: gatewayCost, peer: bare ?? [] },
-      judged("gateway/busbar", bare === undefined ? null : medianRatio(gatewayCost, bare), { limit: 1, sense: "at most" }),
+      { floor: floorCost, gateway: gatewayCost, peer: busbar ?? [] },
+      judged("gateway/busbar", busbar === undefined ? null : medianRatio(gatewayCost, busbar), { limit: 1, sense: "at most" }),
     ),
     row(
+      "",
       "memory at rest, before the first call",
       "MB",
       { floor: [idle["floor"] ?? 0], gateway: [idle["gateway"] ?? 0] },
@@ -111,6 +120,7 @@ function tableOf(
 ): Table {
   const shown: Readonly<Record<string, string>> = {
     gateway: "gateway, with keys, limits, a budget and receipts",
+    bare: "bare sockets (bytes passed on, and nothing else)",
     floor: "floor (a bare proxy on our runtime)",
   };
   return {

@@ -1,7 +1,6 @@
 import { ask } from "../ask.ts";
-import { atRest, type Bench, type Scenario } from "../bench.ts";
-import { threadMicroseconds } from "../cpu.ts";
-import { type Gateway, type GatewaySettings, oneChannel } from "../gateway.ts";
+import { type Bench, type RequestCost, requestCost, type Scenario } from "../bench.ts";
+import { type GatewaySettings, oneChannel } from "../gateway.ts";
 import { closedLoop } from "../load.ts";
 import { judged, type Row } from "../report.ts";
 import { standardError, trimmedMean } from "../statistics.ts";
@@ -22,7 +21,7 @@ export const telemetry: Scenario = async (bench) => {
     console.error(`telemetry on and off, start ${start} of ${starts}`);
     turns.push(...(await inOneProcess(bench, on, off)));
   }
-  const differences = (of: keyof Cost): readonly number[] => turns.map((turn) => turn.on[of] - turn.off[of]);
+  const differences = (of: keyof RequestCost): readonly number[] => turns.map((turn) => turn.on[of] - turn.off[of]);
   const all = differences("all");
   const main = differences("main");
   const error = (values: readonly number[]): string => `standard error ${standardError(values).toFixed(2)} us, of ${values.length} pairs`;
@@ -51,15 +50,9 @@ export const telemetry: Scenario = async (bench) => {
   ] satisfies Row[];
 };
 
-/** CPU time per request. */
-interface Cost {
-  readonly all: number;
-  readonly main: number;
-}
-
 interface Turn {
-  readonly on: Cost;
-  readonly off: Cost;
+  readonly on: RequestCost;
+  readonly off: RequestCost;
 }
 
 async function inOneProcess(bench: Bench, on: GatewaySettings, off: GatewaySettings): Promise<readonly Turn[]> {
@@ -74,24 +67,14 @@ async function inOneProcess(bench: Bench, on: GatewaySettings, off: GatewaySetti
   let isOn = false;
   for (let turn = 0; turn < (quick ? 2 : turnsPerRound * rounds); turn += 1) {
     // Each turn begins as the one before it ended, so that it takes one change of the file, and neither side is always the first.
-    const first = await costOf(gateway);
+    const first = await requestCost(gateway, connections);
     await gateway.follow(isOn ? off : on);
-    const second = await costOf(gateway);
+    const second = await requestCost(gateway, connections);
     turns.push(isOn ? { on: first, off: second } : { on: second, off: first });
     isOn = !isOn;
   }
   await gateway.stop();
   return turns;
-}
-
-/** With the receipts of its calls, which reach the store a moment later. */
-async function costOf(gateway: Gateway): Promise<Cost> {
-  await atRest(gateway);
-  const before = threadMicroseconds(gateway.pid);
-  const { requests } = await closedLoop(gateway, ask("json"), { connections, seconds: 1 });
-  await atRest(gateway);
-  const after = threadMicroseconds(gateway.pid);
-  return { all: (after.all - before.all) / requests, main: (after.main - before.main) / requests };
 }
 
 const startsMeasured = 2;

@@ -1,0 +1,108 @@
+import { randomBytes } from "node:crypto";
+import { unlimited } from "../../src/limits/limits.ts";
+import { ask } from "../ask.ts";
+import { type Bench, type RequestCost, requestCost, type Scenario } from "../bench.ts";
+import { type Gateway, oneChannel, withKey } from "../gateway.ts";
+import { closedLoop } from "../load.ts";
+import { judged, type Row } from "../report.ts";
+import { standardError, trimmedMean } from "../statistics.ts";
+import { farBudget, madeStore } from "../stored-keys.ts";
+import { type LimitServers, startLimitServers } from "../limit-servers.ts";
+
+/**
+ * What limits cost a call (P20): one gateway is asked in turns with a key that has limits and a budget and is in a project, a team and an
+ * organisation which have theirs, and with a key that has none of it.
+ */
+export const levels: Scenario = async (bench) => {
+  const rows: Row[] = [];
+  const servers = await startLimitServers(bench, "levels");
+  try {
+    for (const [name, places] of [["SQLite", {}] as const, ...(servers === null ? [] : [["PostgreSQL + Redis", servers] as const])]) {
+      console.error(`levels, ${name}`);
+      const gateway = await gatewayOfLevels(bench, places);
+      if (gateway === null) continue;
+      const turns = await turnsOf(bench, gateway);
+      await gateway.levels.stop();
+      rows.push(...rowsOf(name, turns));
+    }
+  } finally {
+    await servers?.stop();
+  }
+  return rows;
+};
+
+function rowsOf(name: string, turns: readonly Turn[]): readonly Row[] {
+  const differences = (of: keyof RequestCost): readonly number[] => turns.map((turn) => turn.levels[of] - turn.none[of]);
+  const [all, main] = [differences("all"), differences("main")];
+  const error = (values: readonly number[]): string => `standard error ${standardError(values).toFixed(2)} us, of ${values.length} pairs`;
+  return [
+    {
+      bar: "P20",
+      measure: `CPU per JSON request through four levels of limits and budgets, ${name}`,
+      unit: "us",
+      raw: { gateway: turns.map((turn) => turn.levels.all) },
+      judgement: judged("four levels - none", trimmedMean(all), { limit: 10, sense: "at most" }),
+    },
+    {
+      bar: "",
+      measure: `the same with a key that has none, ${name}`,
+      unit: "us",
+      raw: { gateway: turns.map((turn) => turn.none.all) },
+      judgement: { kind: "unjudged", because: error(all) },
+    },
+    {
+      bar: "",
+      measure: `of that on the serving thread, through four levels, ${name}`,
+      unit: "us",
+      raw: { gateway: turns.map((turn) => turn.levels.main) },
+      judgement: { kind: "unjudged", because: `four levels - none ${trimmedMean(main).toFixed(2)} us, ${error(main)}` },
+    },
+  ];
+}
+
+/** One gateway with both keys. */
+export interface GatewayOfLevels {
+  readonly levels: Gateway;
+  readonly none: Gateway;
+}
+
+export async function gatewayOfLevels(
+  bench: Bench,
+  places: Partial<Pick<LimitServers, "store" | "state">>,
+): Promise<GatewayOfLevels | null> {
+  const masterKey = randomBytes(32).toString("hex");
+  const { store, state } = places;
+  const made = await madeStore({ ...(store === undefined ? {} : { store }), masterKey, keys: [farBudget, unlimited], above: farBudget });
+  const gateway = await bench.gatewayWith({
+    ...oneChannel(bench.upstream),
+    masterKey,
+    dataDir: made.dataDir,
+    ...(store === undefined ? {} : { store }),
+    ...(state === undefined ? {} : { state }),
+    prices: [{ model: "*", input: 1, output: 4 }],
+  });
+  const [inLevels = "", plain = ""] = made.tokens;
+  return gateway === null ? null : { levels: withKey(gateway, inLevels), none: withKey(gateway, plain) };
+}
+
+export interface Turn {
+  readonly levels: RequestCost;
+  readonly none: RequestCost;
+}
+
+/** The key that has been asked with last begins the next pair, so that neither is always the first. */
+export async function turnsOf({ options }: Bench, { levels: limited, none: plain }: GatewayOfLevels): Promise<readonly Turn[]> {
+  const seconds = options.quick ? 1 : 12;
+  for (const target of [limited, plain]) await closedLoop(target, ask("json"), { connections, seconds });
+  const turns: Turn[] = [];
+  for (let turn = 0; turn < (options.quick ? 2 : turnsPerRound * options.rounds); turn += 1) {
+    const isFirst = turn % 2 === 0;
+    const first = await requestCost(isFirst ? limited : plain, connections);
+    const second = await requestCost(isFirst ? plain : limited, connections);
+    turns.push(isFirst ? { levels: first, none: second } : { levels: second, none: first });
+  }
+  return turns;
+}
+
+const turnsPerRound = 12;
+const connections = 32;
