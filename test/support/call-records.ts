@@ -23,13 +23,14 @@ export function attempt(facts: Partial<AttemptRecord> = {}): AttemptRecord {
     expected: { ...nothingCounted, promptTokens: 10 },
     usage: { ...nothingCounted, promptTokens: 100, completionTokens: 50, cachedTokens: 40, reasoningTokens: 20 },
     outputTokens: 50,
+    longestGapMs: 300,
     ...facts,
   };
 }
 
 /** One that ended before it had output. */
 export function failedAttempt(kind: FailureKind, facts: Partial<AttemptRecord> = {}): AttemptRecord {
-  return attempt({ outcome: "failed", failure: failure(kind, "in a test"), usage: null, outputTokens: 0, ...facts });
+  return attempt({ outcome: "failed", failure: failure(kind, "in a test"), usage: null, outputTokens: 0, longestGapMs: null, ...facts });
 }
 
 export function callRecord(attempts: readonly AttemptRecord[], facts: Partial<CallRecord> = {}): CallRecord {

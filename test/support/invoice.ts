@@ -20,6 +20,7 @@ export function recorded(usage: MeteredUsage | null): CallRecord {
     expected: nothingCounted,
     usage,
     outputTokens: 5,
+    longestGapMs: null,
   };
   return {
     id: "req",

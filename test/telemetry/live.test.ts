@@ -1,12 +1,12 @@
 // Needs: quiet. It mostly waits for workers to start, and for what they export.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chat } from "../support/chat.ts";
+import { chat, openChat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { parseExposition, valueOf, type ExposedFamily } from "../support/exposition.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { readMetrics, readTraces, type ReadSpan } from "../support/otlp.ts";
 import { rawRequest } from "../support/raw-request.ts";
-import { startScripted, type Scripted } from "../support/scripted-upstream.ts";
+import { HeldStream, startScripted, type Scripted } from "../support/scripted-upstream.ts";
 
 setDefaultTimeout(60_000);
 
@@ -133,6 +133,19 @@ describe("metrics", () => {
     expect(valueOf(families, "sluice_store_up", { kind: "sqlite" })).toBe(2);
     expect(valueOf(families, "process_resident_memory_bytes")).toBeGreaterThan(1e6);
     expect(valueOf(families, "sluice_gateway_overhead_seconds_count", { operation: "chat" })).toBeGreaterThan(calls);
+  });
+
+  test("have the longest gap of a stream", async () => {
+    const held = new HeldStream();
+    sound.next(() => held.answer());
+    const call = await openChat(gateway, { model: "large" }, { key, stream: true });
+    await call.untilBody(1);
+    held.finish();
+    expect((await call.reply).content).toBe("begun and ended");
+    const families = await scraped(gateway.adminUrl);
+    const labels = { operation: "chat", model: "large", channel: "sound" };
+    expect(valueOf(families, "sluice_longest_gap_seconds_count", labels)).toBe(1);
+    expect(valueOf(families, "sluice_longest_gap_seconds_sum", labels)).toBeGreaterThan(0);
   });
 });
 

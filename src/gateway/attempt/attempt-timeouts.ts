@@ -12,6 +12,8 @@ type TimeoutKind = "slow" | "first" | "deadline" | "idle" | "progress" | "total"
  */
 export class AttemptTimeouts implements Timer {
   slot = 0;
+  /** The longest time between two events since the first content, without that in which nothing was read; null if there was no second one. */
+  longestGapMs: number | null = null;
   private phase: "waiting" | "reading" | "committed" | "finished" | "over" = "waiting";
   private readonly startedMs: number;
   private byteMs: number;
@@ -75,7 +77,12 @@ export class AttemptTimeouts implements Timer {
     const nowMs = this.ports.nowMs();
     this.byteMs = nowMs;
     this.pausedMs = nowMs;
-    if (withEvents) this.eventMs = nowMs;
+    if (!withEvents) return;
+    if (this.phase === "committed" || this.phase === "finished") {
+      const gapMs = nowMs - this.eventMs;
+      if (this.longestGapMs === null || gapMs > this.longestGapMs) this.longestGapMs = gapMs;
+    }
+    this.eventMs = nowMs;
   }
 
   stop(): void {

@@ -357,6 +357,7 @@ export class Attempt implements StreamOwner {
       expected: this.expected,
       usage: answered?.usage ?? null,
       outputTokens: answered === null ? 0 : answered.kind === "whole" ? this.outputOf(answered) : answered.outputTokens,
+      longestGapMs: this.timeouts.longestGapMs,
       spanId: this.spanId ?? undefined,
     };
   }

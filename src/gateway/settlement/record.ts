@@ -48,6 +48,8 @@ export interface AttemptRecord {
   readonly usage: MeteredUsage | null;
   /** Estimated from the output that arrived, whether or not usage was reported. */
   readonly outputTokens: number;
+  /** The longest time between two events of its stream, as far as somebody read it; null if there were no two. */
+  readonly longestGapMs: number | null;
   /** The id of its span, which the upstream was told; absent if calls are not traced. */
   readonly spanId?: string | undefined;
 }

@@ -68,6 +68,7 @@ export class TrafficCounters {
     return (this.stream ??= {
       firstContent: families.firstContents.with(operation, model, channel),
       betweenChunks: families.betweenChunks.with(operation, model, channel),
+      longestGap: families.longestGaps.with(operation, model, channel),
     });
   }
 
@@ -91,6 +92,7 @@ interface TokenCounters {
 interface StreamHistograms {
   readonly firstContent: MetricHistogram;
   readonly betweenChunks: MetricHistogram;
+  readonly longestGap: MetricHistogram;
 }
 
 export class ChannelCounters {

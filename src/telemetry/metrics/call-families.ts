@@ -9,6 +9,7 @@ export interface CallFamilies {
   readonly durations: HistogramFamily;
   readonly firstContents: HistogramFamily;
   readonly betweenChunks: HistogramFamily;
+  readonly longestGaps: HistogramFamily;
   readonly overheads: HistogramFamily;
   readonly attempts: CounterFamily;
   readonly attemptDurations: HistogramFamily;
@@ -57,6 +58,12 @@ export function callFamilies(registry: MetricRegistry): CallFamilies {
       "The mean time between two chunks of a stream, observed once for each stream.",
       ["operation", "model", "channel"],
       chunkBounds,
+    ),
+    longestGaps: registry.histograms(
+      "sluice_longest_gap_seconds",
+      "The longest time between two chunks of a stream, observed once for each stream. Time in which its client took nothing is left out.",
+      ["operation", "model", "channel"],
+      durationBounds,
     ),
     overheads: registry.histograms(
       "sluice_gateway_overhead_seconds",

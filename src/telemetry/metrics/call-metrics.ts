@@ -56,7 +56,9 @@ export class CallMetrics {
       const channel = this.channels.of(attempt.channel);
       this.attempted(channel, attempt);
       if (at > 0) this.saved(channel, receipt, at, broken);
-      this.used(model.on(channel), used);
+      const series = model.on(channel);
+      this.used(series, used);
+      if (attempt.longestGapMs !== null) series.streams.longestGap.observe(attempt.longestGapMs / 1000);
       broken ||= isBroken(used);
     }
     if (receipt.hedgeWasteNanos > 0) this.families.hedgeWaste.with(model.name).value += receipt.hedgeWasteNanos;
@@ -153,7 +155,7 @@ function overheadMs({ startedMs, endedMs, attempts }: CallRecord): number {
 }
 
 /** The mean time between two chunks of a stream; null if there were fewer than two. */
-export function chunkGapMs({ startedMs, endedMs, firstContentMs, chunks }: CallRecord): number | null {
+function chunkGapMs({ startedMs, endedMs, firstContentMs, chunks }: CallRecord): number | null {
   if (firstContentMs === null || chunks < 2) return null;
   return Math.max(0, endedMs - startedMs - firstContentMs) / (chunks - 1);
 }

@@ -38,7 +38,6 @@ export interface SpanNames {
 export interface MetricNames {
   readonly duration: (operation: Operation) => string;
   readonly timeToFirstChunk: string | null;
-  readonly timePerChunk: string | null;
   /** One histogram for input and output together, or a counter for each kind and histograms of single operations. */
   readonly tokens: "usage_histogram" | "usage_counters";
 }
@@ -61,15 +60,12 @@ export function metricNames(version: GenAiVersion): MetricNames {
     return {
       duration: (operation) => `gen_ai.client.${durationScopes[operation] ?? "operation"}.duration`,
       timeToFirstChunk: "gen_ai.client.inference.time_to_first_chunk",
-      timePerChunk: "gen_ai.client.inference.time_per_output_chunk",
       tokens: "usage_counters",
     };
   }
-  const chunks = version === "1.41";
   return {
     duration: () => "gen_ai.client.operation.duration",
-    timeToFirstChunk: chunks ? "gen_ai.client.operation.time_to_first_chunk" : null,
-    timePerChunk: chunks ? "gen_ai.client.operation.time_per_output_chunk" : null,
+    timeToFirstChunk: version === "1.41" ? "gen_ai.client.operation.time_to_first_chunk" : null,
     tokens: "usage_histogram",
   };
 }

@@ -1,7 +1,6 @@
 import type { AttemptRecord, CallRecord } from "../../gateway/settlement/record.ts";
 import { type Operation, operationSpecs } from "../../operations/operation.ts";
 import { nothingCounted, type TokenUsage } from "../../operations/usage.ts";
-import { chunkGapMs } from "../metrics/call-metrics.ts";
 import {
   type CounterFamily,
   type HistogramFamily,
@@ -24,7 +23,6 @@ export class GenAiMetrics {
   private readonly names: MetricNames;
   private readonly labels: readonly string[];
   private readonly firstChunks: HistogramFamily | null;
-  private readonly perChunks: HistogramFamily | null;
   private readonly usage: UsageFamilies;
 
   constructor(version: GenAiVersion, isListed: (model: string) => boolean) {
@@ -32,15 +30,11 @@ export class GenAiMetrics {
     this.names = metricNames(version);
     this.labels = ["gen_ai.operation.name", spanNames(version).provider, "gen_ai.request.model"];
     const { registry, labels } = this;
-    const { timeToFirstChunk, timePerChunk } = this.names;
+    const { timeToFirstChunk } = this.names;
     this.firstChunks =
       timeToFirstChunk === null
         ? null
         : registry.histograms(timeToFirstChunk, "Time to the first chunk of a stream.", labels, durationBounds);
-    this.perChunks =
-      timePerChunk === null
-        ? null
-        : registry.histograms(timePerChunk, "The mean time between two chunks of a stream.", labels, durationBounds);
     this.usage = usageFamilies(registry, labels, this.names.tokens);
   }
 
@@ -49,7 +43,8 @@ export class GenAiMetrics {
       if (!attempt.sent) continue;
       const series = this.seriesOf(record, attempt);
       series.duration.observe(attempt.tookMs / 1000);
-      streamed(record, attempt, series);
+      const firstMs = firstChunkMsOf(record, attempt);
+      if (firstMs !== null) this.firstChunkOf(series)?.observe(firstMs / 1000);
       series.used?.(attempt.usage ?? nothingCounted);
     }
   };
@@ -77,12 +72,15 @@ export class GenAiMetrics {
       provider,
       error,
       duration: this.duration(operation).with(...values, error),
-      // Made when they are needed: most attempts that fail have no stream.
-      firstChunk: () => this.firstChunks?.with(...values) ?? null,
-      perChunk: () => this.perChunks?.with(...values) ?? null,
+      values,
+      firstChunk: null,
       used: this.metersTokens(operation) ? adder(this.usage, values, error) : null,
-      chunks: null,
     };
+  }
+
+  /** Made when it is needed: most attempts that fail have no stream. */
+  private firstChunkOf(series: AttemptSeries): MetricHistogram | null {
+    return (series.firstChunk ??= this.firstChunks?.with(...series.values) ?? null);
   }
 
   private metersTokens(operation: Operation): boolean {
@@ -106,20 +104,11 @@ interface AttemptSeries {
   /** Empty for an attempt that did not fail. */
   readonly error: string;
   readonly duration: MetricHistogram;
-  readonly firstChunk: () => MetricHistogram | null;
-  readonly perChunk: () => MetricHistogram | null;
+  /** Of its labels, without the error. */
+  readonly values: readonly string[];
+  firstChunk: MetricHistogram | null;
   /** Null for what is not metered in tokens. */
   readonly used: UsageAdder | null;
-  chunks: { readonly first: MetricHistogram | null; readonly between: MetricHistogram | null } | null;
-}
-
-function streamed(record: CallRecord, attempt: AttemptRecord, series: AttemptSeries): void {
-  const firstMs = firstChunkMsOf(record, attempt);
-  if (firstMs === null) return;
-  const { first, between } = (series.chunks ??= { first: series.firstChunk(), between: series.perChunk() });
-  first?.observe(firstMs / 1000);
-  const gapMs = chunkGapMs(record);
-  if (gapMs !== null) between?.observe(gapMs / 1000);
 }
 
 /** What upstreams report, and not our estimates where they do not: the conventions want those left out. */
@@ -190,6 +179,6 @@ function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind
 }
 
 const seriesMax = 2_000;
-/** The bounds that the conventions advise: these for whole operations as well as for their chunks. */
+/** The bounds that the conventions advise: these for whole operations as well as for their first chunks. */
 const durationBounds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 const tokenBounds = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864];

@@ -96,3 +96,24 @@ test("a stream that is still being read after the total time is the channel's fa
   }
   expect(state.ended).toMatchObject({ kind: "timed_out", blame: "channel" });
 });
+
+test("the longest gap of a stream is that between two events, without comments, the first content, and time in which nobody reads", () => {
+  const { made, pass } = stream();
+  const reads = (gapMs: number, withEvents = true): void => {
+    made.readBegins();
+    pass(gapMs);
+    made.readEnds(withEvents);
+  };
+  expect(made.longestGapMs).toBeNull();
+  reads(2_000);
+  reads(500);
+  expect(made.longestGapMs).toBe(2_000);
+  // The client takes nothing for a while, and the upstream is silent before that and after it.
+  reads(1_500, false);
+  pass(20_000);
+  reads(2_500);
+  expect(made.longestGapMs).toBe(4_000);
+  made.finished();
+  reads(6_000);
+  expect(made.longestGapMs).toBe(6_000);
+});

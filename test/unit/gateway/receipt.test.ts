@@ -34,6 +34,7 @@ function tried(facts: Partial<AttemptRecord> = {}): AttemptRecord {
     expected: { ...nothingCounted, promptTokens: estimatedPrompt },
     usage: { ...nothingCounted, promptTokens: 8, completionTokens: 4 },
     outputTokens: 5,
+    longestGapMs: null,
     ...facts,
   };
 }

@@ -36,6 +36,7 @@ describe("a call that was answered", () => {
     ["sluice_time_to_first_content_seconds_sum", { channel: "one" }, 0.2],
     // 800 ms between the first content and the end, for seventeen chunks.
     ["sluice_time_between_chunks_seconds_sum", { channel: "one" }, 0.05],
+    ["sluice_longest_gap_seconds_sum", { operation: "chat", model: "large", channel: "one" }, 0.3],
     // Ten milliseconds before the attempt, and ten after it.
     ["sluice_gateway_overhead_seconds_sum", { operation: "chat" }, 0.02],
   ])("counts %s %j", (name, labels, value) => {
@@ -45,6 +46,13 @@ describe("a call that was answered", () => {
   test("counts nothing that did not happen", () => {
     for (const name of ["failovers", "retries", "hedges", "rescues", "refusals", "unpriced_attempts", "key_requests"])
       expect(valueOf(families, `sluice_${name}_total`)).toBe(0);
+  });
+
+  test("has a longest gap for each attempt whose stream had two chunks", () => {
+    const silent = attempt({ channel: "two", longestGapMs: null });
+    const families = scraped([callRecord([attempt(), silent])]);
+    expect(valueOf(families, "sluice_longest_gap_seconds_count", { channel: "one" })).toBe(1);
+    expect(valueOf(families, "sluice_longest_gap_seconds_count", { channel: "two" })).toBe(0);
   });
 
   test("has no time to first content if it was not streamed", () => {
