@@ -54,7 +54,9 @@ const trace = {
   sampled: false,
   state: null,
   passedOn: true,
+  path: "/v1/chat/completions",
 };
+const { path } = trace;
 const ports: OtlpPorts = {
   post: () => Promise.resolve({ status: 200, retryAfterMs: null, body: "", reason: "" }),
   nowMs: () => performance.now(),
@@ -62,6 +64,7 @@ const ports: OtlpPorts = {
   after: () => () => {},
   dice: Math.random,
   onLoss: () => {},
+  scheme: "http",
   isListed: () => true,
   families: () => [],
   countedFromMs: Date.now(),
@@ -97,10 +100,10 @@ const exported = {
   spanId: "00f067aa0ba902b8",
   wallOffsetMs: 0,
 };
-measure("OTLP: the spans of a call that is exported", () => JSON.stringify(spansOf(exported, "latest")));
+measure("OTLP: the spans of a call that is exported", () => JSON.stringify(spansOf(exported, "latest", "http")));
 measure("OTLP: the trace of a call without a traceparent", () =>
-  traceHeaders(traceOf(name, { parent: null, state: null }, 0, { sampler, passedOn: true }), spanIds.next(), {}),
+  traceHeaders(traceOf(name, { parent: null, state: null, path }, 0, { sampler, passedOn: true }), spanIds.next(), {}),
 );
 measure("OTLP: the trace of a call with one", () =>
-  traceHeaders(traceOf(name, { parent, state: null }, 0, { sampler, passedOn: true }), spanIds.next(), {}),
+  traceHeaders(traceOf(name, { parent, state: null, path }, 0, { sampler, passedOn: true }), spanIds.next(), {}),
 );

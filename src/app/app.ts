@@ -712,6 +712,7 @@ export class App {
       after: (ms, then) => timers.after(ms, then),
       dice: Math.random,
       onLoss: (signal, items, reason) => log.warn("otlp_lost", { signal, items, detail: reason }),
+      scheme: this.settings.tls === null || this.settings.listen.path !== undefined ? "http" : "https",
       isListed: this.isListed,
       families: () => this.metrics.exported(isLeader),
       countedFromMs: Date.now(),

@@ -14,6 +14,8 @@ export interface TraceContext {
   readonly state: string | null;
   /** Whether upstreams are told. */
   readonly passedOn: boolean;
+  /** The path of the client's request, for the span of its call. */
+  readonly path: string;
 }
 
 export interface TraceRules {
@@ -54,14 +56,14 @@ export class TraceSampler {
  */
 export function traceOf(
   receiptName: string,
-  headers: { readonly parent: string | null; readonly state: string | null },
+  request: { readonly parent: string | null; readonly state: string | null; readonly path: string },
   nowMs: number,
   { sampler, passedOn }: TraceRules,
 ): TraceContext {
-  const { parent, state } = headers;
+  const { parent, state, path } = request;
   const found = parent === null ? null : traceparent.exec(parent);
   if (found === null || !isValid(found))
-    return { traceId: receiptName.slice(4), parentId: null, sampled: sampler.isSampled(nowMs), random: false, state: null, passedOn };
+    return { traceId: receiptName.slice(4), parentId: null, sampled: sampler.isSampled(nowMs), random: false, state: null, passedOn, path };
   const [, , traceId = "", parentId = "", flags = ""] = found;
   const bits = Number.parseInt(flags, 16);
   return {
@@ -71,6 +73,7 @@ export function traceOf(
     random: (bits & 2) === 2,
     state: state !== null && state !== "" && state.length <= stateCharactersMax ? state : null,
     passedOn,
+    path,
   };
 }
 

@@ -128,12 +128,12 @@ class InboundCall implements RequestObserver {
   }
 
   private tracing(nowMs: number): TraceContext | undefined {
-    const { request, receiptName, services } = this.context;
+    const { request, receiptName, services, path } = this.context;
     const rules = services.traces();
     if (rules === null) return undefined;
     const parent = request.header("traceparent");
     const state = parent === null ? null : request.header("tracestate");
-    return traceOf(receiptName, { parent, state }, nowMs, rules);
+    return traceOf(receiptName, { parent, state, path }, nowMs, rules);
   }
 
   clientGone(): void {

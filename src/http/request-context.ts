@@ -14,6 +14,8 @@ import type { Pressure } from "./overload/load-shed.ts";
 /** A routed request, and what is needed to serve it. */
 export interface RequestContext {
   readonly request: IncomingRequest;
+  /** Without its query. */
+  readonly path: string;
   /** The id of its receipt, if it gets one. */
   readonly receiptId: string;
   /** The request id that is made of it, which the request has unless the client sent one. */

@@ -139,6 +139,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   }
   const context: RequestContext = {
     request,
+    path,
     receiptId,
     receiptName,
     head,

@@ -26,6 +26,7 @@ const trace = {
   sampled: true,
   state: "vendor=1",
   passedOn: true,
+  path: "/v1/chat/completions",
 };
 for (const model of ["large", 'quote " backslash \\ newline \n end', "\u{1f600}"]) {
   const attempts = [

@@ -13,6 +13,7 @@ export function attempt(facts: Partial<AttemptRecord> = {}): AttemptRecord {
   return {
     channel: "one",
     provider: "openai",
+    host: "upstream.test:443",
     model: "large-1",
     startedMs: 1_010,
     outcome: "answered",

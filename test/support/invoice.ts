@@ -10,6 +10,7 @@ export function recorded(usage: MeteredUsage | null): CallRecord {
   const tried: AttemptRecord = {
     channel: "one",
     provider: null,
+    host: "upstream.test:443",
     model: "large",
     startedMs: 0,
     outcome: "answered",

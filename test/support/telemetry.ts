@@ -55,6 +55,7 @@ export function otlpPorts(answer: () => PostOutcome = () => taken, facts: Partia
     },
     dice: () => 0.5,
     onLoss: (signal, items, reason) => lost.push(`${signal} ${items} ${reason}`),
+    scheme: "https",
     isListed: () => true,
     families: () => [],
     countedFromMs: 1_700_000_000_000,

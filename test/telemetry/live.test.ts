@@ -176,6 +176,9 @@ describe("traces", () => {
     const [server, client] = (await spansOf(traceId)).toSorted((one, other) => one.kind - other.kind);
     expect(server).toMatchObject({ kind: 2, parentSpanId: parentId, name: "chat large" });
     expect(server?.attributes).toMatchObject({
+      "http.request.method": "POST",
+      "url.scheme": "http",
+      "url.path": "/v1/chat/completions",
       "sluice.request_id": reply.requestId,
       "sluice.key_id": "file:tester",
       "http.response.status_code": 200,
@@ -184,6 +187,8 @@ describe("traces", () => {
     expect(client?.attributes).toMatchObject({
       "gen_ai.usage.input_tokens": 100,
       "gen_ai.usage.output_tokens": 50,
+      "server.address": "127.0.0.1",
+      "server.port": Number(new URL(sound.url).port),
       "sluice.channel": "sound",
     });
     const told = sound.requests.at(-1)?.headers;

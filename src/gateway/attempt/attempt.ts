@@ -347,6 +347,7 @@ export class Attempt implements StreamOwner {
     return {
       channel: deployment.channel.name,
       provider: deployment.channel.provider,
+      host: deployment.channel.address.host,
       model: deployment.model,
       startedMs: this.startedMs,
       outcome,

@@ -34,6 +34,8 @@ export type Persisted = Promise<void> | null;
 export interface AttemptRecord {
   readonly channel: string;
   readonly provider: string | null;
+  /** Host and port of the upstream. */
+  readonly host: string;
   readonly model: string;
   readonly startedMs: number;
   readonly outcome: "answered" | "failed" | "abandoned";

@@ -35,6 +35,8 @@ export interface OtlpPorts {
   readonly after: (ms: number, then: () => void) => () => void;
   readonly dice: () => number;
   readonly onLoss: (signal: string, items: number, reason: string) => void;
+  /** Of the listener for clients. */
+  readonly scheme: "http" | "https";
   /** Whether a channel lists the model that a client asked for. */
   readonly isListed: (model: string) => boolean;
   /** The metrics of this process. */
@@ -149,7 +151,7 @@ export class OtlpExporter {
   }
 
   private traceBody(calls: readonly TracedCall[]): object {
-    const spans = calls.flatMap((call) => spansOf(call, this.settings.conventions));
+    const spans = calls.flatMap((call) => spansOf(call, this.settings.conventions, this.ports.scheme));
     return { resourceSpans: [{ resource: this.resource, scopeSpans: [{ scope, spans }] }] };
   }
 

@@ -47,11 +47,11 @@ function isEventful({ state, failure, attempts, firstContentMs, startedMs, ended
   return (firstContentMs ?? endedMs - startedMs) >= slowMs;
 }
 
-/** The span of a call and those of its attempts. */
-export function spansOf(call: TracedCall, version: GenAiVersion): readonly OtlpSpan[] {
+/** The span of a call and those of its attempts. `scheme`: of the listener. */
+export function spansOf(call: TracedCall, version: GenAiVersion, scheme: "http" | "https"): readonly OtlpSpan[] {
   const names = spanNames(version);
   const { record, receipt } = call;
-  const spans = [callSpan(call)];
+  const spans = [callSpan(call, scheme)];
   for (const [at, attempt] of record.attempts.entries()) {
     // An attempt of a call that was not traced when it began has no id, and no span.
     if (attempt.spanId !== undefined) spans.push(attemptSpan(call, attempt, attempt.spanId, receipt?.attempts[at] ?? null, names));
@@ -59,10 +59,14 @@ export function spansOf(call: TracedCall, version: GenAiVersion): readonly OtlpS
   return spans;
 }
 
-function callSpan({ record, receipt, trace, spanId, wallOffsetMs }: TracedCall): OtlpSpan {
+function callSpan({ record, receipt, trace, spanId, wallOffsetMs }: TracedCall, scheme: string): OtlpSpan {
   const { operation, failure, attempts } = record;
   const name = operationName(operation);
   const list: OtlpAttribute[] = [];
+  // Every route of a call has this method.
+  addAttribute(list, "http.request.method", "POST");
+  addAttribute(list, "url.scheme", scheme);
+  addAttribute(list, "url.path", trace.path);
   addAttribute(list, "http.response.status_code", record.status);
   addAttribute(list, "error.type", failure?.kind);
   addAttribute(list, "gen_ai.operation.name", name);
@@ -124,7 +128,11 @@ function attemptAttributes(
   addAttribute(list, names.provider, providerName(attempt.provider));
   addAttribute(list, "gen_ai.request.model", attempt.model);
   if (names.stream !== null && record.stream) addAttribute(list, names.stream, true);
+  addAttribute(list, "gen_ai.response.model", attempt.usage?.servedModel);
+  addServer(list, attempt.host);
   if (answered && record.finish !== null) addAttribute(list, "gen_ai.response.finish_reasons", [record.finish]);
+  // As the conventions call it where an answer ended before it could say why.
+  else if (!answered && attempt.outputTokens > 0) addAttribute(list, "gen_ai.response.finish_reasons", ["error"]);
   if (names.timeToFirstChunk !== null) {
     const firstChunkMs = firstChunkMsOf(record, attempt);
     if (firstChunkMs !== null) addAttribute(list, names.timeToFirstChunk, { double: firstChunkMs / 1000 });
@@ -144,6 +152,14 @@ function attemptAttributes(
   addAttribute(list, "sluice.cost_usd", usd(used?.nanos));
   if (used?.estimated === true) addAttribute(list, "sluice.estimated", true);
   return list;
+}
+
+/** A model of this machine has no port. */
+function addServer(list: OtlpAttribute[], host: string): void {
+  const colon = host.lastIndexOf(":");
+  if (colon < 0) return;
+  addAttribute(list, "server.address", host.slice(0, colon));
+  addAttribute(list, "server.port", Number(host.slice(colon + 1)));
 }
 
 /** The error that an attempt ended with. The gateway's own deadline is one; a lost race is none, and neither is a client that left. */

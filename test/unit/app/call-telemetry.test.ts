@@ -20,7 +20,7 @@ function telemetry(facts: Partial<OtlpPorts> = {}) {
   const { count, live } = { count: (record: CallRecord) => void counted.push(record.id), live: null };
   const made = new CallTelemetry({ ports, count, live, onBug: (error) => expect.unreachable(String(error)) });
   const settle = (id: string): void => {
-    const trace = { traceId: id.padEnd(32, "0"), parentId: null, sampled: true, state: null, passedOn: true };
+    const trace = { traceId: id.padEnd(32, "0"), parentId: null, sampled: true, state: null, passedOn: true, path: "/" };
     const record = callRecord([attempt({ spanId: "2222222222222222" })], { id, trace });
     made.observe(record, receiptFor(record));
   };

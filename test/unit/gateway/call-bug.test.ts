@@ -50,6 +50,7 @@ class BrokenWorld {
       snapshot,
       services,
       errors: defaultErrors,
+      path: "/v1/chat/completions",
       pathModel: null,
     };
     handleCall(context, endpoint, key);

@@ -24,6 +24,7 @@ function tried(facts: Partial<AttemptRecord> = {}): AttemptRecord {
   return {
     channel: "one",
     provider: null,
+    host: "upstream.test:443",
     model: "large",
     startedMs: 1_005,
     outcome: "answered",

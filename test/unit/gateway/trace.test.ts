@@ -5,10 +5,11 @@ import { requestNameOf } from "../../../src/usage/receipt.ts";
 const receiptId = "019a9b1c-0000-7abc-8def-0123456789ab";
 const receiptName = requestNameOf(receiptId);
 const ids = { trace: "4bf92f3577b34da6a3ce929d0e0e4736", span: "00f067aa0ba902b7" };
+const path = "/v1/chat/completions";
 const rules = { sampler: new TraceSampler(0, Infinity, () => 0.5), passedOn: true };
 
 function read(parent: string | null, state: string | null = null) {
-  return traceOf(receiptName, { parent, state }, 0, rules);
+  return traceOf(receiptName, { parent, state, path }, 0, rules);
 }
 
 describe("the trace of a call", () => {
@@ -42,7 +43,7 @@ describe("the trace of a call", () => {
   test("is recorded by chance where the client does not say", () => {
     const sampled = (share: number) => {
       const sampler = new TraceSampler(share, Infinity, () => 0.5);
-      return traceOf(receiptName, { parent: null, state: null }, 0, { sampler, passedOn: true }).sampled;
+      return traceOf(receiptName, { parent: null, state: null, path }, 0, { sampler, passedOn: true }).sampled;
     };
     expect([sampled(0), sampled(0.5), sampled(0.51), sampled(1)]).toEqual([false, false, true, true]);
   });
@@ -57,7 +58,7 @@ describe("the trace of a call", () => {
 
   test("that the client records is not counted among those", () => {
     const sampler = new TraceSampler(1, 0, () => 0);
-    const headers = { parent: `00-${ids.trace}-${ids.span}-01`, state: null };
+    const headers = { parent: `00-${ids.trace}-${ids.span}-01`, state: null, path };
     expect(traceOf(receiptName, headers, 0, { sampler, passedOn: true }).sampled).toBe(true);
   });
 

@@ -124,7 +124,17 @@ describe("a request to count tokens", () => {
     const key = { id: "k", models: null, operations: null, channels: null, splits: { audio: false, input: false } } as unknown as Key;
     const count = (): Promise<HttpResponse> =>
       countMessagesTokens(
-        { request, receiptId: "1", receiptName: "req_1", head, snapshot, services, errors: defaultErrors, pathModel: null },
+        {
+          request,
+          path: "/v1/messages/count_tokens",
+          receiptId: "1",
+          receiptName: "req_1",
+          head,
+          snapshot,
+          services,
+          errors: defaultErrors,
+          pathModel: null,
+        },
         key,
       );
     const sendBody = (): void => {

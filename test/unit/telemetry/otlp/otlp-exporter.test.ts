@@ -15,6 +15,7 @@ const trace: TraceContext = {
   sampled: true,
   state: null,
   passedOn: true,
+  path: "/v1/chat/completions",
 };
 
 function traced(attempts: CallRecord["attempts"] = [attempt({ spanId: "2222222222222222" })], facts: Partial<CallRecord> = {}): CallRecord {
@@ -53,6 +54,9 @@ describe("a trace", () => {
       endNanos: 1_700_000_002_000_000_000n,
       resource: { "service.name": "sluice", "service.version": "0.0.0" },
       attributes: {
+        "http.request.method": "POST",
+        "url.scheme": "https",
+        "url.path": "/v1/chat/completions",
         "http.response.status_code": 200,
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "large",
@@ -69,6 +73,8 @@ describe("a trace", () => {
       "gen_ai.provider.name": "azure.ai.openai",
       "gen_ai.request.model": "large-1",
       "gen_ai.request.stream": true,
+      "server.address": "upstream.test",
+      "server.port": 443,
       "gen_ai.response.finish_reasons": ["stop"],
       "gen_ai.response.time_to_first_chunk": 0.09,
       "gen_ai.usage.input_tokens": 100,
@@ -131,6 +137,24 @@ describe("a span", () => {
       [0, undefined],
       [0, undefined],
     ]);
+  });
+
+  test("of an attempt whose answer broke off ends with an error, and one without output has no finish", async () => {
+    const cut = failure("interrupted", "cut");
+    const attempts = [
+      failedAttempt("overloaded", { spanId: "2222222222222222" }),
+      attempt({ outcome: "failed", failure: cut, spanId: "3333333333333333" }),
+    ];
+    const [, ...spans] = await spansFor(traced(attempts, { state: "interrupted", failure: cut, finish: null }));
+    expect(spans.map(({ attributes }) => attributes["gen_ai.response.finish_reasons"])).toEqual([undefined, ["error"]]);
+  });
+
+  test("of an attempt names the model that served where the upstream says so, and no server for a model of this machine", async () => {
+    const usage = { ...attempt().usage!, servedModel: "large-1-2026-01-01" };
+    const attempts = [attempt({ spanId: "2222222222222222", usage }), attempt({ spanId: "3333333333333333", host: "embedded" })];
+    const [, served, local] = await spansFor(traced(attempts));
+    expect(served?.attributes["gen_ai.response.model"]).toBe("large-1-2026-01-01");
+    expect(Object.keys(local!.attributes).filter((name) => /^server\.|response\.model/.test(name))).toEqual([]);
   });
 
   test.each([
