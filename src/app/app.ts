@@ -302,10 +302,7 @@ export class App {
       used: (keyId) => this.lastUsedTimes.used(keyId),
     });
     this.groups = new GroupDirectory({
-      read: async () => {
-        const { revision, groups } = await durable.storage.groups.changedSince(-1);
-        return { revision, groups: groups ?? [] };
-      },
+      read: () => durable.storage.groups.changedSince(null),
       nowMs,
       after,
       onChange: (tree) => {
@@ -333,7 +330,7 @@ export class App {
     this.follower = new Follower({
       storage: durable.storage,
       after,
-      onGroups: (groups, revision) => this.groups.changed(groups, revision),
+      onGroups: (changed, revision) => this.groups.changed(changed, revision),
       onKeys: (keys) => this.keysChanged(keys, this.keyCache.changed(keys)),
       // Calls in flight do not look their key up again, so their keys are checked for revocation first.
       onUnsure: () => [...this.gateway.calls.keyIds(), ...this.keyCache.invalidate(), ...this.tokenIssuers.invalidate()],

@@ -1,11 +1,10 @@
-import type { Group } from "../keys/group.ts";
-import type { ChangedKey, Storage } from "./storage.ts";
+import type { ChangedGroups, ChangedKey, Storage } from "./storage.ts";
 
 export interface FollowerPorts {
   readonly storage: Pick<Storage, "keys" | "groups" | "revision">;
   readonly after: (ms: number, then: () => void) => () => void;
-  /** All groups, after one of them has changed. Called before changes of keys are reported. */
-  readonly onGroups: (groups: readonly Group[], revision: number) => void;
+  /** Groups that have changed. Called before changes of keys are reported. */
+  readonly onGroups: (changed: ChangedGroups, revision: number) => void;
   /** All changes of keys since the last call. Also called without changes, which confirms that there are none. */
   readonly onKeys: (keys: readonly ChangedKey[]) => void;
   /** There were too many changes to list. Returns the keys that matter; they are read one by one and reported through `onRenewed`. */
@@ -23,8 +22,8 @@ export interface FollowerPorts {
  */
 export class Follower {
   private revision = 0;
-  /** The revision of the groups that were reported last. */
-  private groupRevision = 0;
+  /** The revision of the groups that were reported last. Null: all of them are to be read. */
+  private groupRevision: number | null = 0;
   private disarm: (() => void) | null = null;
   private stopped = false;
   private reached = true;
@@ -69,14 +68,16 @@ export class Follower {
       this.revision = revision;
       if (this.owed) this.tell();
     } catch {
+      // What comes back may be a standby that never had the last changes: nothing would tell that those are undone.
+      this.groupRevision = null;
       this.reach(false);
     }
   }
 
   private async seeGroups(): Promise<void> {
-    const { revision, groups } = await this.ports.storage.groups.changedSince(this.groupRevision);
+    const { revision, ...changed } = await this.ports.storage.groups.changedSince(this.groupRevision);
     if (this.stopped) return;
-    if (groups !== null) this.ports.onGroups(groups, revision);
+    if (changed.isWhole || changed.groups.length > 0) this.ports.onGroups(changed, revision);
     this.groupRevision = revision;
   }
 

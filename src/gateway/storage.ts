@@ -95,8 +95,12 @@ export interface GroupStorage {
   get(id: string): Promise<StoredGroup | null>;
   /** Finds a group by id or by name. */
   find(idOrName: string): Promise<StoredGroup | null>;
-  /** All groups. One that cannot be read is left out. */
-  list(): Promise<readonly StoredGroup[]>;
+  /** All groups, or those with these ids. One that cannot be read is left out. */
+  list(ids?: readonly string[]): Promise<readonly StoredGroup[]>;
+  /** A group and those above it, in no order. Groups of the configuration are not among them. */
+  above(id: string): Promise<readonly StoredGroup[]>;
+  /** The ids of these groups and of all groups below them. Those of the configuration can be asked for, but are not returned. */
+  within(ids: readonly string[]): Promise<readonly string[]>;
   /** The names of these groups, also of deleted ones. */
   names(ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   change(id: string, change: GroupChange, inFile: readonly Group[], by: Actor): Promise<StoredGroup>;
@@ -104,8 +108,20 @@ export interface GroupStorage {
   remove(id: string, by: Actor): Promise<void>;
   /** Brings a deleted group back, as it was. */
   restore(id: string, inFile: readonly Group[], by: Actor): Promise<StoredGroup>;
-  /** All groups if one of them has changed after a revision; null if none has. */
-  changedSince(revision: number): Promise<{ readonly revision: number; readonly groups: readonly StoredGroup[] | null }>;
+  /** The groups that changed after a revision; all of them if it is null, or later than the store's: an older backup was restored. */
+  changedSince(revision: number | null): Promise<{ readonly revision: number } & ChangedGroups>;
+}
+
+export interface ChangedGroups {
+  /** All groups that there are, and not only those that changed. */
+  readonly isWhole: boolean;
+  readonly groups: readonly ChangedGroup[];
+}
+
+export interface ChangedGroup {
+  readonly id: string;
+  /** Null if the group was deleted or cannot be read. */
+  readonly group: StoredGroup | null;
 }
 
 /** The current state of a key and its tokens. */

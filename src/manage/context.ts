@@ -28,10 +28,12 @@ export interface ManageContext {
   readonly fileKeys: () => readonly Key[];
   /** The groups of the current configuration. */
   readonly fileGroups: () => readonly Group[];
-  /** All groups, where the caller sees some of them only: defaults come from those above. */
-  readonly wholeTree?: GroupTree;
-  /** The group that the caller sees, with those below it, where that is not all. */
-  readonly scopeId?: string;
+  /** Where the caller sees one group and those below it only. */
+  readonly scope?: {
+    readonly groupId: string;
+    /** A group with those above it, also above the scope: defaults come from there. */
+    readonly treeAbove: (id: string) => Promise<GroupTree>;
+  };
   /** The names of the issuers whose tokens the configuration accepts. */
   readonly tokenIssuers: () => readonly string[];
   /** Whether a token belongs to one of these keys. */

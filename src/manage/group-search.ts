@@ -59,25 +59,33 @@ export async function groupByIdOrName({ fileGroups, storage }: ManageContext, id
   return group === null ? null : { source: "store", group };
 }
 
-export async function groupTree(context: Pick<ManageContext, "fileGroups" | "reports">): Promise<GroupTree> {
-  return new GroupTree((await allGroups(context)).map(({ group }) => group));
+type GroupSources = Pick<ManageContext, "fileGroups" | "reports">;
+
+/** A group with those above it: there may be very many others. */
+export async function treeAbove({ fileGroups, reports }: GroupSources, id: string): Promise<GroupTree> {
+  return new GroupTree([...fileGroups(), ...(await reports.groups.above(id))]);
 }
 
 /** A key with the defaults of its groups, as its calls have it. */
 export async function keyWithDefaults(context: ManageContext, key: Key): Promise<Key> {
   if (key.group === null) return key;
-  return (context.wholeTree ?? (await groupTree(context))).attached(key) ?? key;
+  return (await withDefaultsOf(context, key.group)).attached(key) ?? key;
 }
 
 /** A group with the defaults of the one above it. */
 export async function groupWithDefaults(context: ManageContext, group: Group): Promise<Group> {
-  if (group.parent === null) return group;
-  return (context.wholeTree ?? (await groupTree(context))).chainOf(group.id)?.groups[0] ?? group;
+  return (await withDefaultsOf(context, group.id)).chainOf(group.id)?.groups[0] ?? group;
+}
+
+function withDefaultsOf(context: ManageContext, id: string): Promise<GroupTree> {
+  return context.scope === undefined ? treeAbove(context, id) : context.scope.treeAbove(id);
 }
 
 /** The ids of a group and of all groups below it. */
-export function idsWithin(tree: GroupTree, id: string): readonly string[] {
-  return Array.from(tree.all(), (group) => group.id).filter((one) => tree.isWithin(one, id));
+export async function idsWithin({ fileGroups, reports }: GroupSources, id: string): Promise<readonly string[]> {
+  const file = new GroupTree(fileGroups());
+  const inFile = Array.from(file.all(), (group) => group.id).filter((one) => file.isWithin(one, id));
+  return [...inFile, ...(await reports.groups.within([id, ...inFile]))];
 }
 
 /** The names of groups by id, also of deleted ones. */
@@ -89,7 +97,8 @@ export async function groupNames({ fileGroups, reports }: ManageContext, ids: re
 
 /** The keys that a group and those below it have now: what a group used is summed without its keys. */
 export async function keysWithin(context: ManageContext, groupId: string): Promise<NonNullable<UsageQuery["keysOf"]>> {
-  const groups = idsWithin(await groupTree(context), groupId);
-  const inFile = context.fileKeys().filter(({ group }) => group !== null && groups.includes(group));
+  const groups = await idsWithin(context, groupId);
+  const known = new Set(groups);
+  const inFile = context.fileKeys().filter(({ group }) => group !== null && known.has(group));
   return { groups, keys: inFile.map(({ id }) => id) };
 }

@@ -11,27 +11,23 @@ import {
   type Storage,
 } from "../gateway/storage.ts";
 import { isGroupId } from "../keys/group.ts";
-import type { GroupTree } from "../keys/group-tree.ts";
 import type { Key } from "../keys/key.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
 import type { Receipt } from "../usage/receipt.ts";
 import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
 import type { ManageContext } from "./context.ts";
-import { groupTree, idsWithin } from "./group-search.ts";
+import { idsWithin, treeAbove } from "./group-search.ts";
 
 /** What a group admin may see and change: keys of the group and of those below it, groups below it, and what they used. */
 export interface GroupScope {
   readonly groupId: string;
   /** The group itself, and all groups below it. */
   readonly ids: ReadonlySet<string>;
-  /** With the groups that are not theirs. */
-  readonly tree: GroupTree;
 }
 
 /** A group that does not exist any more has no scope. */
 export async function scopeOf(context: ManageContext, groupId: string): Promise<GroupScope> {
-  const tree = await groupTree(context);
-  return { groupId, ids: new Set(idsWithin(tree, groupId)), tree };
+  return { groupId, ids: new Set(await idsWithin(context, groupId)) };
 }
 
 /**
@@ -39,7 +35,7 @@ export async function scopeOf(context: ManageContext, groupId: string): Promise<
  * or change anything else. What is outside looks as if it did not exist.
  */
 export function scopedContext<Context extends ManageContext>(context: Context, scope: GroupScope): Context {
-  const { ids } = scope;
+  const { groupId, ids } = scope;
   const narrowed = (storage: Storage): Storage => scopedStorage(storage, scope, context);
   return {
     ...context,
@@ -47,8 +43,7 @@ export function scopedContext<Context extends ManageContext>(context: Context, s
     reports: narrowed(context.reports),
     fileKeys: () => context.fileKeys().filter((key) => isKeyOf(key, ids)),
     fileGroups: () => context.fileGroups().filter(({ id }) => ids.has(id)),
-    wholeTree: scope.tree,
-    scopeId: scope.groupId,
+    scope: { groupId, treeAbove: (id) => treeAbove(context, id) },
   };
 }
 
@@ -64,19 +59,21 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
   const { fileGroups } = file;
   const fileKeys = (): readonly Key[] => file.fileKeys().filter((key) => isKeyOf(key, ids));
   const visible = (key: StoredKey | null): StoredKey | null => (key !== null && isKeyOf(key, ids) ? key : null);
-  // What is in the scope is looked up again in the transaction of a change: it may have been moved elsewhere meanwhile.
-  const inside = <T>(work: (inner: Storage, idsNow: ReadonlySet<string>) => Promise<T>): Promise<T> =>
-    storage.together(async (inner) => work(inner, new Set(idsWithin(await groupTree({ fileGroups, reports: inner }), groupId))));
-  const changeKey = <T>(id: string, work: (keys: KeyStorage, idsNow: ReadonlySet<string>) => Promise<T>): Promise<T> =>
-    inside(async ({ keys }, idsNow) => {
-      const key = await keys.get(id);
-      if (key === null || !isKeyOf(key, idsNow)) throw new StorageError("missing", "There is no such key.");
-      return work(keys, idsNow);
+  // What is changed is looked up again in the transaction: it may have been moved elsewhere meanwhile. One look upwards tells.
+  const isInside = async (inner: Storage, id: string): Promise<boolean> => {
+    const tree = await treeAbove({ fileGroups, reports: inner }, id);
+    return tree.get(id) !== null && tree.isWithin(id, groupId);
+  };
+  const changeKey = <T>(id: string, work: (inner: Storage) => Promise<T>): Promise<T> =>
+    storage.together(async (inner) => {
+      const group = (await inner.keys.get(id))?.group ?? null;
+      if (group === null || !(await isInside(inner, group))) throw new StorageError("missing", "There is no such key.");
+      return work(inner);
     });
   const knowsKey = async (id: string): Promise<boolean> =>
     fileKeys().some((key) => key.id === id) || visible(await storage.keys.get(id)) !== null;
-  const place = (group: string | null | undefined, idsNow: ReadonlySet<string>): void => {
-    if (group == null || !idsNow.has(group)) throw new StorageError("invalid", "Choose a group that you manage.");
+  const place = async (inner: Storage, group: string | null | undefined): Promise<void> => {
+    if (group == null || !(await isInside(inner, group))) throw new StorageError("invalid", "Choose a group that you manage.");
   };
   // Names are those of the whole gateway. Where another one has it must not be told.
   const freeName = (what: "key" | "group", name: string | undefined): void => {
@@ -84,9 +81,9 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
     if (!taken.some((one) => one.name === name || one.id === name)) return;
     throw new StorageError("conflict", `A ${what} with this name or id already exists: choose another.`);
   };
-  const groupBelow = (id: string, idsNow: ReadonlySet<string>): void => {
+  const groupBelow = async (inner: Storage, id: string): Promise<void> => {
     if (id === groupId) throw new StorageError("conflict", "Your own group is managed by those above it.");
-    if (!idsNow.has(id)) throw new StorageError("missing", "There is no such group.");
+    if (!(await isInside(inner, id))) throw new StorageError("missing", "There is no such group.");
   };
   const sums = async <Row extends Pick<UsageRow, "group">>(
     query: UsageQuery,
@@ -118,55 +115,57 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
   return {
     keys: only<KeyStorage>({
       create: (id, key, token, by) =>
-        inside(({ keys }, idsNow) => {
-          place(key.group, idsNow);
+        storage.together(async (inner) => {
+          await place(inner, key.group);
           // The id of an imported token is in the token.
           for (const name of [id, key.name]) freeName("key", name);
-          return keys.create(id, key, token, by);
+          return inner.keys.create(id, key, token, by);
         }),
       get: async (id) => visible(await storage.keys.get(id)),
       find: async (idOrName) => visible(await storage.keys.find(idOrName)),
       list: (query) => storage.keys.list({ ...query, groups: query.groups?.filter((id) => ids.has(id)) ?? [...ids] }),
       change: (id, change, by) =>
-        changeKey(id, (keys, idsNow) => {
-          if (change.group !== undefined) place(change.group, idsNow);
+        changeKey(id, async (inner) => {
+          if (change.group !== undefined) await place(inner, change.group);
           freeName("key", change.name);
-          return keys.change(id, change, by);
+          return inner.keys.change(id, change, by);
         }),
-      rotate: (id, token, overlapMs, by) => changeKey(id, (keys) => keys.rotate(id, token, overlapMs, by)),
-      revoke: (id, by) => changeKey(id, (keys) => keys.revoke(id, by)),
+      rotate: (id, token, overlapMs, by) => changeKey(id, ({ keys }) => keys.rotate(id, token, overlapMs, by)),
+      revoke: (id, by) => changeKey(id, ({ keys }) => keys.revoke(id, by)),
     }),
     groups: only<GroupStorage>({
       create: (id, group, _inFile, by) =>
-        inside(({ groups }, idsNow) => {
-          place(group.parent, idsNow);
+        storage.together(async (inner) => {
+          await place(inner, group.parent);
           freeName("group", group.name);
-          return groups.create(id, group, fileGroups(), by);
+          return inner.groups.create(id, group, fileGroups(), by);
         }),
       get: async (id) => (ids.has(id) ? storage.groups.get(id) : null),
       find: async (idOrName) => {
         const group = await storage.groups.find(idOrName);
         return group !== null && ids.has(group.id) ? group : null;
       },
-      list: async () => (await storage.groups.list()).filter(({ id }) => ids.has(id)),
+      list: (some) => storage.groups.list(some?.filter((id) => ids.has(id)) ?? [...ids]),
+      above: async (id) => (await storage.groups.above(id)).filter((group) => ids.has(group.id)),
+      within: async (some) => (await storage.groups.within(some)).filter((id) => ids.has(id)),
       names: (some) => storage.groups.names(some.filter((id) => ids.has(id))),
       change: (id, change, _inFile, by) =>
-        inside(({ groups }, idsNow) => {
-          groupBelow(id, idsNow);
-          if (change.parent !== undefined) place(change.parent, idsNow);
+        storage.together(async (inner) => {
+          await groupBelow(inner, id);
+          if (change.parent !== undefined) await place(inner, change.parent);
           freeName("group", change.name);
-          return groups.change(id, change, fileGroups(), by);
+          return inner.groups.change(id, change, fileGroups(), by);
         }),
       remove: (id, by) =>
-        inside(({ groups }, idsNow) => {
-          groupBelow(id, idsNow);
-          return groups.remove(id, by);
+        storage.together(async (inner) => {
+          await groupBelow(inner, id);
+          return inner.groups.remove(id, by);
         }),
       // Where a deleted group was is known when it is back; if that is elsewhere, the transaction is rolled back.
       restore: (id, _inFile, by) =>
-        inside(async ({ groups }, idsNow) => {
-          const group = await groups.restore(id, fileGroups(), by);
-          if (group.parent === null || !idsNow.has(group.parent)) throw new StorageError("missing", "There is no such group.");
+        storage.together(async (inner) => {
+          const group = await inner.groups.restore(id, fileGroups(), by);
+          if (id === groupId || !(await isInside(inner, id))) throw new StorageError("missing", "There is no such group.");
           return group;
         }),
     }),
@@ -209,7 +208,7 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
     accounts: only<AccountStorage>({}),
     blockedSubjects: only<BlockedSubjectStorage>({}),
     revision: () => storage.revision(),
-    together: (work) => inside((inner, idsNow) => work(scopedStorage(inner, { ...scope, ids: idsNow }, file))),
+    together: (work) => storage.together((inner) => work(scopedStorage(inner, scope, file))),
     close: refuse,
   };
 }

@@ -2,13 +2,17 @@ import { describe, expect, test } from "bun:test";
 import { StorageError, type Storage } from "../../src/gateway/storage.ts";
 import type { Key } from "../../src/keys/key.ts";
 import { scopedContext, scopeOf } from "../../src/manage/scope.ts";
-import { createGroup, editGroup } from "../../src/manage/groups.ts";
+import { createGroup, editGroup, removeGroup } from "../../src/manage/groups.ts";
 import { createKey, editKey } from "../../src/manage/keys.ts";
-import { allGroups } from "../../src/manage/group-search.ts";
+import { allGroups, keysWithin, keyWithDefaults } from "../../src/manage/group-search.ts";
+import { OwnBudgets } from "../../src/manage/problems/own-budgets.ts";
 import { keyByIdOrName, keyPage } from "../../src/manage/key-search.ts";
 import { ManageError } from "../../src/manage/error.ts";
 import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
+import { sql } from "../../src/store/sql.ts";
+import { makeStorage } from "../../src/store/storage.ts";
+import type { DamagedRow } from "../../src/store/tables/change.ts";
 import { newGroup } from "../support/groups.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
 import { fileKey, manageWorld } from "../support/manage-world.ts";
@@ -150,6 +154,31 @@ describe("an administrator of a group", () => {
     const found = await receipts.find("nightly");
     expect([found?.id, found === null ? null : await receipts.namesakes(found)]).toEqual([second.id, [first.id]]);
     expect(await receipts.find(rival.id)).toBeNull();
+  });
+
+  test("sees and changes what is there without a look at all groups elsewhere, of which there may be very many", async () => {
+    const { world, context } = await company();
+    await using _ = world;
+    // Whoever reads it, says so.
+    await world.database.run(sql`update key_groups set limits = 'not json' where id = 'ads'`);
+    const damaged: string[] = [];
+    const needs = { wallMs: context.wallMs, newId: () => Bun.randomUUIDv7(), damaged: ({ id }: DamagedRow) => void damaged.push(id) };
+    const storage = makeStorage(world.database, needs);
+    const open = { ...context, storage, reports: storage };
+    const scoped = scopedContext(open, await scopeOf(open, "web"));
+    expect(await problem(createGroup(scoped, { name: "below", parent: "app" }, by))).toBe("invalid");
+    expect(await problem(createGroup(scoped, { name: "beside", parent: "web" }, by))).toBe("none");
+    expect(await problem(editGroup(scoped, "app", { frozen: true }, by, () => true))).toBe("none");
+    expect(await problem(createKey(scoped, { name: "new", group: "app name" }, null, by))).toBe("none");
+    expect(await problem(editKey(scoped, "k-app", { group: "web name" }, by, () => true))).toBe("none");
+    const next = scopedContext(open, await scopeOf(open, "web"));
+    expect(await problem(removeGroup(next, "beside", by))).toBe("none");
+    expect((await allGroups(next)).map(({ group }) => group.id)).toContain("app");
+    const key = (await keyByIdOrName(scoped, "k-app"))!.key;
+    expect((await keyWithDefaults(scoped, key)).chain?.ids).toEqual(["web", "org"]);
+    expect(await keysWithin(scoped, "app")).toMatchObject({ groups: ["app"] });
+    await new OwnBudgets().of("web", scoped, new Map());
+    expect(damaged).toEqual([]);
   });
 
   test("has nothing where the group does not exist, and no other storage at all", async () => {

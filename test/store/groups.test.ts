@@ -88,6 +88,11 @@ for (const engine of engines) {
         ["b", "file-group:corp"],
         ["c", "b"],
       ]);
+      await create("x", null);
+      await create("y", "x");
+      expect(await errorKind(groups.change("x", { parent: "b" }, inFile, by))).toBe("invalid");
+      expect(await groups.change("y", { parent: "b" }, inFile, by)).toMatchObject({ parent: "b" });
+      expect(await groups.change("x", { parent: "b" }, inFile, by)).toMatchObject({ parent: "b" });
       for (const wrong of [
         { ...unlimited, requests: Number.NaN },
         { ...unlimited, budget: { nanos: -1, period: "day" as const } },
@@ -150,15 +155,81 @@ for (const engine of engines) {
       const { groups, keys } = world.storage;
       const made = await groups.create("a", newGroup("a"), [], by);
       const first = await groups.changedSince(0);
-      expect(first.groups).toEqual([made]);
+      expect(first).toMatchObject({ isWhole: false, groups: [{ id: "a", group: made }] });
       await keys.create("k", { ...newKey, group: "a" }, { digest: "d", last4: "abcd" }, by);
       const second = await groups.changedSince(first.revision);
-      expect(second).toEqual({ revision: first.revision + 1, groups: null });
+      expect(second).toEqual({ revision: first.revision + 1, isWhole: false, groups: [] });
       await keys.revoke("k", by);
+      const other = await groups.create("b", newGroup("b"), [], by);
+      const third = await groups.changedSince(second.revision);
+      expect(third).toMatchObject({ isWhole: false, groups: [{ id: "b", group: other }] });
       await groups.remove("a", by);
-      expect((await groups.changedSince(second.revision)).groups).toEqual([]);
-      // The store was replaced by an older backup.
-      expect((await groups.changedSince(1_000)).groups).toEqual([]);
+      expect(await groups.changedSince(third.revision)).toMatchObject({ isWhole: false, groups: [{ id: "a", group: null }] });
+      // The store was replaced by an older backup; and nothing is known yet.
+      for (const since of [third.revision + 1_000, null])
+        expect(await groups.changedSince(since)).toMatchObject({ isWhole: true, groups: [{ id: "b", group: other }] });
+      await groups.restore("a", [], by);
+      expect((await groups.changedSince(null)).groups.map(({ id }) => id)).toEqual(["a", "b"]);
+    });
+
+    test("are read without all others: some, one with those above it, and the ids of those below", async () => {
+      await using world = await storageWorld(engine);
+      const { groups } = world.storage;
+      for (const [id, parent] of [
+        ["org", null],
+        ["filed", "file-group:corp"],
+        ["project", "filed"],
+        ["web", "org"],
+        ["app", "web"],
+        ["ads", "org"],
+        ["gone", "org"],
+        ["other", null],
+      ] as const)
+        await groups.create(id, newGroup(id, { parent }), [{ ...newGroup("corp"), id: "file-group:corp", frozen: false }], by);
+      await groups.remove("gone", by);
+      const ids = (some: readonly { readonly id: string }[]): readonly string[] => some.map(({ id }) => id).toSorted();
+      expect(ids(await groups.list(["web", "nobody", "gone", "ads"]))).toEqual(["ads", "web"]);
+      expect(await groups.list([])).toEqual([]);
+      expect(await groups.above("app")).toContainEqual((await groups.get("app"))!);
+      expect(
+        await Promise.all(["app", "project", "gone", "nobody", "file-group:corp"].map(async (id) => ids(await groups.above(id)))),
+      ).toEqual([["app", "org", "web"], ["filed", "project"], [], [], []]);
+      const within = async (...some: readonly string[]): Promise<readonly string[]> => (await groups.within(some)).toSorted();
+      expect(await within("web")).toEqual(["app", "web"]);
+      expect(await within("web", "app", "other")).toEqual(["app", "other", "web"]);
+      expect(await within("file-group:corp", "org")).toEqual(["ads", "app", "filed", "org", "project", "web"]);
+      expect(await Promise.all([within(), within("gone"), within("nobody")])).toEqual([[], [], []]);
+    });
+
+    test("are changed and followed without a look at all others, of which there may be very many", async () => {
+      await using world = await storageWorld(engine);
+      const { groups, keys } = world.storage;
+      for (const id of ["elsewhere", "org", "web"]) await groups.create(id, newGroup(id), [], by);
+      // Whoever reads it, says so.
+      await world.database.run(sql`update key_groups set limits = 'not json' where id = 'elsewhere'`);
+      const { revision } = await groups.changedSince(null);
+      expect(world.damaged.splice(0)).toHaveLength(1);
+      await groups.create("app", newGroup("app", { parent: "web" }), [], by);
+      await groups.change("web", { parent: "org", frozen: true }, [], by);
+      await groups.remove("app", by);
+      await groups.restore("app", [], by);
+      await keys.create("k", { ...newKey, group: "app" }, { digest: "d", last4: "abcd" }, by);
+      expect((await groups.changedSince(revision)).groups.map(({ id }) => id)).toEqual(["app", "web"]);
+      expect([await groups.above("app"), await groups.within(["org"]), await groups.list(["app"])].map(({ length }) => length)).toEqual([
+        3, 3, 1,
+      ]);
+      expect(world.damaged).toEqual([]);
+    });
+
+    test("do not lead a reader in circles, which a damaged store may have", async () => {
+      await using world = await storageWorld(engine);
+      const { groups } = world.storage;
+      await groups.create("a", newGroup("a"), [], by);
+      await groups.create("b", newGroup("b", { parent: "a" }), [], by);
+      await world.database.run(sql`update key_groups set parent = 'b' where id = 'a'`);
+      expect((await groups.within(["a"])).toSorted()).toEqual(["a", "b"]);
+      expect((await groups.above("a")).map(({ id }) => id).toSorted()).toEqual(["a", "b"]);
+      expect(await errorKind(groups.create("c", newGroup("c", { parent: "b" }), [], by))).toBe("invalid");
     });
 
     test("have keys, which can be listed, moved and taken out", async () => {

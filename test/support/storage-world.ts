@@ -11,7 +11,7 @@ export const ada: Actor = { kind: "cli", name: "ada" };
 export interface StorageWorld extends AsyncDisposable {
   readonly database: Database;
   readonly storage: Storage;
-  readonly damaged: readonly DamagedRow[];
+  readonly damaged: DamagedRow[];
   readonly clock: { nowMs: number };
   /** Where the SQLite file lies; for PostgreSQL an empty folder. */
   readonly dataDir: string;

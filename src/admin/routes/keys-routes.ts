@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ManageError } from "../../manage/error.ts";
-import { groupByIdOrName, groupTree, idsWithin, keyWithDefaults } from "../../manage/group-search.ts";
+import { groupByIdOrName, idsWithin, keyWithDefaults } from "../../manage/group-search.ts";
 import { keyById, keyByIdOrName, keyPage } from "../../manage/key-search.ts";
 import { budgetSpending } from "../../manage/key-spending.ts";
 import { keyView, type KeyView } from "../../manage/key-view.ts";
@@ -160,7 +160,7 @@ export const keysRoutes: readonly AdminRoute[] = [
 /** The ids of a group and of all groups below it; null if there is no such group. */
 async function idsBelow(services: Services, idOrName: string): Promise<readonly string[] | null> {
   const known = await groupByIdOrName(services, idOrName);
-  return known === null ? null : idsWithin(await groupTree(services), known.group.id);
+  return known === null ? null : idsWithin(services, known.group.id);
 }
 
 type Fields = z.output<z.ZodObject<Omit<typeof fields, "name">>> & { readonly name?: string | undefined };

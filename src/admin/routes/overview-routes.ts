@@ -66,10 +66,12 @@ export const overviewRoutes: readonly AdminRoute[] = [
       complete: z.boolean().describe("False if more keys and groups have budgets than were looked at. `standing` shows those of each."),
     }),
     handle: async ({ services }) => {
-      const { scopeId } = services;
+      const { scope } = services;
       const { budgets, isWhole } =
-        scopeId === undefined ? await namedBudgets(services) : await services.ownBudgets.of(scopeId, services, services.budgets().refusals);
-      const problems = scopeId === undefined ? await presentProblems(services, budgets) : budgetProblems(budgets);
+        scope === undefined
+          ? await namedBudgets(services)
+          : await services.ownBudgets.of(scope.groupId, services, services.budgets().refusals);
+      const problems = scope === undefined ? await presentProblems(services, budgets) : budgetProblems(budgets);
       return {
         complete: isWhole,
         problems: problems.map(({ severity, kind, subject, message, next, untilMs }) => ({

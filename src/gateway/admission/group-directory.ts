@@ -1,10 +1,11 @@
 import type { Group } from "../../keys/group.ts";
 import { GroupTree, noGroups, type ChainProblem } from "../../keys/group-tree.ts";
 import type { Key } from "../../keys/key.ts";
+import type { ChangedGroups } from "../storage.ts";
 
 export interface GroupDirectoryPorts {
   /** All groups of the store, as they were at a revision or later. */
-  readonly read: () => Promise<{ readonly revision: number; readonly groups: readonly Group[] }>;
+  readonly read: () => Promise<{ readonly revision: number } & ChangedGroups>;
   /** Milliseconds on a monotonic clock. */
   readonly nowMs: () => number;
   readonly after: (ms: number, then: () => void) => () => void;
@@ -15,10 +16,10 @@ export interface GroupDirectoryPorts {
 /** The groups of the configuration and of the store, as far as this process knows them: its follower reports changes. */
 export class GroupDirectory {
   private inFile: readonly Group[] = [];
-  private inStore: readonly Group[] = [];
+  private inStore: ReadonlyMap<string, Group> = new Map();
   private current = noGroups;
-  /** The revision of the last change that was reported. */
-  private reported = 0;
+  /** The revision at which `inStore` was read, at the earliest. */
+  private revision = 0;
   /** The next look into the store, as long as it has not begun. */
   private nextRead: Promise<void> | null = null;
   private readMs = Number.NEGATIVE_INFINITY;
@@ -35,10 +36,11 @@ export class GroupDirectory {
     this.build();
   }
 
-  /** What the follower found. */
-  changed(groups: readonly Group[], revision: number): void {
-    this.reported = revision;
-    this.setStored(groups);
+  /** What the follower found. It asks for the same again if it began before the last look here, which must not be undone. */
+  changed(changed: ChangedGroups, revision: number): void {
+    if (!changed.isWhole && revision < this.revision) return;
+    this.revision = revision;
+    this.setStored(changed);
   }
 
   /** The key with its groups; null if its group is not known. */
@@ -74,13 +76,17 @@ export class GroupDirectory {
   }
 
   private storedId(idOrName: string): string | null {
-    return this.inStore.find(({ id, name }) => id === idOrName || name === idOrName)?.id ?? null;
+    if (this.inStore.has(idOrName)) return idOrName;
+    for (const { id, name } of this.inStore.values()) if (name === idOrName) return id;
+    return null;
   }
 
   async read(): Promise<void> {
-    const { revision, groups } = await this.ports.read();
+    const { revision, ...read } = await this.ports.read();
     // It may have taken long, and must not undo what was reported meanwhile, such as that a group is frozen.
-    if (revision >= this.reported) this.setStored(groups);
+    if (revision < this.revision) return;
+    this.revision = revision;
+    this.setStored(read);
   }
 
   /** A look that begins after this moment, shared by all who wait for one. */
@@ -101,14 +107,19 @@ export class GroupDirectory {
     return promise;
   }
 
-  private setStored(groups: readonly Group[]): void {
-    if (groups.length + this.inStore.length === 0) return;
-    this.inStore = groups;
+  private setStored({ isWhole, groups }: ChangedGroups): void {
+    if (groups.length + this.inStore.size === 0) return;
+    const stored = new Map(isWhole ? [] : this.inStore);
+    for (const { id, group } of groups) {
+      if (group === null) stored.delete(id);
+      else stored.set(id, group);
+    }
+    this.inStore = stored;
     this.build();
   }
 
   private build(): void {
-    this.current = new GroupTree([...this.inFile, ...this.inStore]);
+    this.current = new GroupTree([...this.inFile, ...this.inStore.values()]);
     this.ports.onChange(this.current);
   }
 }

@@ -1,8 +1,9 @@
 import { isRefusing, type BudgetRefusals } from "../../limits/budget-refusal.ts";
 import { budgetId, budgetLabel } from "../../limits/limit-id.ts";
 import { hasBudgets } from "../../limits/limits.ts";
+import { GroupTree } from "../../keys/group-tree.ts";
 import type { ManageContext } from "../context.ts";
-import { allGroups, groupTree } from "../group-search.ts";
+import { allGroups } from "../group-search.ts";
 import { storedKeys } from "../key-search.ts";
 import { budgetSpending, groupSpending, type BudgetSpending } from "../key-spending.ts";
 import type { BudgetFact } from "./problems.ts";
@@ -51,10 +52,10 @@ function isOld({ sinceMs, isRunning }: BudgetCheck, nowMs: number): boolean {
 
 /** Looks up the budgets of all keys and groups in the scope, as far as a query for each may take. Groups go first. */
 async function checked(context: ManageContext, refusals: BudgetRefusals): Promise<BudgetFacts> {
-  const tree = context.wholeTree ?? (await groupTree(context));
-  const groups = (await allGroups(context))
-    .map(({ group }) => tree.chainOf(group.id)?.groups[0] ?? group)
-    .filter(({ limits }) => hasBudgets(limits));
+  const { scope } = context;
+  const seen = (await allGroups(context)).map(({ group }) => group);
+  const tree = new GroupTree([...seen, ...(scope === undefined ? [] : (await scope.treeAbove(scope.groupId)).all())]);
+  const groups = seen.map((group) => tree.chainOf(group.id)?.groups[0] ?? group).filter(({ limits }) => hasBudgets(limits));
   const ownKeys = [...context.fileKeys()];
   const inFile = ownKeys.length;
   for await (const key of storedKeys(context.reports, storedKeysMax)) ownKeys.push(key);

@@ -37,10 +37,10 @@ export const emptyGroup: GroupColumns = {
 };
 
 /** The group, or the name of the column that this version cannot read. */
-export function groupFrom(row: GroupRow): StoredGroup | { readonly damaged: string } {
-  const limits = limitsFromText(row.limits);
-  const keys = limitsFromText(row.key_defaults);
-  const groups = limitsFromText(row.group_defaults);
+export function groupFrom(row: GroupRow, limitsOf: LimitsReader = limitsFromText): StoredGroup | { readonly damaged: string } {
+  const limits = limitsOf(row.limits);
+  const keys = limitsOf(row.key_defaults);
+  const groups = limitsOf(row.group_defaults);
   if (limits === null) return { damaged: "limits" };
   if (keys === null || groups === null) return { damaged: "defaults" };
   return {
@@ -61,6 +61,18 @@ export function groupFrom(row: GroupRow): StoredGroup | { readonly damaged: stri
 /** Groups without limits share one object: there may be many. */
 function limitsFromText(text: string): Limits | null {
   return text === unlimitedText ? unlimited : limitsFrom(parsedJson(text));
+}
+
+type LimitsReader = (text: string) => Limits | null;
+
+/** Of many groups, most have the same limits as some others: they are parsed once. */
+export function makeLimitsReader(): LimitsReader {
+  const known = new Map<string, Limits | null>();
+  return (text) => {
+    let limits = known.get(text);
+    if (limits === undefined) known.set(text, (limits = limitsFromText(text)));
+    return limits;
+  };
 }
 
 const unlimitedText = mergedJson("{}", { ...unlimited });

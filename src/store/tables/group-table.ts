@@ -1,12 +1,21 @@
-import { StorageError, type Actor, type GroupStorage } from "../../gateway/storage.ts";
-import { groupLevelsMax, type Group } from "../../keys/group.ts";
+import { StorageError, type Actor, type ChangedGroups, type GroupStorage } from "../../gateway/storage.ts";
+import { groupLevelsMax, type Group, type GroupChain } from "../../keys/group.ts";
 import { GroupTree, parentProblem } from "../../keys/group-tree.ts";
 import type { GroupChange, NewGroup, StoredGroup } from "../../keys/stored-group.ts";
 import type { Database } from "../database.ts";
-import { joinSql, sql, type Sql } from "../sql.ts";
+import { batches, joinSql, sql, type Sql } from "../sql.ts";
 import { checkName, isValidName } from "../stored-text.ts";
 import { change, readRevision, type TableContext } from "./change.ts";
-import { changedGroup, checkGroupChange, emptyGroup, groupDifferences, groupFrom, type GroupColumns, type GroupRow } from "./group-row.ts";
+import {
+  changedGroup,
+  checkGroupChange,
+  emptyGroup,
+  groupDifferences,
+  groupFrom,
+  makeLimitsReader,
+  type GroupColumns,
+  type GroupRow,
+} from "./group-row.ts";
 
 /** Groups of keys. A deleted one keeps its row, so that what it used still has a name. */
 export class GroupTable implements GroupStorage {
@@ -42,8 +51,32 @@ export class GroupTable implements GroupStorage {
     return isValidName(idOrName) ? this.#first(sql`(id = ${idOrName} or name = ${idOrName})`) : null;
   }
 
-  async list(): Promise<readonly StoredGroup[]> {
-    return this.#readable(await rowsWhere(this.database, [isLive]));
+  async list(ids?: readonly string[]): Promise<readonly StoredGroup[]> {
+    if (ids === undefined) return this.#readable(await rowsWhere(this.database, [isLive]));
+    const rows: GroupRow[] = [];
+    // In the order of ids, as all of them are.
+    for (const someIds of batches(ids.filter(isValidName).toSorted(), (id) => sql`${id}`)) {
+      rows.push(...(await rowsWhere(this.database, [isLive, sql`id in (${someIds})`])));
+    }
+    return this.#readable(rows);
+  }
+
+  async above(id: string): Promise<readonly StoredGroup[]> {
+    return isValidName(id) ? this.#readable(await rowsAbove(this.database, id)) : [];
+  }
+
+  async within(ids: readonly string[]): Promise<readonly string[]> {
+    const found = new Set<string>();
+    for (const someIds of batches(ids.filter(isValidName), (id) => sql`(cast(${id} as text))`)) {
+      // `union` leaves out what was found before, so that a circle ends.
+      const rows = await this.database.all<{ readonly id: string }>(sql`
+        with recursive given (id) as (values ${someIds}), inside (id) as (
+          select id from given
+          union select below.id from inside join key_groups below on below.parent = inside.id where below.deleted_ms is null)
+        select key_groups.id from inside join key_groups on key_groups.id = inside.id where deleted_ms is null`);
+      for (const { id } of rows) found.add(id);
+    }
+    return [...found];
   }
 
   async names(ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
@@ -107,18 +140,20 @@ export class GroupTable implements GroupStorage {
     });
   }
 
-  async changedSince(since: number): Promise<{ readonly revision: number; readonly groups: readonly StoredGroup[] | null }> {
+  async changedSince(since: number | null): Promise<{ readonly revision: number } & ChangedGroups> {
+    // It is read first, so that changes made from now on are found again by the next call.
     const revision = await readRevision(this.database);
-    if (revision === since) return { revision, groups: null };
-    const older =
-      revision < since ? [] : await this.database.all(sql`select 1 as changed from key_groups where revision > ${since} limit 1`);
-    // Groups change rarely, and all of them fit into memory.
-    return { revision, groups: older.length === 0 && revision > since ? null : await this.list() };
+    if (revision === since) return { revision, isWhole: false, groups: [] };
+    const isWhole = since === null || revision < since;
+    const rows = await rowsWhere(this.database, [isWhole ? isLive : sql`revision > ${since}`]);
+    const readable = new Map(this.#readable(rows.filter(({ deleted_ms }) => deleted_ms === null)).map((group) => [group.id, group]));
+    return { revision, isWhole, groups: rows.map(({ id }) => ({ id, group: readable.get(id) ?? null })) };
   }
 
   #readable(rows: readonly GroupRow[]): readonly StoredGroup[] {
+    const limitsOf = makeLimitsReader();
     return rows.flatMap((row) => {
-      const group = groupFrom(row);
+      const group = groupFrom(row, limitsOf);
       if (!("damaged" in group)) return [group];
       this.context.damaged?.({ table: "key_groups", id: row.id, column: group.damaged });
       return [];
@@ -142,8 +177,8 @@ export class GroupTable implements GroupStorage {
   /** All changes are serialized, so that two of them cannot make a circle together. */
   async #rejectParent(transaction: Database, id: string | null, { parent }: GroupColumns, inFile: readonly Group[]): Promise<void> {
     if (parent === null) return;
-    const tree = new GroupTree([...inFile, ...this.#readable(await rowsWhere(transaction, [isLive]))]);
-    switch (parentProblem(tree, id, parent)) {
+    const tree = new GroupTree([...inFile, ...this.#readable(await rowsAbove(transaction, parent))]);
+    switch (parentProblem(tree, id, parent) ?? (await depthProblem(transaction, id, tree.chainOf(parent)!))) {
       case null:
         return;
       case "missing":
@@ -172,6 +207,29 @@ async function rowsWhere(database: Database, where: readonly Sql[]): Promise<rea
   return database.all<GroupRow>(sql`
     select id, name, kind, parent, note, limits, key_defaults, group_defaults, frozen_ms, created_ms, deleted_ms from key_groups
     where ${joinSql([sql`1 = 1`, ...where], sql` and `)} order by id`);
+}
+
+/** A group and those above it. `union` leaves out what was found before, so that a circle ends. */
+function rowsAbove(database: Database, id: string): Promise<readonly GroupRow[]> {
+  return rowsWhere(database, [
+    isLive,
+    sql`id in (
+      with recursive above (id) as (
+        select cast(${id} as text)
+        union select key_groups.parent from above join key_groups on key_groups.id = above.id where deleted_ms is null and parent is not null)
+      select id from above)`,
+  ]);
+}
+
+/** Whether what is below a group would be too deep under the groups of this chain. Only groups of the store are below one of the store. */
+async function depthProblem(database: Database, id: string | null, { groups }: GroupChain): Promise<"too_deep" | null> {
+  if (id === null) return null;
+  let below = sql`(${id})`;
+  for (let levels = groups.length + 1; levels < groupLevelsMax; levels += 1) {
+    below = sql`(select id from key_groups where deleted_ms is null and parent in ${below})`;
+  }
+  const tooDeep = await database.all(sql`select 1 as found from key_groups where deleted_ms is null and parent in ${below} limit 1`);
+  return tooDeep.length > 0 ? "too_deep" : null;
 }
 
 async function requireRow(database: Database, id: string): Promise<GroupRow> {

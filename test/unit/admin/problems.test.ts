@@ -48,7 +48,7 @@ test("a lost store is shown as a problem, and budgets have their ids where only 
 });
 
 test("without the store an administrator of a group is shown nothing, because what belongs to the group is not known", async () => {
-  await expect(problems({ wholeTree: {}, scopeId: "grp_1" })).rejects.toThrow("the disk is gone");
+  await expect(problems({ scope: { groupId: "grp_1" } })).rejects.toThrow("the disk is gone");
 });
 
 test("what is no failure of the store is not taken for one", async () => {

@@ -54,7 +54,7 @@ test.each([
   ["its group is below itself", [["web", "web"]], "The team web of this key is too deep"],
 ] as const)("a key that cannot be used because %s is told so, and how to fix it", async (_, parents, words) => {
   const groups = new GroupDirectory({
-    read: () => Promise.resolve({ revision: 1, groups: [] }),
+    read: () => Promise.resolve({ revision: 1, isWhole: true, groups: [] }),
     nowMs: () => 0,
     after: () => () => {},
     onChange: () => {},

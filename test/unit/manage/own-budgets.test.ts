@@ -19,7 +19,7 @@ function scope() {
   const world = { nowMs: 1_000_000, queries: 0, error: null as Error | null };
   const context = {
     wallMs: () => world.nowMs,
-    wholeTree: new GroupTree([]),
+    scope: { groupId: "g1", treeAbove: async () => new GroupTree([]) },
     fileKeys: () => [{ ...defaultKey, id: "k1", name: "laptop", limits }],
     fileGroups: () => [],
     reports: {
