@@ -157,11 +157,8 @@ export class Replicas implements AsyncDisposable {
     await eventually("all have heard of each other", async () => (await this.seenMs()).every((seenMs) => seenMs >= newestMs), 20_000);
   }
 
-  /** What the store knows of a key's calls, once receipts have arrived. */
-  async calls(keyId: string): Promise<number> {
-    const query = { by: [], sinceMs: null, untilMs: null, keyId, model: null, channel: null };
-    const rows = await this.store.storage.receipts.usage(query);
-    return rows.reduce((sum, row) => sum + row.calls, 0);
+  calls(keyId: string): Promise<number> {
+    return callsOf(this.store, keyId);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -176,6 +173,12 @@ export class Replicas implements AsyncDisposable {
     await this.store.database.close();
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+/** What the store knows of a key's calls, once receipts have arrived. */
+export async function callsOf({ storage }: Store, keyId: string): Promise<number> {
+  const rows = await storage.receipts.usage({ by: [], sinceMs: null, untilMs: null, keyId, model: null, channel: null });
+  return rows.reduce((sum, row) => sum + row.calls, 0);
 }
 
 /** As a key would be, if anybody had made it. */
