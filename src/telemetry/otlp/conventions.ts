@@ -58,7 +58,7 @@ export function spanNames(version: GenAiVersion): SpanNames {
 export function metricNames(version: GenAiVersion): MetricNames {
   if (version === "latest") {
     return {
-      duration: (operation) => `gen_ai.client.${durationScopes[operation] ?? "operation"}.duration`,
+      duration: (operation) => `gen_ai.client.${metricScopeOf(operation) ?? "operation"}.duration`,
       timeToFirstChunk: "gen_ai.client.inference.time_to_first_chunk",
       tokens: "usage_counters",
     };
@@ -70,13 +70,14 @@ export function metricNames(version: GenAiVersion): MetricNames {
   };
 }
 
-/** Whether the metrics of inference are for it: those of embeddings are others, and moderations and rerankings have none of their own. */
-export function isInference(operation: Operation): boolean {
-  return durationScopes[operation] === "inference";
+export type MetricScope = "inference" | "embeddings";
+
+/** Which metrics of the present conventions are for it. Others, such as moderations, have none of their own. */
+export function metricScopeOf(operation: Operation): MetricScope | null {
+  return metricScopes[operation] ?? null;
 }
 
-/** Other operations than these are measured under a common name. */
-const durationScopes: Partial<Record<Operation, string>> = {
+const metricScopes: Partial<Record<Operation, MetricScope>> = {
   chat: "inference",
   completion: "inference",
   image: "inference",

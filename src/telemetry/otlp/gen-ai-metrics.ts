@@ -9,7 +9,7 @@ import {
   MetricRegistry,
   ModelNames,
 } from "../metrics/registry.ts";
-import { isInference, metricNames, operationName, providerName, spanNames, type GenAiVersion, type MetricNames } from "./conventions.ts";
+import { metricNames, metricScopeOf, operationName, providerName, spanNames, type GenAiVersion, type MetricNames } from "./conventions.ts";
 import { errorOf, firstChunkMsOf } from "./spans.ts";
 
 /** The metrics of the GenAI conventions: one observation for each attempt that was sent, because each is an operation of a client. */
@@ -74,7 +74,7 @@ export class GenAiMetrics {
       duration: this.duration(operation).with(...values, error),
       values,
       firstChunk: null,
-      used: this.metersTokens(operation) ? adder(this.usage, values, error) : null,
+      used: this.adderFor(operation, values, error),
     };
   }
 
@@ -83,8 +83,17 @@ export class GenAiMetrics {
     return (series.firstChunk ??= this.firstChunks?.with(...series.values) ?? null);
   }
 
-  private metersTokens(operation: Operation): boolean {
-    return this.usage.kind === "histogram" ? operationSpecs[operation].unit === "tokens" : isInference(operation);
+  private adderFor(operation: Operation, values: readonly string[], error: string): UsageAdder | null {
+    const { usage } = this;
+    if (usage.kind === "histogram") return operationSpecs[operation].unit === "tokens" ? usageAdder(usage, values) : null;
+    switch (metricScopeOf(operation)) {
+      case "inference":
+        return inferenceAdder(usage, values, error);
+      case "embeddings":
+        return embeddingsAdder(usage, values);
+      case null:
+        return null;
+    }
   }
 
   private duration(operation: Operation): HistogramFamily {
@@ -111,24 +120,26 @@ interface AttemptSeries {
   readonly used: UsageAdder | null;
 }
 
-/** What upstreams report, and not our estimates where they do not: the conventions want those left out. */
+/** Adds what an upstream has reported. Where it reported nothing, the conventions want no estimate in its place. */
 type UsageAdder = (reported: TokenUsage) => void;
 
+function usageAdder({ tokens }: UsageHistogram, values: readonly string[]): UsageAdder {
+  const input = tokens.with(...values, "input");
+  const output = tokens.with(...values, "output");
+  return ({ promptTokens, completionTokens }) => {
+    if (promptTokens !== null) input.observe(promptTokens);
+    if (completionTokens !== null) output.observe(completionTokens);
+  };
+}
+
 /** Upstreams report audio and images apart only in part, so that the modality of tokens is not known. */
-function adder(usage: UsageFamilies, values: readonly string[], error: string): UsageAdder {
-  if (usage.kind === "histogram") {
-    const input = usage.tokens.with(...values, "input");
-    const output = usage.tokens.with(...values, "output");
-    return ({ promptTokens, completionTokens }) => {
-      if (promptTokens !== null) input.observe(promptTokens);
-      if (completionTokens !== null) output.observe(completionTokens);
-    };
-  }
+function inferenceAdder(usage: UsageCounters, values: readonly string[], error: string): UsageAdder {
   const families = [usage.input, usage.output, usage.cacheRead, usage.cacheWrite, usage.reasoning];
   const [input, output, cacheRead, cacheWrite, reasoning] = families.map((family) => family.with(...values, "unknown"));
   const inputs = usage.inputs.with(...values, error);
   const outputs = usage.outputs.with(...values, error);
   return ({ promptTokens, completionTokens, cachedTokens, reasoningTokens, cacheWriteTokens = 0 }) => {
+    // The conventions want every operation in these, those that failed as well, and 0 for one of which nothing was reported.
     inputs.observe(promptTokens ?? 0);
     outputs.observe(completionTokens ?? 0);
     add(input, promptTokens);
@@ -139,23 +150,37 @@ function adder(usage: UsageFamilies, values: readonly string[], error: string): 
   };
 }
 
+/** Of embeddings, the conventions want only what was reported, and without an error. */
+function embeddingsAdder({ embeddingInputs }: UsageCounters, values: readonly string[]): UsageAdder {
+  const inputs = embeddingInputs.with(...values);
+  return ({ promptTokens }) => {
+    if (promptTokens !== null) inputs.observe(promptTokens);
+  };
+}
+
 function add(counter: MetricCounter | undefined, count: number | null): void {
   if (counter !== undefined && count !== null) counter.value += count;
 }
 
-type UsageFamilies =
-  | { readonly kind: "histogram"; readonly tokens: HistogramFamily }
-  | {
-      readonly kind: "counters";
-      readonly input: CounterFamily;
-      readonly output: CounterFamily;
-      readonly cacheRead: CounterFamily;
-      readonly cacheWrite: CounterFamily;
-      readonly reasoning: CounterFamily;
-      /** Of single operations: how they differ. */
-      readonly inputs: HistogramFamily;
-      readonly outputs: HistogramFamily;
-    };
+type UsageFamilies = UsageHistogram | UsageCounters;
+
+interface UsageHistogram {
+  readonly kind: "histogram";
+  readonly tokens: HistogramFamily;
+}
+
+interface UsageCounters {
+  readonly kind: "counters";
+  readonly input: CounterFamily;
+  readonly output: CounterFamily;
+  readonly cacheRead: CounterFamily;
+  readonly cacheWrite: CounterFamily;
+  readonly reasoning: CounterFamily;
+  /** Of single operations: how they differ. */
+  readonly inputs: HistogramFamily;
+  readonly outputs: HistogramFamily;
+  readonly embeddingInputs: HistogramFamily;
+}
 
 function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind: MetricNames["tokens"]): UsageFamilies {
   if (kind === "usage_histogram") {
@@ -175,6 +200,12 @@ function usageFamilies(registry: MetricRegistry, labels: readonly string[], kind
     reasoning: counters("reasoning.output_tokens", "Tokens of reasoning."),
     inputs: histograms("input_tokens", "Tokens of the prompt of an operation."),
     outputs: histograms("output_tokens", "Tokens of the answer of an operation."),
+    embeddingInputs: registry.histograms(
+      "gen_ai.client.embeddings.operation.input_tokens",
+      "Tokens of the input of an operation.",
+      labels,
+      tokenBounds,
+    ),
   };
 }
 

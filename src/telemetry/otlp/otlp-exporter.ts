@@ -142,7 +142,9 @@ export class OtlpExporter {
         ["traces", spans.delivered],
         ["metrics", this.sentMetrics],
       ]),
-      counter("sluice_otlp_dropped_total", "Traces that did not fit into the queue.", [["traces", spans.dropped]]),
+      counter("sluice_otlp_dropped_total", "Traces that did not fit into the queue, or were given up when the gateway ended.", [
+        ["traces", spans.dropped],
+      ]),
       counter("sluice_otlp_failed_total", "Traces and reports of metrics that the collector did not take.", [
         ["traces", spans.failed],
         ["metrics", this.failedMetrics],

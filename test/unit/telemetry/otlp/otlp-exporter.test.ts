@@ -219,6 +219,8 @@ describe("metrics", () => {
       exporter,
       traced([failedAttempt("overloaded"), attempt({ provider: null })]),
       traced([attempt({ provider: "mistral" })], { operation: "embedding", stream: false }),
+      // It reported nothing, so that there is nothing to observe.
+      traced([failedAttempt("overloaded", { provider: "mistral" })], { operation: "embedding", stream: false }),
     );
     await ports.fire();
     expect(ports.requests.map(({ url }) => url)).toEqual(["http://collector.test:4318/v1/metrics"]);
@@ -251,6 +253,11 @@ describe("metrics", () => {
     });
     expect(Object.keys(metrics.get("gen_ai.client.inference.duration")!.points[1]!.attributes)).not.toContain("error.type");
     expect(metrics.get("gen_ai.client.embeddings.duration")?.points[0]?.attributes["gen_ai.provider.name"]).toBe("mistral_ai");
+    expect(metrics.get("gen_ai.client.embeddings.operation.input_tokens")).toMatchObject({
+      kind: "histogram",
+      unit: "{token}",
+      points: [{ count: 1, value: 100, attributes: { "gen_ai.operation.name": "embeddings", "gen_ai.request.model": "large-1" } }],
+    });
     expect(metrics.get("gen_ai.client.inference.usage.output_tokens")).toMatchObject({ kind: "sum", unit: "{token}" });
     // The attempt that failed has used nothing, and embeddings are no inference.
     expect(metrics.get("gen_ai.client.inference.usage.cache_read.input_tokens")?.points.map(({ value }) => value)).toEqual([0, 40]);
