@@ -11,7 +11,11 @@ export class DeliveryQueue<Item> {
   private disarm: (() => void) | null = null;
   /** Ends the wait between two tries. */
   private endPause: (() => void) | null = null;
+  /** It takes nothing more. */
+  private closed = false;
+  /** Nothing is tried again. */
   private stopped = false;
+  private stopping: Promise<void> | null = null;
   /** What is being sent, or waits for its next try. */
   private onItsWay: readonly Item[] = [];
   /** Nobody waits for what becomes of it any more. */
@@ -26,7 +30,7 @@ export class DeliveryQueue<Item> {
   /** Returns false if there was no room for it. An item that matters less is given a lower limit. */
   offer(item: Item, waitingMax = this.options.waitingMax): boolean {
     const { batchMax, batchMs, after } = this.options;
-    if (this.waiting.length >= waitingMax || this.stopped) {
+    if (this.waiting.length >= waitingMax || this.closed) {
       this.dropped += 1;
       return false;
     }
@@ -37,10 +41,29 @@ export class DeliveryQueue<Item> {
     return true;
   }
 
-  /** Takes no more, and tries once more to send what waits, now: there is no later. The first failure that may pass ends it. */
-  async stop(): Promise<void> {
+  /** Takes no more, and delivers what waits as ever, with all tries. What is left after a while is lost for this reason. */
+  async drain(reason: string): Promise<void> {
+    this.closed = true;
+    const cancel = this.options.after(drainMaxMs, () => void this.stop(reason));
+    do {
+      this.begin();
+      await this.sending;
+    } while (this.waiting.length > 0 && !this.stopped);
+    cancel();
+    await this.stopping;
+  }
+
+  /**
+   * Takes no more, and tries once more to send what waits, now: there is no later. The first failure that may pass ends it, and the rest is
+   * lost for this reason.
+   */
+  stop(reason: string): Promise<void> {
+    return (this.stopping ??= this.sendOnce(reason));
+  }
+
+  private async sendOnce(reason: string): Promise<void> {
     const { batchMax, onLoss } = this.options;
-    this.stopped = true;
+    this.closed = this.stopped = true;
     this.disarm?.();
     this.disarm = null;
     this.endPause?.();
@@ -49,12 +72,12 @@ export class DeliveryQueue<Item> {
     while (this.waiting.length > 0 && last !== "retry") last = await this.deliver(this.waiting.splice(0, batchMax));
     const left = this.waiting.splice(0);
     this.dropped += left.length;
-    if (left.length > 0) onLoss(left.length, "the gateway ended before they could be sent", left);
+    if (left.length > 0) onLoss(left.length, reason, left);
   }
 
   /** Gives up what is left, also what is on its way: the process ends and waits no longer. */
   abandon(): void {
-    this.stopped = true;
+    this.closed = this.stopped = true;
     this.abandoned = true;
     this.disarm?.();
     const left = [...this.onItsWay, ...this.waiting.splice(0)];
@@ -148,9 +171,12 @@ export type DeliveryResult =
   | { readonly kind: "retry"; readonly afterMs: number | null; readonly reason: string }
   | { readonly kind: "refused"; readonly reason: string };
 
+/** Why something was lost that was not even tried at the end. */
+export const endedReason = "the gateway ended before they could be sent";
 /** Why something was lost that may still have arrived. */
 export const abandonedReason = "the gateway ended before they were delivered";
 const backoffFirstMs = 1_000;
 const backoffMaxMs = 60_000;
+const drainMaxMs = 600_000;
 /** The longest wait that another system can ask for. */
 export const askedWaitMaxMs = 300_000;

@@ -35,14 +35,14 @@ export function otlpSettings(facts: Partial<OtlpSettings> = {}): OtlpSettings {
 }
 
 /** A collector that takes everything, and a clock that stands still until its timers are fired. */
-export function otlpPorts(answer: () => PostOutcome = () => taken, facts: Partial<OtlpPorts> = {}): OtlpTestPorts {
+export function otlpPorts(answer: (url: string) => PostOutcome = () => taken, facts: Partial<OtlpPorts> = {}): OtlpTestPorts {
   const timers: { ms: number; fire: () => void; isOff: boolean }[] = [];
   const requests: { url: string; headers: Readonly<Record<string, string>>; body: string }[] = [];
   const lost: string[] = [];
   return {
     post: (url, headers, body) => {
       requests.push({ url, headers, body });
-      return Promise.resolve(answer());
+      return Promise.resolve(answer(url));
     },
     nowMs: () => 5_000,
     wallMs: () => 1_700_000_005_000,
@@ -63,8 +63,11 @@ export function otlpPorts(answer: () => PostOutcome = () => taken, facts: Partia
     requests,
     lost,
     waits: () => timers.map(({ ms }) => ms),
-    fire: async () => {
-      for (const timer of timers.splice(0)) if (!timer.isOff) timer.fire();
+    fire: async (msMax = Infinity) => {
+      for (const timer of timers.splice(0)) {
+        if (timer.ms > msMax) timers.push(timer);
+        else if (!timer.isOff) timer.fire();
+      }
       // What the timers began takes a few turns.
       for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
     },
@@ -77,8 +80,8 @@ export interface OtlpTestPorts extends OtlpPorts {
   readonly lost: readonly string[];
   /** How long each timer that waits would wait. */
   readonly waits: () => readonly number[];
-  /** Fires all timers that wait now. */
-  readonly fire: () => Promise<void>;
+  /** Fires all timers that wait now, or those that wait for no longer than this. */
+  readonly fire: (msMax?: number) => Promise<void>;
 }
 
 export const taken: PostOutcome = { status: 200, retryAfterMs: null, body: "{}", reason: "" };

@@ -1,6 +1,6 @@
 import { TraceSampler, type TraceRules } from "../../gateway/trace.ts";
 import type { OtelSettings, Settings } from "../../config/settings.ts";
-import type { MetricFamily } from "../../telemetry/metrics/family.ts";
+import { joinedFamilies, type MetricFamily, type MetricSeries } from "../../telemetry/metrics/family.ts";
 import { OtlpExporter, type OtlpPorts } from "../../telemetry/otlp/otlp-exporter.ts";
 import { SettledCalls, type CallObserver } from "../../telemetry/settled-calls.ts";
 
@@ -18,7 +18,9 @@ export interface CallTelemetryOptions {
 export class CallTelemetry {
   private exporter: OtlpExporter | null = null;
   /** Those of earlier configurations that still send what they have. */
-  private readonly leaving = new Map<OtlpExporter, Promise<void>>();
+  private readonly retiring = new Map<OtlpExporter, Promise<void>>();
+  /** What those counted that have ended. */
+  private ended: readonly MetricFamily[] = [];
   private otel: OtelSettings | null = null;
   private isStarted = false;
   private counts = false;
@@ -50,24 +52,35 @@ export class CallTelemetry {
     return this.counts;
   }
 
-  /** Calls that were settled before belong to what was configured when they were. What the old collector did not get yet is still sent to it. */
+  /**
+   * Calls that were settled before belong to what was configured when they were. What the old collector did not get yet is still sent to it,
+   * as long as it would have been tried without the change.
+   */
   configure({ metrics, otel }: Pick<Settings, "metrics" | "otel">): void {
     this.flush();
     // For an export as well, even if nobody may scrape them.
     this.counts = metrics.enabled || otel?.metrics === true;
     if (JSON.stringify(otel) === JSON.stringify(this.otel)) return;
     const { ports } = this.options;
-    const before = this.exporter;
+    const goesOn = sendingOf(otel) === sendingOf(this.otel);
     this.otel = otel;
-    this.exporter = otel === null ? null : new OtlpExporter(otel, ports);
     this.traces =
       otel?.traces === true ? { sampler: new TraceSampler(otel.share, otel.tracesPerSecond, ports.dice), passedOn: otel.propagate } : null;
+    if (goesOn && otel !== null) {
+      this.exporter?.resample(otel);
+      return;
+    }
+    if (this.exporter !== null) this.retire(this.exporter);
+    this.exporter = otel === null ? null : new OtlpExporter(otel, ports);
     if (this.isStarted) this.exporter?.start();
-    if (before !== null)
-      this.leaving.set(
-        before,
-        before.stop().finally(() => this.leaving.delete(before)),
-      );
+  }
+
+  private retire(exporter: OtlpExporter): void {
+    const retired = exporter.drain().finally(() => {
+      this.retiring.delete(exporter);
+      this.ended = summed([this.ended, exporter.families()]);
+    });
+    this.retiring.set(exporter, retired);
   }
 
   /** Begins to export. */
@@ -84,18 +97,37 @@ export class CallTelemetry {
   /** Sends what is left, once. */
   async stop(): Promise<void> {
     this.flush();
-    await Promise.all([...this.leaving.values(), this.exporter?.stop()]);
+    const retiring = [...this.retiring].flatMap(([exporter, retired]) => [exporter.stop(), retired]);
+    await Promise.all([...retiring, this.exporter?.stop()]);
   }
 
   /** Gives up what collectors do not have yet: the process ends and waits no longer. */
   abandon(): void {
     this.flush();
-    for (const exporter of this.leaving.keys()) exporter.abandon();
+    for (const exporter of this.retiring.keys()) exporter.abandon();
     this.exporter?.abandon();
   }
 
-  /** How the export itself goes. */
+  /** How the export itself goes, since the start: exporters follow one another, and what they lose at their end counts as well. */
   families(): readonly MetricFamily[] {
-    return this.exporter?.families() ?? [];
+    const exporters = [...this.retiring.keys(), ...(this.exporter === null ? [] : [this.exporter])];
+    return summed([this.ended, ...exporters.map((exporter) => exporter.families())]);
   }
+}
+
+/** The settings that say where and how something is sent, and not which calls are. */
+function sendingOf(otel: OtelSettings | null): string {
+  return JSON.stringify(otel === null ? null : { ...otel, share: 0, tracesPerSecond: 0, slowMs: 0, propagate: false });
+}
+
+/** The counters of several exporters as those of one. */
+function summed(lists: readonly (readonly MetricFamily[])[]): readonly MetricFamily[] {
+  return joinedFamilies(lists).map((family) => {
+    const sums = new Map<string, MetricSeries>();
+    for (const one of family.series) {
+      const label = one.labels.join();
+      sums.set(label, { labels: one.labels, value: one.value + (sums.get(label)?.value ?? 0) });
+    }
+    return { ...family, series: [...sums.values()] };
+  });
 }

@@ -1,7 +1,7 @@
 import type { CallRecord } from "../../gateway/settlement/record.ts";
 import { SpanIds } from "../../gateway/trace.ts";
 import type { Receipt } from "../../usage/receipt.ts";
-import { abandonedReason, askedWaitMaxMs, DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
+import { abandonedReason, askedWaitMaxMs, DeliveryQueue, endedReason, type DeliveryResult } from "../delivery-queue.ts";
 import type { MetricFamily } from "../metrics/family.ts";
 import { attributes, type AttributeInput, type OtlpAttribute } from "./attributes.ts";
 import type { GenAiVersion } from "./conventions.ts";
@@ -73,7 +73,7 @@ export class OtlpExporter {
   private sentMetrics = 0;
 
   constructor(
-    private readonly settings: OtlpSettings,
+    private settings: OtlpSettings,
     private readonly ports: OtlpPorts,
   ) {
     this.genAi = new GenAiMetrics(settings.conventions, ports.isListed);
@@ -96,11 +96,26 @@ export class OtlpExporter {
     if (this.settings.metrics) this.armMetrics();
   }
 
+  /** Goes on with settings that differ in what is sampled alone. */
+  resample(settings: OtlpSettings): void {
+    this.settings = settings;
+  }
+
   /** Sends what is left, once. */
   async stop(): Promise<void> {
+    await Promise.all([this.spans.stop(endedReason), this.lastMetrics()]);
+  }
+
+  /** Takes no more calls, and goes on trying to send those that it has: another exporter follows it. */
+  async drain(): Promise<void> {
+    await Promise.all([this.spans.drain("the collector was replaced, and did not take them in time"), this.lastMetrics()]);
+  }
+
+  private async lastMetrics(): Promise<void> {
+    if (this.stopped) return;
     this.stopped = true;
     this.disarm?.();
-    await Promise.all([this.spans.stop(), this.settings.metrics ? this.exportMetrics() : undefined]);
+    if (this.settings.metrics) await this.exportMetrics();
   }
 
   /** Gives up what is left, also what is on its way: the process ends and waits no longer. */

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from "node:crypto";
-import { DeliveryQueue, type DeliveryResult } from "../delivery-queue.ts";
+import { DeliveryQueue, endedReason, type DeliveryResult } from "../delivery-queue.ts";
 import type { MetricFamily } from "../metrics/family.ts";
 import type { OtlpPorts, PostOutcome } from "../otlp/otlp-exporter.ts";
 import type { Notice, NoticeType } from "./notices.ts";
@@ -127,7 +127,7 @@ export class WebhookSender {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.queues.map(({ queue }) => queue.stop()));
+    await Promise.all(this.queues.map(({ queue }) => queue.stop(endedReason)));
   }
 
   /** Gives up what is left, also what is on its way: the process ends and waits no longer. */

@@ -476,6 +476,29 @@ describe("a collector that does not take it", () => {
     expect(ports.lost).toEqual(expected);
   });
 
+  test("that another one replaces gets what waits with all tries, for ten minutes, and the loss is told", async () => {
+    const ports = otlpPorts(() => ({ ...busy, retryAfterMs: 3_600_000 }));
+    const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
+    offer(exporter, ...Array.from({ length: 1_000 }, () => traced()));
+    const drained = exporter.drain();
+    offer(exporter, traced());
+    for (let tries = 0; tries < 6; tries += 1) await ports.fire(300_000);
+    // Five tries of the first batch, and two of the next one by now.
+    expect([ports.requests.length, ports.lost]).toEqual([7, ["traces 256 the collector answered with 503"]]);
+    expect(ports.waits().filter((ms) => ms > 300_000)).toEqual([600_000]);
+    await ports.fire();
+    await drained;
+    expect(ports.lost.slice(1)).toEqual([
+      "traces 256 the collector answered with 503",
+      "traces 256 the collector answered with 503",
+      "traces 232 the collector was replaced, and did not take them in time",
+    ]);
+    const dropped = exporter.families().find(({ name }) => name === "sluice_otlp_dropped_total");
+    expect(dropped?.series[0]?.value).toBe(233);
+    await exporter.stop();
+    expect(ports.requests.length).toBe(9);
+  });
+
   test("that is away at the end is tried once with what waits, and the loss is told", async () => {
     const ports = otlpPorts(() => away);
     const exporter = new OtlpExporter(otlpSettings({ metrics: false }), ports);
