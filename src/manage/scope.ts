@@ -1,6 +1,7 @@
 import {
   StorageError,
   type AccountStorage,
+  type AuditEntry,
   type AuditStorage,
   type BlockedSubjectStorage,
   type BudgetStorage,
@@ -10,9 +11,11 @@ import {
   type PriceStorage,
   type Storage,
 } from "../gateway/storage.ts";
-import { isGroupId } from "../keys/group.ts";
+import { isGroupId, type Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
+import type { StoredGroup } from "../keys/stored-group.ts";
 import type { StoredKey } from "../keys/stored-key.ts";
+import { isJsonObject } from "../operations/json.ts";
 import type { Receipt } from "../usage/receipt.ts";
 import type { UsageQuery, UsageRow } from "../usage/usage-row.ts";
 import type { ManageContext } from "./context.ts";
@@ -42,9 +45,24 @@ export function scopedContext<Context extends ManageContext>(context: Context, s
     storage: narrowed(context.storage),
     reports: narrowed(context.reports),
     fileKeys: () => context.fileKeys().filter((key) => isKeyOf(key, ids)),
-    fileGroups: () => context.fileGroups().filter(({ id }) => ids.has(id)),
+    fileGroups: () => context.fileGroups().flatMap((group) => (ids.has(group.id) ? [shownGroup(group, ids)] : [])),
     scope: { groupId, treeAbove: (id) => treeAbove(context, id) },
   };
+}
+
+/** The group itself looks as if there were none above it. */
+function shownGroup<Shown extends Group>(group: Shown, ids: ReadonlySet<string>): Shown {
+  return group.parent === null || ids.has(group.parent) ? group : { ...group, parent: null };
+}
+
+/** Changes tell where a key or a group was before, and what a group is below. */
+function shownEntry(entry: AuditEntry, ids: ReadonlySet<string>): AuditEntry {
+  const shown = (value: unknown): unknown => {
+    if (typeof value === "string") return isGroupId(value) && !ids.has(value) ? null : value;
+    if (Array.isArray(value)) return value.map(shown);
+    return isJsonObject(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shown(member)])) : value;
+  };
+  return { ...entry, detail: Object.fromEntries(Object.entries(entry.detail).map(([name, member]) => [name, shown(member)])) };
 }
 
 function isKeyOf({ group }: Key, ids: ReadonlySet<string>): boolean {
@@ -59,6 +77,8 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
   const { fileGroups } = file;
   const fileKeys = (): readonly Key[] => file.fileKeys().filter((key) => isKeyOf(key, ids));
   const visible = (key: StoredKey | null): StoredKey | null => (key !== null && isKeyOf(key, ids) ? key : null);
+  const visibleGroup = (group: StoredGroup | null): StoredGroup | null =>
+    group !== null && ids.has(group.id) ? shownGroup(group, ids) : null;
   // What is changed is looked up again in the transaction: it may have been moved elsewhere meanwhile. One look upwards tells.
   const isInside = async (inner: Storage, id: string): Promise<boolean> => {
     const tree = await treeAbove({ fileGroups, reports: inner }, id);
@@ -140,13 +160,13 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
           freeName("group", group.name);
           return inner.groups.create(id, group, fileGroups(), by);
         }),
-      get: async (id) => (ids.has(id) ? storage.groups.get(id) : null),
-      find: async (idOrName) => {
-        const group = await storage.groups.find(idOrName);
-        return group !== null && ids.has(group.id) ? group : null;
+      get: async (id) => visibleGroup(await storage.groups.get(id)),
+      find: async (idOrName) => visibleGroup(await storage.groups.find(idOrName)),
+      list: async (some) => {
+        const groups = await storage.groups.list(some?.filter((id) => ids.has(id)) ?? [...ids]);
+        return groups.map((group) => shownGroup(group, ids));
       },
-      list: (some) => storage.groups.list(some?.filter((id) => ids.has(id)) ?? [...ids]),
-      above: async (id) => (await storage.groups.above(id)).filter((group) => ids.has(group.id)),
+      above: async (id) => (await storage.groups.above(id)).flatMap((group) => visibleGroup(group) ?? []),
       within: async (some) => (await storage.groups.within(some)).filter((id) => ids.has(id)),
       names: (some) => storage.groups.names(some.filter((id) => ids.has(id))),
       change: (id, change, _inFile, by) =>
@@ -197,8 +217,11 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
         ids.has(ownerId) || (await knowsKey(ownerId)) ? storage.receipts.payments(ownerId, sinceMs) : [],
     },
     audit: only<AuditStorage>({
-      list: (query) => storage.audit.list({ ...query, groups: [...ids] }),
-      get: (id) => storage.audit.get(id, [...ids]),
+      list: async (query) => (await storage.audit.list({ ...query, groups: [...ids] })).map((entry) => shownEntry(entry, ids)),
+      get: async (id) => {
+        const entry = await storage.audit.get(id, [...ids]);
+        return entry === null ? null : shownEntry(entry, ids);
+      },
       // What they do, they can see in their own log.
       note: (action, subject, detail, by) => storage.audit.note(action, subject, detail, by, groupId),
     }),

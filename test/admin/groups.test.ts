@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Services, SpentBudget } from "../../src/admin/services.ts";
 import type { BudgetRefusal } from "../../src/limits/budget-refusal.ts";
+import { defaultGroup } from "../../src/keys/stored-group.ts";
 import type { GroupView } from "../../src/manage/group-view.ts";
 import { codeOf, startAdmin, type AdminWorld, type Called, type StartOptions } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
@@ -126,6 +127,37 @@ describe("groups", () => {
     const inWeb = (await call("GET", "/keys?group=web")).json as { keys: { name: string }[] };
     expect(inWeb.keys.map(({ name }) => name)).toEqual(["laptop"]);
   });
+});
+
+test("an administrator of a group is not told which groups are above it, now or before", async () => {
+  const filed = (name: string, parent: string | null) => ({ ...defaultGroup, id: `file-group:${name}`, name, parent, frozen: false });
+  const fileGroups = [filed("acme", null), filed("globex", null), filed("shop", "file-group:globex")];
+  const { world, call, eve, ids } = await company({ fileGroups: () => fileGroups });
+  const made = (await call("POST", "/keys", { name: "laptop", group: "acme" })).json as { id: string };
+  for (const parent of ["acme", "globex"]) expect((await call("PATCH", "/groups/web", { parent })).status).toBe(200);
+  for (const [path, body] of [
+    [`/keys/${made.id}`, { group: "web" }],
+    ["/groups/app", { parent: "acme" }],
+    ["/groups/app", { parent: "web" }],
+  ] as const)
+    expect((await call("PATCH", path, body)).status).toBe(200);
+  const { entries } = (await eve("GET", "/history")).json as { entries: readonly { readonly id: string }[] };
+  expect(entries.length).toBeGreaterThan(4);
+  const pages = ["/groups", "/groups?top=true", "/groups/web", `/keys/${made.id}`, "/audit", "/history"];
+  for (const path of [...pages, ...entries.map(({ id }) => `/history/${id}`)]) {
+    const { status, json } = await eve("GET", path);
+    const shownText = JSON.stringify(json);
+    expect([path, status, /file-group:|acme|globex/.exec(shownText), shownText.includes(ids.org)]).toEqual([path, 200, null, false]);
+  }
+  expect((await eve("GET", "/groups/web")).json).toMatchObject({ id: ids.web, parent: null });
+  expect((await call("GET", "/groups/web")).json).toMatchObject({ parent: "file-group:globex" });
+  const ofShop = { headers: await world.token("group_admin", "file-group:shop") };
+  for (const path of ["/groups", "/groups/shop"])
+    expect((await world.call("GET", `/admin/api${path}`, ofShop)).text).toMatch(/"id":"file-group:shop".*"parent":null/);
+  // Nothing of it can be brought back from the log either.
+  for (const { id } of entries) await eve("POST", `/audit/${id}/undo`, {});
+  expect((await call("GET", `/keys/${made.id}`)).json).toMatchObject({ group: ids.web });
+  expect((await call("GET", "/groups/web")).json).toMatchObject({ parent: "file-group:globex" });
 });
 
 test("groups are listed by pages, below one of them, or by a part of their name", async () => {
