@@ -177,13 +177,17 @@ const noParameters = z.strictObject({});
 
 /** What a group admin may see. Without a key, an explanation would show what no client of the group may use. */
 async function scoped(services: Services, group: string): Promise<Services> {
-  const own = scopedContext(services, await scopeOf(services, group));
-  return { ...own, explain: (ask) => (ask.key === null ? Promise.resolve(unexplained) : services.explain(ask)) };
+  const scope = await scopeOf(services, group);
+  const own = scopedContext(services, scope);
+  const explain: Services["explain"] = (ask) =>
+    ask.key === null ? Promise.resolve(unexplained) : services.explain({ ...ask, groups: scope.ids });
+  return { ...own, explain };
 }
 
 const unexplained: Explained = {
   outcome: "refuse",
   refusals: [{ status: 403, code: "forbidden", message: "Name a key of your group." }],
+  unknown: [],
   mode: null,
   candidates: [],
   skipped: [],

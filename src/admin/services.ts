@@ -193,6 +193,8 @@ export interface ExplainRequest {
   readonly model: string;
   /** The key whose permissions and limits apply, neither revoked nor expired; null for no restrictions. */
   readonly key: Key | null;
+  /** The groups that the caller sees: nothing is told of limits of others. Absent for those who see all. */
+  readonly groups?: ReadonlySet<string>;
   readonly stream: boolean;
   /** The length of the prompt; null for a short one. */
   readonly promptTokens: number | null;
@@ -238,6 +240,8 @@ export interface Explained {
   readonly refusals: readonly ExplainedRefusal[];
   /** `last_resort`: no candidate is healthy, and a few calls are sent nevertheless. Null if there is no plan. */
   readonly mode: "normal" | "last_resort" | null;
+  /** What may refuse the call besides, and could not be looked at. */
+  readonly unknown: readonly string[];
   /** In the order in which they would be tried, which is partly random. */
   readonly candidates: readonly ExplainedCandidate[];
   readonly skipped: readonly ExplainedSkip[];

@@ -20,15 +20,17 @@ import { groupFrozen, groupMissing } from "../gateway/admission/frozen.ts";
 import { dryRun, type Barrier } from "../gateway/dry-run.ts";
 import type { ChannelLesson, ChannelStatus, ChannelTest } from "../manage/channel-context.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import { StorageError } from "../gateway/storage.ts";
 import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lessons.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
 import { clearCoolDowns, type AskedModels } from "../gateway/upstream-state/upstream-state.ts";
 import { shownAs } from "../http/errors.ts";
 import { forbiddenModel, forbiddenOperation, unknownModel } from "../http/request-errors.ts";
 import type { ChainProblem } from "../keys/group-tree.ts";
+import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import { budgetId } from "../limits/limit-id.ts";
-import { hasBudgets } from "../limits/limits.ts";
+import { hasBudgets, hasLimits, unlimited } from "../limits/limits.ts";
 import { budgetSpending, groupSpending, type BudgetSpending } from "../manage/key-spending.ts";
 import { OwnBudgets } from "../manage/problems/own-budgets.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
@@ -273,15 +275,23 @@ async function explained(
   const { gateway, snapshot } = parts;
   const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.upstreams);
   const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
-  const key = asked.key === null ? null : parts.attached(asked.key);
+  const attached = asked.key === null ? null : parts.attached(asked.key);
+  const key = attached === null || asked.groups === undefined ? attached : withoutLimitsAbove(attached, asked.groups);
+  const unknown = key === attached ? [] : ["A limit above your group may refuse this."];
+  const sees = ({ id }: Group): boolean => asked.groups === undefined || asked.groups.has(id);
   const frozen = key?.chain?.frozen ?? null;
-  if (asked.key !== null && key === null) refusals.unshift(shownAs(groupMissing(parts.groupProblem(asked.key))));
-  else if (frozen !== null) refusals.unshift(shownAs(groupFrozen(frozen)));
+  const problem = asked.key !== null && key === null ? parts.groupProblem(asked.key) : null;
+  if (problem !== null && "group" in problem && !sees(problem.group)) refusals.unshift(brokenAbove);
+  else if (asked.key !== null && key === null) refusals.unshift(shownAs(groupMissing(problem)));
+  else if (frozen !== null) refusals.unshift(sees(frozen) ? shownAs(groupFrozen(frozen)) : frozenAbove);
   const reserve = route === null ? null : gateway.ledger.estimate(ask, route);
   if (key !== null) {
     const spent = await spentBy(key, parts);
+    if (spent === null) unknown.push("What is spent of budgets is not known now, because the store cannot be reached.");
     const limited =
-      route === null || reserve === null ? [gateway.ledger.precheck(key)] : gateway.ledger.preview(key, ask, route, reserve, spent);
+      route === null || reserve === null
+        ? [gateway.ledger.precheck(key)]
+        : gateway.ledger.preview(key, ask, route, reserve, spent ?? new Map());
     for (const one of limited) if (one !== null) refusals.push(shownAs(one.failure));
   }
   const waits = snapshot().routing.waitMs > 0 || (plan?.ok === false && plan.kind === "saturated");
@@ -300,6 +310,7 @@ async function explained(
   const found: Explained = {
     outcome: refusals.length > 0 ? "refuse" : plan?.ok === false ? "wait" : "serve",
     refusals,
+    unknown,
     mode: plan?.ok === true ? plan.mode : null,
     candidates: planned.map(({ candidate, probe }) => ({
       ...deploymentFields(candidate),
@@ -319,8 +330,41 @@ async function explained(
   return { explained: found, candidates: planned.map(({ candidate }) => candidate) };
 }
 
-/** What is spent of the budgets of a key and of its groups, as far as its receipts are in the store. */
-async function spentBy(key: Key, { durable: { reports, clock } }: AdministrationParts): Promise<ReadonlyMap<string, number>> {
+/**
+ * The key as if the groups above those limited nothing; the key itself if they do not. They stay in its chain, because the limits below them
+ * are counted under the name of the tree.
+ */
+function withoutLimitsAbove(key: Key, seen: ReadonlySet<string>): Key {
+  const { chain } = key;
+  if (chain === undefined || !chain.groups.some(({ id, limits }) => !seen.has(id) && hasLimits(limits))) return key;
+  return {
+    ...key,
+    chain: { ...chain, groups: chain.groups.map((group) => (seen.has(group.id) ? group : { ...group, limits: unlimited })) },
+  };
+}
+
+const frozenAbove: ExplainedRefusal = {
+  status: 403,
+  code: "group_frozen",
+  message: "A group above yours is frozen: its keys cannot be used until the operator of this gateway unfreezes it.",
+};
+const brokenAbove: ExplainedRefusal = {
+  status: 403,
+  code: "group_missing",
+  message: "A group above yours is not where it should be, so that the limits of this key are not known. Ask the operator of this gateway.",
+};
+
+/** What is spent of the budgets of a key and of its groups, as far as its receipts are in the store; null while that is away. */
+async function spentBy(key: Key, parts: AdministrationParts): Promise<ReadonlyMap<string, number> | null> {
+  try {
+    return await storedSpending(key, parts);
+  } catch (error) {
+    if (error instanceof StorageError) return null;
+    throw error;
+  }
+}
+
+async function storedSpending(key: Key, { durable: { reports, clock } }: AdministrationParts): Promise<ReadonlyMap<string, number>> {
   const context = { reports, wallMs: clock.wallMs };
   const spent = new Map<string, number>();
   const add = (ownerId: string, budgets: readonly BudgetSpending[]): void => {

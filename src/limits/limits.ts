@@ -67,6 +67,12 @@ export function hasBudgets({ budget, budgets, models }: Limits): boolean {
   return false;
 }
 
+/** Whether anything at all is limited. */
+export function hasLimits(limits: Limits): boolean {
+  const { requests, tokens, audioSeconds, characters, concurrency, models } = limits;
+  return hasBudgets(limits) || models.length > 0 || (requests ?? tokens ?? audioSeconds ?? characters ?? concurrency) !== null;
+}
+
 /** Whether one of the budgets is of nothing. */
 export function hasEmptyBudget({ budget, budgets, models }: Limits): boolean {
   return [budget, ...budgets, ...models.map((rule) => rule.budget)].some((one) => one?.nanos === 0);

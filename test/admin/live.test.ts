@@ -1,9 +1,11 @@
 // Needs: quiet. It mostly waits for what happens to be told to a page that is open.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { Database } from "bun:sqlite";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startChaos } from "../support/chaos.ts";
+import { storeFile } from "../../src/store/open.ts";
 import { operations } from "../../src/operations/operation.ts";
 import { eventually } from "../support/eventually.ts";
 import { product } from "../support/product.ts";
@@ -32,10 +34,13 @@ beforeAll(async () => {
     },
     {
       admin: "127.0.0.1:0",
+        data_dir: join(folder, "data"),
       prices: [{ model, input: 1, output: 2 }, ...["costly", "#images"].map((dear) => ({ model: dear, input: 0, output: 1_000 }))],
       groups: [
         { name: "acme", kind: "organisation", limits: { budget_usd: 0.015, budget_period: "month" } },
         { name: "web", kind: "team", parent: "acme", limits: { per_model: [{ model: "costly", tpm: 100 }] } },
+        { name: "globex", frozen: true },
+        { name: "shop", parent: "globex" },
       ],
       keys: [
         { name: "tester", key: clientKey },
@@ -49,6 +54,7 @@ beforeAll(async () => {
             budgets: [{ name: "images", operations: ["image"], budget_usd: 10, budget_period: "month" }],
           },
         },
+        { name: "frozen", key: "sk-frozen-canary-0123456789abcdef", group: "shop" },
         { name: "narrow", key: "sk-narrow-canary-0123456789abcdef", models: ["other"], operations: ["speech"] },
       ],
     },
@@ -64,8 +70,8 @@ afterAll(async () => {
 
 type Json = Readonly<Record<string, unknown>>;
 
-async function ask(path: string, body?: Json): Promise<{ readonly status: number; readonly json: Json }> {
-  const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
+async function ask(path: string, body?: Json, token = adminToken): Promise<{ readonly status: number; readonly json: Json }> {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const init = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) };
   const response = await fetch(admin + path, init);
   return { status: response.status, json: (await response.json()) as Json };
@@ -163,7 +169,44 @@ describe("of a running gateway, the admin API", () => {
         message: expect.stringMatching(/^The budget of the organisation acme, \$0\.015 a month, leaves too/),
       },
     ]);
-    expect((await ask("/explain", { model: "costly", operation: "chat", key: "file:grouped" })).json).toMatchObject({ outcome: "refuse" });
+    const spent = { model: "costly", operation: "chat", key: "file:grouped" };
+    expect((await ask("/explain", spent)).json).toMatchObject({ outcome: "refuse", unknown: [] });
+    // The administrator of the team is not told what the organisation has, but that there is something.
+    const eve = async (group: string, asked: Json): Promise<Json> => {
+      const made = await ask("/tokens", { name: `eve-${group}`, role: "group_admin", group });
+      return (await ask("/explain", asked, String(made.json["token"]))).json;
+    };
+    const scoped = await eve("web", { ...spent, prompt_tokens: 1_000 });
+    expect(scoped).toMatchObject({
+      outcome: "refuse",
+      refusals: [{ code: "rate_limit_exceeded", message: expect.stringContaining("the team web") }],
+      unknown: ["A limit above your group may refuse this."],
+    });
+    expect(JSON.stringify(scoped)).not.toContain("acme");
+    expect(await eve("acme", spent)).toMatchObject({ outcome: "refuse", refusals: [{ code: "insufficient_quota" }], unknown: [] });
+    const frozen = await eve("shop", { ...spent, key: "file:frozen" });
+    expect(frozen).toMatchObject({ refusals: [{ status: 403, code: "group_frozen" }], unknown: [] });
+    expect(JSON.stringify(frozen)).not.toContain("globex");
+  });
+
+  test("explains a call also while the store cannot say what is spent, and says so", async () => {
+    const store = new Database(storeFile(join(folder, "data")));
+    const tables = ["owner_hours", "owner_days"];
+    for (const table of tables) store.run(`alter table ${table} rename to ${table}_away`);
+    try {
+      const request = { api: "chat", key: "file:grouped", request: { ...costly, max_tokens: 10 } };
+      expect(await ask("/explain/request", request)).toMatchObject({
+        status: 200,
+        json: {
+          outcome: "serve",
+          refusals: [],
+          unknown: ["What is spent of budgets is not known now, because the store cannot be reached."],
+        },
+      });
+    } finally {
+      for (const table of tables) store.run(`alter table ${table}_away rename to ${table}`);
+      store.close();
+    }
   });
 
   test("says that the budget of a rule for models is spent, also where another budget is called like its model", async () => {

@@ -103,6 +103,7 @@ describe("a dry run", () => {
   const explained: Explained = {
     outcome: "wait",
     refusals: [{ status: 429, code: "rate_limit_exceeded", message: "Too many." }],
+    unknown: ["Something else may."],
     mode: "last_resort",
     candidates: [{ channel: "main", model: "large-1", tier: 0, weight: 2, probe: true, priced: false, learned: [] }],
     skipped: [{ channel: "other", model: "large-2", because: "cooling", scope: "host x:443", cause: "unreachable", forMs: 900 }],
@@ -129,7 +130,14 @@ describe("a dry run", () => {
     );
     const called = await explain({ model: "large", operation: "chat", key: "app", stream: true, prompt_tokens: 500 });
     expect(called.json).toEqual({
-      ...{ outcome: "wait", mode: "last_resort", refusals: explained.refusals, candidates: explained.candidates, retry_after_ms: 900 },
+      ...{
+        outcome: "wait",
+        mode: "last_resort",
+        refusals: explained.refusals,
+        unknown: ["Something else may."],
+        candidates: explained.candidates,
+        retry_after_ms: 900,
+      },
       skipped: [{ channel: "other", model: "large-2", because: "cooling", scope: "host x:443", cause: "unreachable", for_ms: 900 }],
       reserve: { tokens: 1_100, cost_usd: 0.0015 },
     } as never);

@@ -237,6 +237,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     explain: async () => ({
       outcome: "serve",
       refusals: [],
+      unknown: [],
       mode: "normal",
       candidates: [],
       skipped: [],

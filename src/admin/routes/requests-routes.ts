@@ -15,6 +15,9 @@ export const explainAnswer = z.strictObject({
   refusals: z
     .array(z.strictObject({ status: z.int(), code: z.string(), message: z.string() }))
     .describe("All reasons to refuse it; the first is what the client would be told."),
+  unknown: z
+    .array(z.string())
+    .describe("What may refuse it besides, in sentences: spending while the store is away, and limits above the group of the caller."),
   mode: z.enum(["normal", "last_resort"]).nullable(),
   candidates: z
     .array(
@@ -152,6 +155,7 @@ function endOf(known: KnownKey, nowMs: number): ExplainedRefusal | null {
 const nothing: Explained = {
   outcome: "refuse",
   refusals: [],
+  unknown: [],
   mode: null,
   candidates: [],
   skipped: [],
@@ -160,10 +164,11 @@ const nothing: Explained = {
 };
 
 function shown(explained: Explained): z.input<typeof explainAnswer> {
-  const { outcome, mode, refusals, candidates, skipped, retryAfterMs, reserve } = explained;
+  const { outcome, mode, refusals, unknown, candidates, skipped, retryAfterMs, reserve } = explained;
   return {
     outcome,
     refusals: refusals.map(({ status, code, message }) => ({ status, code, message })),
+    unknown: [...unknown],
     mode,
     candidates: candidates.map(({ learned, channel, model, tier, weight, probe, priced }) => ({
       channel,

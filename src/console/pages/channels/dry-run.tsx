@@ -122,6 +122,9 @@ function PlanView({ answer }: { readonly answer: ExplainedAnswer }) {
           {message}
         </p>
       ))}
+      {answer.unknown.map((sentence) => (
+        <p key={sentence}>{sentence}</p>
+      ))}
       <ol class="steps">
         {answer.candidates.map(({ channel, model, tier, probe, priced }, at) => (
           <li key={`${channel} ${model} ${at}`}>
