@@ -1,10 +1,12 @@
 // Needs: slow. It builds the executable; other files prove the same of the gateway as a script.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { migrations } from "../../src/store/migrations/index.ts";
 import { startChaos, type Chaos } from "../support/chaos.ts";
 import { chat } from "../support/chat.ts";
+import { elfMachine, machO } from "../support/executable-format.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { clientKey } from "../support/rig.ts";
 import manifest from "../../package.json" with { type: "json" };
@@ -13,6 +15,11 @@ setDefaultTimeout(300_000);
 
 const root = resolve(import.meta.dir, "../..");
 const executable = join(root, "dist", `sluice-${process.platform}-${process.arch}`);
+
+function build(...platforms: readonly string[]): number {
+  const command = ["sh", join(root, "bin/bun"), join(root, "scripts/build/executable.ts"), ...platforms];
+  return Bun.spawnSync(command, { cwd: root, stderr: "inherit" }).exitCode;
+}
 
 /** Where nothing of this repository is. */
 const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
@@ -28,11 +35,7 @@ describe("the gateway as one executable file", () => {
   let gateway: Gateway;
 
   beforeAll(async () => {
-    const built = Bun.spawnSync(["sh", join(root, "bin/bun"), join(root, "scripts/build/executable.ts"), "here"], {
-      cwd: root,
-      stderr: "inherit",
-    });
-    expect(built.exitCode).toBe(0);
+    expect(build("here")).toBe(0);
     upstream = await startChaos({ name: "main" });
     gateway = await startGateway({
       command: [executable],
@@ -92,5 +95,40 @@ describe("the gateway as one executable file", () => {
     });
     await several.waitForLog((line) => line["event"] === "worker_ready" && line["worker"] === 2);
     expect((await chat(several, { model: "m" }, { key: clientKey })).status).toBe(200);
+  });
+});
+
+/** The runtimes of other platforms come from there. */
+const hasRegistry = Bun.spawnSync(["npm", "view", "npm", "version", "--fetch-retries=0"], { timeout: 20_000 }).exitCode === 0;
+const skipped = hasRegistry ? "" : " (skipped: the npm registry cannot be reached)";
+
+describe.skipIf(!hasRegistry)(`the executables of platforms that are not here${skipped}`, () => {
+  const files: Record<string, Buffer> = {};
+  /** A text of ours that the runtime does not have. */
+  const inside = migrations.at(-1)!.name;
+
+  beforeAll(() => {
+    expect(build("linux-arm64", "darwin-arm64")).toBe(0);
+    for (const platform of ["linux-arm64", "darwin-arm64"]) files[platform] = readFileSync(join(root, "dist", `sluice-${platform}`));
+  });
+
+  test.each(["linux-arm64", "darwin-arm64"])("%s has less than 120 MB, and the gateway is in it", (platform) => {
+    const file = files[platform]!;
+    expect(file.length).toBeLessThan(120e6);
+    expect(file.includes(inside)).toBe(true);
+  });
+
+  test("linux-arm64 is a program for that machine", () => {
+    expect(elfMachine(files["linux-arm64"]!)).toBe("arm64");
+    expect(elfMachine(readFileSync(process.execPath))).toBe(process.platform === "linux" ? (process.arch as "x64" | "arm64") : null);
+  });
+
+  test("darwin-arm64 is a program for that machine, and its signature is that of what is in it, or macOS would kill it", () => {
+    const file = files["darwin-arm64"]!;
+    expect(machO(file)).toEqual({ machine: "arm64", signature: { coversAll: true, pages: expect.any(Number), wrongPages: 0 } });
+    const changed = Buffer.from(file);
+    const at = changed.lastIndexOf(inside);
+    changed[at] = changed[at]! ^ 1;
+    expect(machO(changed)?.signature?.wrongPages).toBe(1);
   });
 });
