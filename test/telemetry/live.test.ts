@@ -1,5 +1,8 @@
 // Needs: quiet. It mostly waits for workers to start, and for what they export.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { chat, openChat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { parseExposition, valueOf, type ExposedFamily } from "../support/exposition.ts";
@@ -12,6 +15,7 @@ setDefaultTimeout(60_000);
 
 const key = "sk-client-canary-0123456789abcdef";
 const token = "metrics-canary-0123456789abcdef";
+const adminToken = "5f1c07d2a94be863c1d7f02b9a6e4835d0c2";
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const parentId = "00f067aa0ba902b7";
 const webhookSecret = `whsec_${Buffer.from("webhook-canary-0123456789").toString("base64")}`;
@@ -21,6 +25,7 @@ let sound: Scripted;
 let broken: Scripted;
 let collector: Scripted;
 let receiver: Scripted;
+let folder: string;
 let gateway: Gateway;
 let config: Readonly<Record<string, unknown>>;
 
@@ -34,6 +39,9 @@ const answer = {
 };
 
 beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "sluice-test-"));
+  const adminTokenFile = join(folder, "admin-token");
+  await writeFile(adminTokenFile, adminToken, { mode: 0o600 });
   sound = await startScripted(() => Response.json(answer));
   broken = await startScripted(() => Response.json({ error: { message: "busy", type: "server_error" } }, { status: 500 }));
   collector = await startScripted(() => Response.json({}));
@@ -56,13 +64,14 @@ beforeAll(async () => {
     webhooks: [{ url: `${receiver.url}/hook`, secret: webhookSecret }],
     server: { linger: "0ms" },
   };
-  gateway = await startGateway({ args: ["--workers", "2"], config });
+  gateway = await startGateway({ args: ["--workers", "2"], config, env: { ADMIN_TOKEN_FILE: adminTokenFile } });
   await eventually("both workers", () => gateway.logs.filter(({ event }) => event === "worker_ready").length === 2, 30_000);
 });
 
 afterAll(async () => {
   await gateway.kill();
   for (const one of [sound, broken, collector, receiver]) await one.close();
+  await rm(folder, { recursive: true, force: true });
 });
 
 async function scrape(url: string, bearer: string | null = token): Promise<Response> {
@@ -83,6 +92,14 @@ async function spansOf(receiptTrace: string): Promise<readonly ReadSpan[]> {
   const found = (): readonly ReadSpan[] => spans().filter((span) => span.traceId === receiptTrace);
   await eventually("the trace", () => found().length > 0, 15_000);
   return found();
+}
+
+/** What the admin API has under the id that the client was told. */
+async function receiptOf(requestId: string): Promise<Readonly<Record<string, unknown>>> {
+  const ask = async (): Promise<Response> =>
+    fetch(`${gateway.adminUrl}/admin/api/requests/${requestId}`, { headers: { authorization: `Bearer ${adminToken}` } });
+  await eventually("the receipt is stored", async () => (await ask()).status === 200);
+  return (await ask()).json() as Promise<Readonly<Record<string, unknown>>>;
 }
 
 describe("metrics", () => {
@@ -170,16 +187,24 @@ describe("what makes no call", () => {
 });
 
 describe("traces", () => {
-  test("go from the client through the gateway to the upstream", async () => {
-    const headers = { traceparent: `00-${traceId}-${parentId}-01`, tracestate: "vendor=1" };
+  test("go from the client through the gateway to the upstream, and one id leads from there to the log and the receipt", async () => {
+    const requestId = "checkout-7f3a";
+    const headers = { "x-request-id": requestId, traceparent: `00-${traceId}-${parentId}-01`, tracestate: "vendor=1" };
     const reply = await chat(gateway, { model: "large" }, { key, headers });
+    expect(reply.requestId).toBe(requestId);
+    const line = await gateway.waitForLog((one) => one["event"] === "call" && one["id"] === requestId);
+    expect(line["trace_id"]).toBe(traceId);
+    const receipt = await receiptOf(requestId);
+    expect(receipt).toMatchObject({ request_id: requestId, key: "file:tester", channel: "sound" });
+    expect(receipt["id"]).not.toBe(requestId);
     const [server, client] = (await spansOf(traceId)).toSorted((one, other) => one.kind - other.kind);
     expect(server).toMatchObject({ kind: 2, parentSpanId: parentId, name: "chat large" });
     expect(server?.attributes).toMatchObject({
       "http.request.method": "POST",
       "url.scheme": "http",
       "url.path": "/v1/chat/completions",
-      "sluice.request_id": reply.requestId,
+      "sluice.request_id": requestId,
+      "sluice.receipt_id": receipt["id"],
       "sluice.key_id": "file:tester",
       "http.response.status_code": 200,
     });
@@ -193,8 +218,6 @@ describe("traces", () => {
     });
     const told = sound.requests.at(-1)?.headers;
     expect([told?.get("traceparent"), told?.get("tracestate")]).toEqual([`00-${traceId}-${client?.spanId}-01`, "vendor=1"]);
-    const line = await gateway.waitForLog((one) => one["event"] === "call" && one["id"] === reply.requestId);
-    expect(line["trace_id"]).toBe(traceId);
   });
 
   test("are told to the upstream of every call, with a span of its own", async () => {
@@ -214,6 +237,9 @@ describe("traces", () => {
     expect(failed.attributes).toMatchObject({ "error.type": "overloaded", "sluice.channel": "broken" });
     const [server] = spans().filter(({ traceId: id, kind }) => id === failed.traceId && kind === 2);
     expect(server?.attributes["sluice.request_id"]).toBe(`req_${failed.traceId}`);
+    const receipt = await receiptOf(`req_${failed.traceId}`);
+    expect(String(receipt["id"]).replaceAll("-", "")).toBe(failed.traceId);
+    expect(server?.attributes["sluice.receipt_id"]).toBe(receipt["id"]);
   });
 
   test("are few: a call that went well is not exported, where chance chooses none", () => {
