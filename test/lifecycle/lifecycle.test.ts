@@ -712,6 +712,54 @@ test("a log of the level warn in the form of text has neither calls nor JSON, an
   expect(text).toMatch(/^\d\d:\d\d:\d\d\.\d{3} (?:warn |error) reload_failed /m);
 });
 
+test("a log at a terminal is a text for a person, coloured unless NO_COLOR is set, and JSON to everything else", async () => {
+  const config = { log: { level: "info" }, keys: [{ name: "k", key: clientKey }], channels: [], server: { linger: "0s" } };
+  const coloured = await shownAtTerminal(config, {});
+  expect(coloured).toMatch(/^\u001b\[2m[\d:.]{12}\u001b\[0m \u001b\[32minfo \u001b\[0m listening \u001b\[2murl=\u001b\[0mhttp:/m);
+  expect(coloured).toMatch(/^\u001b\[2m[\d:.]{12}\u001b\[0m \u001b\[32minfo \u001b\[0m call .*status=\u001b\[0m404/m);
+  const plain = await shownAtTerminal(config, { NO_COLOR: "1" });
+  expect(plain).toMatch(/^[\d:.]{12} info  listening url=http:/m);
+  expect(plain).toMatch(/^[\d:.]{12} info  call .*status=404/m);
+  for (const shown of [coloured, plain]) expect(shown).not.toMatch(/^\{/m);
+  expect(await shownAtTerminal({ ...config, log: { format: "json" } }, {})).toMatch(/^\{"time":.*"event":"listening"/m);
+  await using piped = await startGateway({ config });
+  expect(piped.logs.some(({ event }) => event === "listening")).toBe(true);
+  expect(piped.text).not.toContain("\u001b[");
+  expect(piped.text).not.toMatch(/^[\d:.]{12} info/m);
+});
+
+/** What a gateway with a terminal for its outputs shows from its start to its end, with one call in between. */
+async function shownAtTerminal(config: Readonly<Record<string, unknown>>, env: Readonly<Record<string, string>>): Promise<string> {
+  const directory = mkdtempSync(join(tmpdir(), "sluice-test-"));
+  const port = await freePort();
+  const file = join(directory, "sluice.yaml");
+  await writeFile(file, JSON.stringify({ listen: `127.0.0.1:${port}`, admin: "off", data_dir: join(directory, "data"), ...config }));
+  let shown = "";
+  const decoder = new TextDecoder();
+  await using terminal = new Bun.Terminal({
+    data: (_, bytes) => {
+      shown += decoder.decode(bytes, { stream: true });
+    },
+  });
+  const { PATH = "", HOME = "" } = process.env;
+  const child = Bun.spawn(["sh", product, "start", "--config", file], {
+    cwd: directory,
+    env: { PATH, HOME, TERM: "xterm", ...env },
+    terminal,
+  });
+  try {
+    await eventually("it listens", () => shown.includes("listening"), 30_000);
+    const reply = await chat({ url: `http://127.0.0.1:${port}` }, { model: "any" }, { key: clientKey });
+    expect(reply.status).toBe(404);
+    await eventually("the call is shown", () => /\bcall\b/.test(shown));
+  } finally {
+    child.kill("SIGTERM");
+  }
+  expect(await child.exited).toBe(0);
+  rmSync(directory, { recursive: true });
+  return shown.replaceAll("\r\n", "\n");
+}
+
 describe("a first start", () => {
   async function startedWith(
     env: Record<string, string>,
