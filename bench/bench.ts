@@ -1,7 +1,7 @@
 import { ask } from "./ask.ts";
 import { cpuMicroseconds, mainThreadMicroseconds, residentBytes, threadMicroseconds } from "./cpu.ts";
 import type { Gateway, GatewaySettings } from "./gateway.ts";
-import { closedLoop, openLoop } from "./load.ts";
+import { openLoop } from "./load.ts";
 import type { Options } from "./options.ts";
 import type { Row, Table } from "./report.ts";
 import type { Target, TargetName, Upstream } from "./target.ts";
@@ -122,15 +122,16 @@ export interface RequestCost {
 }
 
 /**
- * That of JSON requests of one second, with their receipts, which reach the store a moment later: for turns of one process, which must be
- * short because only neighbours are compared.
+ * That of some requests, with their receipts, which reach the store a moment later: for turns of one process, which must be short because
+ * only neighbours are compared. Null if a thread ended, whose time is in no sum.
  */
-export async function requestCost(target: Target, connections: number): Promise<RequestCost> {
+export async function requestCost(target: Target, load: () => Promise<number>): Promise<RequestCost | null> {
   await atRest(target);
   const before = threadMicroseconds(target.pid);
-  const { requests } = await closedLoop(target, ask("json"), { connections, seconds: 1 });
+  const requests = await load();
   await atRest(target);
   const after = threadMicroseconds(target.pid);
+  if (!before.threads.isSubsetOf(after.threads)) return null;
   return { all: (after.all - before.all) / requests, main: (after.main - before.main) / requests };
 }
 

@@ -16,17 +16,26 @@ export function mainThreadMicroseconds(pid: number): number {
  * The same of the threads that the process and its descendants have now, to the nanosecond: the kernel's other count has steps of ten
  * milliseconds, which is a per cent of a second's work.
  */
-export function threadMicroseconds(pid: number): { readonly all: number; readonly main: number } {
+export function threadMicroseconds(pid: number): ThreadTimes {
+  const threads = new Set<string>();
   let all = 0;
   let main = 0;
   for (const member of familyOf(pid)) {
     for (const task of tasksOf(member)) {
       const micros = Number(read(`/proc/${member}/task/${task}/schedstat`).split(" ", 1)[0]) / 1000;
+      threads.add(task);
       all += micros;
       if (member === pid && task === String(pid)) main = micros;
     }
   }
-  return { all, main };
+  return { all, main, threads };
+}
+
+export interface ThreadTimes {
+  readonly all: number;
+  readonly main: number;
+  /** Whose time it is: that of a thread which has ended is in no later sum. */
+  readonly threads: ReadonlySet<string>;
 }
 
 function tasksOf(pid: number): readonly string[] {

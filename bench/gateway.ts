@@ -27,8 +27,11 @@ export interface GatewaySettings {
   readonly state?: string;
   readonly masterKey?: string;
   readonly prices?: readonly PriceEntry[];
-  /** The address of a collector that traces and metrics are exported to; or nothing is counted at all. By default metrics are counted. */
-  readonly telemetry?: { readonly collector: string } | "off";
+  /**
+   * The address of a collector that traces and metrics are exported to; or nothing is counted at all. By default metrics are counted. Only a
+   * restart changes whether they may be scraped: a gateway that is to switch between the two while it runs is not scraped in either.
+   */
+  readonly telemetry?: { readonly collector: string; readonly scraped?: boolean } | "off";
   /** How many calls it serves at a time. */
   readonly inFlight?: number;
   /** How many processes share its port. */
@@ -59,7 +62,7 @@ export interface Gateway extends Target {
   readonly adminUrl: string;
   /** Gives it a new file and tells it so; resolves with the milliseconds until it says it goes by it. Only of one that is heard. */
   reload(settings: GatewaySettings): Promise<number>;
-  /** The same of one whose output nobody reads: it finds the file itself, and is asked until it goes by it. */
+  /** The same of one whose output is not read meanwhile: it finds the file itself. Fails if something in it takes a restart. */
   follow(settings: GatewaySettings): Promise<void>;
 }
 
@@ -71,6 +74,7 @@ export async function startGateway(settings: GatewaySettings): Promise<Gateway> 
   mkdirSync(directory, { recursive: true });
   const file = join(directory, "sluice.yaml");
   writeFileSync(file, configuration(port, settings));
+  const restartNeeded: string[] = [];
   const running = start({
     name: "gateway",
     command: [
@@ -84,6 +88,9 @@ export async function startGateway(settings: GatewaySettings): Promise<Gateway> 
       ...(settings.adminTokenFile === undefined ? {} : { ADMIN_TOKEN_FILE: settings.adminTokenFile }),
     },
     ...(settings.heard ? {} : { deafAfter: "listening" }),
+    onMessage: ({ event, detail }) => {
+      if (event === "restart_needed") restartNeeded.push(String(detail));
+    },
   });
   const { url, admin = "" } = (await running.event("listening", startsWithinMs)) as { url: string; admin?: string };
   return {
@@ -99,22 +106,16 @@ export async function startGateway(settings: GatewaySettings): Promise<Gateway> 
       return Date.parse(time) - toldMs;
     },
     follow: async (next) => {
-      const before = await readiness(url);
+      running.hear(true);
+      const reloaded = running.event("reloaded", startsWithinMs);
       // In one step: a half-written file would be a second change.
       writeFileSync(`${file}.new`, configuration(port, next));
       renameSync(`${file}.new`, file);
-      const deadline = performance.now() + startsWithinMs;
-      while ((await readiness(url)) === before) {
-        if (performance.now() > deadline) throw new Error("the gateway did not follow its file");
-        await Bun.sleep(50);
-      }
+      await reloaded;
+      running.hear(settings.heard === true);
+      if (restartNeeded.length > 0) throw new Error(`the gateway does not follow its file: ${restartNeeded.join(", ")}`);
     },
   };
-}
-
-/** What a gateway says of its configuration, which changes with it. */
-async function readiness(url: string): Promise<string> {
-  return (await fetch(`${url}/readyz`)).text();
 }
 
 /** Packed once for the whole run. */
@@ -165,7 +166,7 @@ function configuration(port: number, settings: GatewaySettings): string {
       ...(embedded ? [{ name: "here", provider: "embedded" }] : []),
     ],
     ...(settings.receiptsKeep === undefined ? {} : { receipts: { keep: settings.receiptsKeep } }),
-    ...(telemetry === "off" ? { metrics: { enabled: false } } : {}),
+    ...(telemetry === "off" || telemetry?.scraped === false ? { metrics: { enabled: false } } : {}),
     ...(typeof telemetry === "object" ? { otel: { endpoint: telemetry.collector } } : {}),
     server: { linger: "0s", drain: "0s", ...(inFlight === undefined ? {} : { in_flight: inFlight }) },
   });

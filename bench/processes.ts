@@ -13,6 +13,8 @@ export interface Running {
   event(name: string, withinMs: number): Promise<Readonly<Record<string, unknown>>>;
   /** What it has said under this name so far is of no more interest. */
   forget(name: string): void;
+  /** Whether its output is read from now on. */
+  hear(is: boolean): void;
   tell(line: string): void;
   stop(): Promise<void>;
 }
@@ -52,20 +54,26 @@ export function start({ command, name, environment = {}, directory = scratch, de
   const output = new Tail();
   const waiting = new Map<string, (message: Readonly<Record<string, unknown>>) => void>();
   let early: Readonly<Record<string, unknown>>[] = [];
-  void forEachLine(child.stderr, (line) => {
-    complaints.add(line);
-    return true;
-  });
-  void forEachLine(child.stdout, (line) => {
-    output.add(line);
-    const message = parsed(line);
-    if (message === null) return true;
-    onMessage?.(message);
-    const wake = waiting.get(String(message["event"]));
-    if (wake !== undefined) wake(message);
-    else if (early.length < earlyMax) early.push(message);
-    return message["event"] !== deafAfter;
-  });
+  let isHeard = true;
+  void forEachLine(
+    child.stderr,
+    () => true,
+    (line) => complaints.add(line),
+  );
+  void forEachLine(
+    child.stdout,
+    () => isHeard,
+    (line) => {
+      output.add(line);
+      const message = parsed(line);
+      if (message === null) return;
+      onMessage?.(message);
+      const wake = waiting.get(String(message["event"]));
+      if (wake !== undefined) wake(message);
+      else if (early.length < earlyMax) early.push(message);
+      if (message["event"] === deafAfter) isHeard = false;
+    },
+  );
 
   return {
     pid: child.pid,
@@ -90,6 +98,9 @@ export function start({ command, name, environment = {}, directory = scratch, de
     },
     forget: (event) => {
       early = early.filter((message) => message["event"] !== event);
+    },
+    hear: (is) => {
+      isHeard = is;
     },
     tell: (line) => {
       void child.stdin.write(`${line}\n`);
@@ -161,15 +172,17 @@ function ownEnvironment(): Record<string, string> {
   );
 }
 
-async function forEachLine(stream: ReadableStream<Uint8Array>, handle: (line: string) => boolean): Promise<void> {
+async function forEachLine(stream: ReadableStream<Uint8Array>, isHeard: () => boolean, handle: (line: string) => void): Promise<void> {
   const decoder = new TextDecoder();
   let unfinished = "";
-  let listening = true;
   for await (const bytes of stream) {
-    if (!listening) continue;
+    if (!isHeard()) {
+      unfinished = "";
+      continue;
+    }
     const lines = (unfinished + decoder.decode(bytes, { stream: true })).split("\n");
     unfinished = lines.pop() ?? "";
-    for (const line of lines) listening &&= handle(line);
+    for (const line of lines) if (isHeard()) handle(line);
   }
 }
 

@@ -112,7 +112,7 @@ async function bench(asked: Options): Promise<string> {
   if (wrkVersion() === null) remark("wrk is not on the PATH: the closed loops are run by the bench's own client, which costs more");
   if (nginxVersion() === null) remark("nginx is not on the PATH: left out");
   const upstream = await startUpstream();
-  const collector = startCollector();
+  const { origin: collector } = startCollector();
   const launch = (settings: GatewaySettings): Promise<Gateway> =>
     startGateway(asked.telemetry ? { telemetry: { collector }, ...settings } : settings);
   const targets = [

@@ -47,13 +47,25 @@ export function mean(values: readonly number[]): number {
 
 /** Without the fifth at either end: a turn in which one of them was compiled or collected says nothing about the others. */
 export function trimmedMean(values: readonly number[]): number {
-  const cut = Math.floor(values.length / 5);
+  const cut = trimmedOf(values);
   return mean(values.toSorted((a, b) => a - b).slice(cut, values.length - cut));
 }
 
-/** How far the mean of as many other values would be from this one: its standard error. */
-export function standardError(values: readonly number[]): number {
-  const middle = mean(values);
-  const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
-  return Math.sqrt(squares / (values.length - 1) / values.length);
+/**
+ * How far the trimmed mean of as many other values would be from this one: its standard error. The values that the mean leaves out count as
+ * the outermost that it does not (Tukey and McLaughlin, 1963).
+ */
+export function trimmedError(values: readonly number[]): number {
+  const cut = trimmedOf(values);
+  const sorted = values.toSorted((a, b) => a - b);
+  const [least, most] = [sorted[cut] ?? Number.NaN, sorted[sorted.length - 1 - cut] ?? Number.NaN];
+  const winsorized = sorted.map((value) => Math.min(most, Math.max(least, value)));
+  const middle = mean(winsorized);
+  const squares = winsorized.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+  const kept = 1 - (2 * cut) / values.length;
+  return Math.sqrt(squares / (values.length - 1) / values.length) / kept;
+}
+
+function trimmedOf(values: readonly number[]): number {
+  return Math.floor(values.length / 5);
 }

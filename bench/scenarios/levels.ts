@@ -5,7 +5,7 @@ import { type Bench, type RequestCost, requestCost, type Scenario } from "../ben
 import { type Gateway, oneChannel, withKey } from "../gateway.ts";
 import { closedLoop } from "../load.ts";
 import { judged, type Row } from "../report.ts";
-import { standardError, trimmedMean } from "../statistics.ts";
+import { trimmedError, trimmedMean } from "../statistics.ts";
 import { farBudget, madeStore } from "../stored-keys.ts";
 import { type LimitServers, startLimitServers } from "../limit-servers.ts";
 
@@ -34,7 +34,7 @@ export const levels: Scenario = async (bench) => {
 function rowsOf(name: string, turns: readonly Turn[]): readonly Row[] {
   const differences = (of: keyof RequestCost): readonly number[] => turns.map((turn) => turn.levels[of] - turn.none[of]);
   const [all, main] = [differences("all"), differences("main")];
-  const error = (values: readonly number[]): string => `standard error ${standardError(values).toFixed(2)} us, of ${values.length} pairs`;
+  const error = (values: readonly number[]): string => `standard error ${trimmedError(values).toFixed(2)} us, of ${values.length} pairs`;
   return [
     {
       bar: "P20",
@@ -97,11 +97,15 @@ export async function turnsOf({ options }: Bench, { levels: limited, none: plain
   const turns: Turn[] = [];
   for (let turn = 0; turn < (options.quick ? 2 : turnsPerRound * options.rounds); turn += 1) {
     const isFirst = turn % 2 === 0;
-    const first = await requestCost(isFirst ? limited : plain, connections);
-    const second = await requestCost(isFirst ? plain : limited, connections);
-    turns.push(isFirst ? { levels: first, none: second } : { levels: second, none: first });
+    const first = await costOf(isFirst ? limited : plain);
+    const second = await costOf(isFirst ? plain : limited);
+    if (first !== null && second !== null) turns.push(isFirst ? { levels: first, none: second } : { levels: second, none: first });
   }
   return turns;
+}
+
+function costOf(target: Gateway): Promise<RequestCost | null> {
+  return requestCost(target, async () => (await closedLoop(target, ask("json"), { connections, seconds: 1 })).requests);
 }
 
 const turnsPerRound = 12;
