@@ -5,8 +5,9 @@ import { StorageError } from "../../src/gateway/storage.ts";
 import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
 import { sql } from "../../src/store/sql.ts";
 import { eventually } from "../support/eventually.ts";
+import { newGroup } from "../support/groups.ts";
 import { paced, type PacedReply } from "../support/paced.ts";
-import { count, degraded, masterKey, startReplicas, tally, timed, type MadeKey, type Replicas } from "../support/replicas.ts";
+import { ben, count, degraded, masterKey, startReplicas, tally, timed, type MadeKey, type Replicas } from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgresPair } from "../support/servers/postgres.ts";
 import { startRedis, type TestRedis } from "../support/servers/redis.ts";
@@ -113,18 +114,25 @@ describe.skipIf(missing !== "")(
       await replicas.acquainted();
       const gateways = replicas.all.map(({ gateway }) => gateway);
       const beganMs = Date.now();
-      const [known, poor, rated, stranger] = [
+      // What the whole organisation may spend is spent by a key of a team below it.
+      const { groups, keys } = replicas.store.storage;
+      await groups.create("grp_org", newGroup("org", { limits: { budget: { nanos: 60 * nanosPerCall, period: "total" } } }), [], ben);
+      await groups.create("grp_team", newGroup("team", { parent: "grp_org" }), [], ben);
+      const [known, poor, grouped, rated, stranger] = [
         await replicas.key(),
         await replicas.key({ budget: { nanos: 60 * nanosPerCall, period: "total" } }),
+        await replicas.key(),
         await replicas.key({ requests: 60 }),
         await replicas.key(),
       ];
+      await keys.change(grouped.id, { group: "grp_team" }, ben);
       let over = false;
       let answered = 0;
       const until = (): boolean => over;
       const loads = [
         paced(gateways, known, { perSecond: 12, until, answered: () => (answered += 1) }),
         paced(gateways, poor, { perSecond: 4, until }),
+        paced(gateways, grouped, { perSecond: 4, until }),
         paced(gateways, rated, { perSecond: 6, until }),
       ];
       const goesOn = (): Promise<void> => {
@@ -151,24 +159,29 @@ describe.skipIf(missing !== "")(
       for (const gateway of gateways) expect((await timed(gateway, stranger)).status).toBe(200);
       await goesOn();
       over = true;
-      const [steady = [], spending = [], limited = []] = await Promise.all(loads);
+      const [steady = [], spending = [], ofGroup = [], limited = []] = await Promise.all(loads);
 
       expect(tally(steady)).toEqual({ "200": steady.length });
-      expect(Object.keys(tally(spending)).filter((kind) => !/^(200|503 store_unavailable|429 insufficient_quota)$/.test(kind))).toEqual([]);
+      const spent = /^(200|503 store_unavailable|429 insufficient_quota)$/;
+      for (const some of [spending, ofGroup]) expect(Object.keys(tally(some)).filter((kind) => !spent.test(kind))).toEqual([]);
       expect(Object.keys(tally(limited)).filter((kind) => !/^(200|429 rate_limit_exceeded)$/.test(kind))).toEqual([]);
       // What docs/replicas.md promises while Redis is lost.
       expect(mostInAMinute(limited)).toBeLessThanOrEqual(72);
-      const paid = count(spending, 200);
+      const [paid, paidOfGroup] = [count(spending, 200), count(ofGroup, 200)];
       expect(paid).toBeWithin(1, 61);
+      expect(paidOfGroup).toBeWithin(1, 61);
       for (const [key, calls] of [
         [known, steady.length],
         [poor, paid],
+        [grouped, paidOfGroup],
         [rated, count(limited, 200)],
         [stranger, 2],
       ] as const) {
         await eventually("all calls are in the sums", async () => (await summed(replicas, key)).calls >= calls, 30_000).catch(() => {});
         expect(await summed(replicas, key)).toEqual({ calls, nanos: calls * nanosPerCall });
       }
+      const ofOrg = await replicas.store.storage.receipts.payments("grp_org", null);
+      expect(ofOrg.reduce((sum, { nanos }) => sum + nanos, 0)).toBe(paidOfGroup * nanosPerCall);
       // Receipts have the time of the store, whatever their gateway believes.
       const { receipts } = replicas.store.storage;
       const times = await Promise.all(steady.slice(-40).map(async ({ requestId }) => (await receipts.find(requestId ?? ""))?.startedMs));

@@ -390,6 +390,36 @@ describe.skipIf(noRedis !== "")(`calls at the same time${noRedis}`, () => {
     expect(inTime).toBeLessThanOrEqual(400 + 2 * Math.ceil((performance.now() - beganMs) / tickMs));
   });
 
+  test("of four levels cost at most one command of Redis for a call, although each call is of another key of the same groups", async () => {
+    const processes = Array.from({ length: 2 }, () => overRedis({ processes: 2 }));
+    const link = new RedisLink({ url: redis.url });
+    links.push(link);
+    // All limits of a tree begin with the name of its root.
+    const root = newKey();
+    const take = async (at: number, name: string): Promise<Extract<ReservationResult, { ok: true }>> => {
+      const levels = [`${name} slots`, "project slots", "team slots", "slots"].map((of, level) => ({
+        id: `${root} ${of}`,
+        limit: level === 0 ? 5 : 100 * level,
+      }));
+      return granted(await processes[at % 2]!.rates.reserve(new ListedReservationRequest([], levels, name)));
+    };
+    for (const at of [0, 1]) (await take(at, newKey())).settle([]);
+    const before = await commandsOf(link, sent);
+    const beganMs = performance.now();
+    const client = async (at: number): Promise<void> => {
+      for (let call = 0; call < 25; call += 1) {
+        const reservation = await take(at, newKey());
+        await Bun.sleep(10);
+        reservation.settle([]);
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, async (_, at) => client(at)));
+    const inTime = (await commandsOf(link, sent)) - before;
+    // The key's own slot is asked for, and the others go with it. What is returned apart is returned ten times a second at most.
+    expect(inTime).toBeGreaterThan(0);
+    expect(inTime).toBeLessThanOrEqual(400 + 2 * Math.ceil((performance.now() - beganMs) / 100));
+  });
+
   test("return a slot that is idle with the request of the next call, of whichever key", async () => {
     let nowMs = 1_000;
     const { rates } = overRedis({ nowMs: () => nowMs });
