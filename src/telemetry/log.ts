@@ -9,6 +9,12 @@ export class Log {
   /** Lines that have not been written yet. */
   private readonly waiting = new WaitingBytes(gatherBytes);
   private dropped = 0;
+  /** How many of them a line tells that waits itself, and where that line ends, in bytes since the start. */
+  private announced = 0;
+  private announcedTo = 0;
+  private writtenBytes = 0;
+  /** The last write took nothing: the next one is left to the timer, because a write that fails costs as much as one that does not. */
+  private isStalled = false;
   /** How many lines were dropped since the start. */
   droppedLines = 0;
   private timeMs = 0;
@@ -51,8 +57,11 @@ export class Log {
     if (waiting.length === 0) return;
     const left = waiting.bytes.subarray(waiting.from, waiting.to);
     const written = this.write(left);
+    this.isStalled = written === 0;
     if (written === null) this.lost(left);
     waiting.from += written ?? left.length;
+    this.writtenBytes += written ?? left.length;
+    if (this.writtenBytes >= this.announcedTo) this.announced = 0;
     if (waiting.length > 0) return this.later();
     waiting.clear();
   }
@@ -80,16 +89,25 @@ export class Log {
       this.drop(1);
       return;
     }
-    const text = this.textOf(this.dropped > 0 ? this.afterDropped(line) : line);
-    this.dropped = 0;
+    const announces = this.dropped > 0 && this.announced === 0;
+    const text = this.textOf(announces ? this.afterDropped(line) : line);
     waiting.makeRoom(text.length * 3 + 1);
     waiting.to += waiting.bytes.write(text, waiting.to);
     waiting.bytes[waiting.to++] = newline;
-    if (waiting.length > flushAt) this.flush();
+    if (announces) this.announceDropped();
+    if (waiting.length > flushAt && !this.isStalled) this.flush();
     else this.later();
   }
 
+  private announceDropped(): void {
+    this.announced = this.dropped;
+    this.announcedTo = this.writtenBytes + this.waiting.length;
+    this.dropped = 0;
+  }
+
   private lost(bytes: Uint8Array): void {
+    // Nobody has read the line that tells of them.
+    this.dropped += this.announced;
     let lines = 0;
     for (let at = bytes.indexOf(newline); at !== -1; at = bytes.indexOf(newline, at + 1)) lines += 1;
     this.drop(lines);

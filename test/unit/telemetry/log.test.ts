@@ -19,6 +19,24 @@ function reader() {
   return { log, taking, lines };
 }
 
+/** A writer that takes as much of what it is given as `take` says, and what it has by now. */
+function scripted(take: (length: number) => number | null) {
+  const parts: Uint8Array[] = [];
+  const log = new Log((bytes) => {
+    const taken = take(bytes.length);
+    // Copied: the log uses the memory again.
+    if (taken !== null) parts.push(new Uint8Array(bytes.subarray(0, taken)));
+    return taken;
+  });
+  const text = (): string => Buffer.concat(parts).toString();
+  const lines = (of = text()): readonly Record<string, unknown>[] =>
+    of
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  return { log, lines, text };
+}
+
 test("a line begins with when it was written, how grave it is and what happened", () => {
   const { log, taking, lines } = reader();
   taking.bytesMax = Infinity;
@@ -91,6 +109,70 @@ test("lines that the reader will never take are lost, counted and told with the 
   log.flush();
   expect(log.droppedLines).toBe(2);
   expect(JSON.parse(Buffer.concat(written).toString())).toMatchObject({ event: "three", dropped_lines: 2 });
+});
+
+test("lines that are lost one after another are all told with the first one that is taken, and each once", () => {
+  let isGone = true;
+  const { log, lines } = scripted((length) => (isGone ? null : length));
+  for (let at = 0; at < 3; at += 1) {
+    log.info("one");
+    log.info("two");
+    log.flush();
+  }
+  isGone = false;
+  log.info("three");
+  log.info("four");
+  log.flush();
+  log.info("five");
+  log.flush();
+  expect(lines().map(({ event, dropped_lines: dropped }) => [event, dropped])).toEqual([
+    ["three", 6],
+    ["four", undefined],
+    ["five", undefined],
+  ]);
+  expect(log.droppedLines).toBe(6);
+});
+
+test("lines that were told to be lost are not told again when others are, unless that line was cut", () => {
+  const takes: (number | null)[] = [null];
+  const { log, lines, text } = scripted((length) => (takes.length === 0 ? length : takes.shift()!));
+  log.info("one");
+  log.flush();
+  log.info("two");
+  const { length } = JSON.stringify({ time: log.time(), level: "info", event: "two", dropped_lines: 1 });
+  log.info("three");
+  // The reader takes the second line, and goes in the middle of the third.
+  takes.push(length + 1 + 5, null);
+  log.flush();
+  log.flush();
+  log.info("four");
+  // It takes half of what tells of the third.
+  takes.push(20, null);
+  log.flush();
+  log.flush();
+  log.info("five");
+  log.flush();
+  const read = text();
+  expect(lines(read.split("\n")[0])).toMatchObject([{ event: "two", dropped_lines: 1 }]);
+  expect(lines(read.slice(read.lastIndexOf('{"time"')))).toMatchObject([{ event: "five", dropped_lines: 2 }]);
+  expect(log.droppedLines).toBe(3);
+});
+
+test("a writer that takes nothing is left alone until the timer, and not tried with each line", () => {
+  const writes: number[] = [];
+  const taking = { bytesMax: 0 };
+  const { log } = scripted((length) => {
+    writes.push(length);
+    return Math.min(length, taking.bytesMax);
+  });
+  const text = "x".repeat(1_000);
+  for (let at = 0; at < 1_000; at += 1) log.info("line", { at, text });
+  expect(writes).toHaveLength(1);
+  // Once it takes something, lines are written as they come.
+  taking.bytesMax = 1_000;
+  log.flush();
+  log.info("line", { text });
+  expect(writes).toHaveLength(3);
 });
 
 test("a full disk is waited for, like a reader that does not keep up; another error loses what it is given", () => {
