@@ -90,7 +90,7 @@ class DrainWorker implements Drain {
     return {
       bytes: behindBytes,
       receipts: Math.max(0, this.options.journal.written().receipts - receipts),
-      oldestMs: this.ages.oldestMs(receipts, performance.now()),
+      oldestMs: this.ages.oldestMs(performance.now()),
       degraded: error !== null,
     };
   }
@@ -231,6 +231,7 @@ class DrainWorker implements Drain {
   private setState(state: Extract<FromDrain, { kind: "state" }>): void {
     const changed = (state.error === null) !== (this.state.error === null);
     this.state = state;
+    this.ages.drainedTo(state.receipts);
     if (changed) this.options.onError(state.error);
   }
 

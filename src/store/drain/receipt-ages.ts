@@ -6,6 +6,7 @@ export class ReceiptAges {
   /** `before`: how many receipts had been written by then. */
   private marks: { readonly before: number; readonly atMs: number }[] = [];
   private written = 0;
+  private drained = 0;
   private stepMs = stepMinMs;
 
   get size(): number {
@@ -25,13 +26,18 @@ export class ReceiptAges {
     this.written = written;
   }
 
-  /** How long the oldest receipt has waited that is not among the drained ones; 0 if all are. */
-  oldestMs(drained: number, nowMs: number): number {
+  /** Called as receipts are drained, with how many have been since the start: times that nobody asks for any more make others coarser. */
+  drainedTo(drained: number): void {
+    this.drained = drained;
     const next = this.marks.findIndex(({ before }) => before > drained);
     this.marks.splice(0, (next === -1 ? this.marks.length : next) - 1);
     if (this.marks.length <= 1) this.stepMs = stepMinMs;
+  }
+
+  /** How long the oldest receipt has waited that is not drained; 0 if all are. */
+  oldestMs(nowMs: number): number {
     const [oldest] = this.marks;
-    return oldest === undefined || drained >= this.written ? 0 : nowMs - oldest.atMs;
+    return oldest === undefined || this.drained >= this.written ? 0 : nowMs - oldest.atMs;
   }
 }
 
