@@ -421,8 +421,8 @@ export class App {
     const { log, isLeader } = this.options;
     this.callTelemetry.start();
     this.webhooks?.start();
-    this.watchBudgets();
     if (isLeader) await this.lead(this.listener.url, found);
+    this.watchTelemetry();
     this.configurationRecord?.record();
     const admin = this.admin === null ? undefined : { admin: this.admin.listener.url };
     log.info("listening", { url: this.listener.url, ...admin, config: this.current.snapshot.version, channels: this.channels().length });
@@ -465,7 +465,6 @@ export class App {
       tls: settings.tls?.admin === true ? (this.certificate?.tls ?? null) : null,
       onBug: (error) => this.bug(error),
     });
-    if (this.admin !== null && this.callTelemetry.isCounting) this.traffic.start();
     // After both listeners are open: a key that is shown by a failed start would be lost.
     const madeKey = settings.keys.length > 0 ? null : await firstKey(durable);
     const words = greeting({
@@ -482,8 +481,13 @@ export class App {
     process.stdout.write(`${words}\n`);
   }
 
-  private watchBudgets(): void {
-    if ((this.callTelemetry.isCounting && this.settings.metrics.budgets) || this.webhooks !== null) this.budgetWatch.start();
+  /** Watches what is counted, as long as it is, and budgets where somebody is shown or told of them. */
+  private watchTelemetry(): void {
+    const { isCounting } = this.callTelemetry;
+    if (this.admin !== null && isCounting) this.traffic.start();
+    else this.traffic.stop();
+    if ((isCounting && this.settings.metrics.budgets) || this.webhooks !== null) this.budgetWatch.start();
+    else this.budgetWatch.stop();
   }
 
   /** Swaps in a new configuration. Calls in flight keep the one they began with, and its secrets. */
@@ -499,8 +503,7 @@ export class App {
     this.configurationRecord?.record();
     this.certificate?.reload();
     this.callTelemetry.configure(this.settings);
-    this.watchBudgets();
-    if (this.admin !== null && this.callTelemetry.isCounting) this.traffic.start();
+    this.watchTelemetry();
     this.groups.setFile(settings.groups);
     this.tokenIssuers.configure(settings.tokenIssuers, settings.allowPrivate);
     // Before the store is read, which may take long: no call may begin with a removed key after those that run have been ended.

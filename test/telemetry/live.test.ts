@@ -301,6 +301,30 @@ describe("a reload", () => {
   });
 });
 
+test("a reload that ends all counting takes back what the overview showed of it, instead of showing that there are no calls", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
+  const adminToken = "5f1c07d2a94be863c1d7f02b9a6e4835d0c2";
+  await writeFile(join(directory, "token"), adminToken, { mode: 0o600 });
+  const { otel, webhooks: _, ...rest } = config;
+  const uncounted = { ...rest, metrics: { enabled: false } };
+  const one = await startGateway({ config: { ...uncounted, otel }, directory, env: { ADMIN_TOKEN_FILE: join(directory, "token") } });
+  try {
+    const since = async (): Promise<unknown> => {
+      const headers = { authorization: `Bearer ${adminToken}` };
+      const response = await fetch(`${one.adminUrl}/admin/api/overview?span=1h`, { headers });
+      return ((await response.json()) as { readonly now: { readonly since_at: unknown } }).now.since_at;
+    };
+    expect(await since()).toBeString();
+    await one.rewriteConfig(uncounted);
+    await eventually("nothing is counted", async () => (await since()) === null, 10_000);
+    await one.rewriteConfig({ ...uncounted, otel });
+    await eventually("calls are counted again", async () => (await since()) !== null, 10_000);
+  } finally {
+    await one.kill();
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
 describe("webhooks", () => {
   test("are told once for all workers that a key is about to expire, signed, and again where the receiver was busy", async () => {
     await eventually("two deliveries", () => receiver.requests.length >= 2, 20_000);

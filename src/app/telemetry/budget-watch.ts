@@ -58,6 +58,7 @@ export class BudgetWatch {
 
   stop(): void {
     if (this.timer !== null) clearInterval(this.timer);
+    this.timer = null;
   }
 
   private async check(): Promise<void> {

@@ -5,7 +5,7 @@ import { firstContentTimes, type FirstContentTimes } from "../../usage/first-con
 
 /** Reads the counters of all workers a few times a minute, for the overview. */
 export class Traffic implements TrafficHistory {
-  private readonly history = new RateHistory();
+  private history = new RateHistory();
   private sinceMs: number | null = null;
   private timer: ReturnType<typeof setInterval> | null = null;
   private reading = false;
@@ -23,8 +23,12 @@ export class Traffic implements TrafficHistory {
     this.timer.unref();
   }
 
+  /** Nothing is counted any more, so that what was counted is of a time that a page would take for the present. */
   stop(): void {
     if (this.timer !== null) clearInterval(this.timer);
+    this.timer = null;
+    this.sinceMs = null;
+    this.history = new RateHistory();
   }
 
   since(wallMs: number): readonly TrafficFigures[] {
@@ -49,6 +53,7 @@ export class Traffic implements TrafficHistory {
     if (this.reading) return;
     this.reading = true;
     try {
+      // The history is that of the time when this began, also if it ends later.
       this.history.add(await this.families(), this.wallMs());
     } finally {
       this.reading = false;

@@ -168,6 +168,34 @@ test("a budget that refused a call in its present period is known by its key and
   expect(refusing).toEqual(["a A", "a A big-*", "c C", "c C ##images", "grp_web web #images"]);
 });
 
+test("a watch that was stopped begins again when it is started", async () => {
+  let checks = 0;
+  let checked = Promise.withResolvers<void>();
+  const watch = new BudgetWatch({
+    reports: listing([]),
+    wallMs: () => 1e12,
+    fileKeys: () => [],
+    attached: (key) => key,
+    groups: () => [],
+    ofAll: false,
+    refusals: async () => [],
+    onCheck: async () => {
+      checks += 1;
+      setTimeout(checked.resolve);
+    },
+    onBug: unexpected,
+  });
+  for (const count of [1, 2]) {
+    checked = Promise.withResolvers();
+    watch.start();
+    await checked.promise;
+    // One that runs is not started twice.
+    watch.start();
+    expect(checks).toBe(count);
+    watch.stop();
+  }
+});
+
 test("a store that is away is no bug, and whatever else goes wrong in a look is told", async () => {
   const bugs: unknown[] = [];
   const errors = [new StorageError("unavailable", "away"), new TypeError("a mistake of ours"), null];
