@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { operatorTokenProblem } from "./admin/login/operator-token.ts";
 import type { ExplainedSettings } from "./admin/services.ts";
 import type { App, AppOptions } from "./app/app.ts";
+import { schemaText } from "./app/schema-text.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
 import type { Invocation, ModelsRequest, StartInvocation } from "./cli/invocation.ts";
 import { parseStart } from "./cli/program.ts";
@@ -70,12 +71,9 @@ switch (invocation.command) {
   case "models":
     await models(invocation.config ?? environmentFile(), invocation.request);
     break;
-  case "schema": {
-    // Imported here because no other command needs it.
-    const { publishedSchemaText } = await import("./config/json-schema/published.ts");
-    process.stdout.write(publishedSchemaText(invocation.name));
+  case "schema":
+    process.stdout.write(await schemaText(invocation.name));
     break;
-  }
   case "store":
   case "channels":
     await storeOrRemote(invocation);
@@ -93,6 +91,7 @@ switch (invocation.command) {
     // Imported here because no other command needs it.
     const { runImport } = await import("./cli/import/command.ts");
     process.exitCode = await runImport(invocation.request, {
+      schemaText,
       readText: async (file) => {
         const text = await readFileText(file);
         if (typeof text === "string") return { text };
@@ -214,7 +213,7 @@ async function storeOrRemote(invocation: Extract<Invocation, { readonly command:
     const { readResourceText: read } = await import("./app/resource-text.ts");
     return read(file, process.env);
   };
-  const context = { terminal: typedTerminal(), wallMs: Date.now, interruption, readResourceText };
+  const context = { terminal: typedTerminal(), wallMs: Date.now, interruption, schemaText, readResourceText };
   const remote = remoteGateway(given, config, {
     url: process.env["SLUICE_ADMIN_URL"] || null,
     token: () => process.env["SLUICE_ADMIN_TOKEN"] || readNamedFile("SLUICE_ADMIN_TOKEN_FILE"),

@@ -20,6 +20,7 @@ import { localModels } from "../engines/catalog.ts";
 import { openStore } from "./durable.ts";
 import { explainedConfiguration } from "./configuration/explained-configuration.ts";
 import { desiredResources, readResourceText } from "./resource-text.ts";
+import { schemaText } from "./schema-text.ts";
 import { StorageError } from "../gateway/storage.ts";
 import { adminTokenPrefix, makeToken } from "../keys/token.ts";
 import { backupStore } from "../store/backup/backup.ts";
@@ -53,6 +54,7 @@ export function commandContext(
     open: () => keyTrouble(() => open(settings, configFile, givenMasterKey, terminal)),
     hasStore: () => settings.store !== "sqlite" || existsSync(storeFile(settings.dataDir)),
     explained: async () => ({ file: configFile, rows: await explainedRows(configFile, env) }),
+    schemaText,
     readResourceText: (file) => readResourceText(file, env),
     readResources: async (file) => {
       const text = await readFileText(file);

@@ -9,6 +9,7 @@ import type { Environment } from "../config/interpolate.ts";
 import { loadConfig, renderProblem, type Loaded } from "../config/load.ts";
 import { localModels } from "../engines/catalog.ts";
 import { commandContext } from "./command-context.ts";
+import { schemaText } from "./schema-text.ts";
 
 /** Connects `sluice init` to the configuration and the store. */
 export function initContext(terminal: Terminal, env: Environment, masterKey: () => string | null): InitContext {
@@ -18,6 +19,7 @@ export function initContext(terminal: Terminal, env: Environment, masterKey: () 
     terminal,
     env,
     nearest,
+    schemaText,
     actor: { kind: "cli", name: userName(), address: hostname() },
     problemsOf: async (file, text, more) => {
       const loaded = await load(file, text, more);

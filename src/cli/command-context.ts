@@ -1,6 +1,7 @@
 import type { Actor } from "../gateway/storage.ts";
 import type { StoreMaintenance } from "../manage/backup.ts";
 import type { DesiredResources, ResourceContext } from "../manage/resource-file/desired-resources.ts";
+import type { SchemaText } from "./schema-file.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** What every command needs, wherever the gateway is. */
@@ -9,6 +10,7 @@ export interface CommandSurroundings {
   readonly wallMs: () => number;
   /** A signal for a command that goes on until the user ends it. */
   readonly interruption: () => AbortSignal;
+  readonly schemaText: SchemaText;
   /** The text of a resource file, with the values of the variables that it refers to; or why it cannot be read, in sentences. */
   readonly readResourceText: (
     file: string,

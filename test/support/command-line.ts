@@ -9,6 +9,7 @@ import { runRemoteChannelTest, runRemoteCommand, runStoreCommand } from "../../s
 import { oneLine, type Terminal } from "../../src/cli/terminal.ts";
 import { commandContext } from "../../src/app/command-context.ts";
 import { readResourceText } from "../../src/app/resource-text.ts";
+import { schemaText } from "../../src/app/schema-text.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Storage } from "../../src/gateway/storage.ts";
 import { openStore } from "../../src/app/durable.ts";
@@ -129,6 +130,7 @@ export async function remotely(args: readonly string[], env: Readonly<Record<str
     terminal,
     wallMs: Date.now,
     interruption: () => new AbortController().signal,
+    schemaText,
     readResourceText: (file: string) => readResourceText(file, env),
   };
   const code = await (invocation.command === "store"

@@ -9,6 +9,8 @@ export type ConfigRequest =
       readonly act: "export";
       readonly only: readonly ExportedList[] | null;
       readonly keyVariables: boolean;
+      /** Null: standard output. */
+      readonly output: string | null;
       readonly json: boolean;
     }
   | { readonly on: "config"; readonly act: "diff"; readonly file: string; readonly prune: boolean; readonly json: boolean }
@@ -50,11 +52,12 @@ export function addConfig({ program, onRequest }: CommandRegistry, onSchema: (na
     .description("print the channels, groups, keys and prices of the store as a resource file, with variables in place of secrets")
     .addOption(new Option("--only <lists...>", "only these lists").choices(exportedLists))
     .option("--key-variables", "variables in place of the hashes of keys, which fit this store and its backups only")
+    .option("-o, --output <file>", "write it to this new file, with its JSON Schema beside it (default: standard output)")
     .option("--json", "print JSON, which is YAML as well")
     .option(...configOption)
     .addHelpText("after", configExamples)
-    .action(({ config: file, json = false, only, keyVariables = false }: ExportArguments) =>
-      onRequest(file, { on: "config", act: "export", only: only ?? null, keyVariables, json }),
+    .action(({ config: file, json = false, only, keyVariables = false, output }: ExportArguments) =>
+      onRequest(file, { on: "config", act: "export", only: only ?? null, keyVariables, output: output ?? null, json }),
     );
 
   config
@@ -94,6 +97,7 @@ export function addConfig({ program, onRequest }: CommandRegistry, onSchema: (na
 interface ExportArguments extends CommonOptions {
   readonly only?: readonly ExportedList[];
   readonly keyVariables?: boolean;
+  readonly output?: string;
 }
 
 const pruneOption = ["--prune", "also remove channels, groups and prices, and revoke keys, that the file does not list"] as const;
@@ -102,7 +106,7 @@ const configExamples = `
 Examples:
   $ sluice config explain --config sluice.yaml
   $ sluice config explain channels.main.timeouts --no-defaults
-  $ sluice config export > resources.yaml
+  $ sluice config export -o resources.yaml
   $ sluice config diff resources.yaml
   $ sluice config apply resources.yaml --dry-run
   $ sluice config schema > sluice.schema.json

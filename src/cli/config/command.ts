@@ -1,8 +1,11 @@
+import { writeFile } from "node:fs/promises";
 import { stringify } from "yaml";
 import type { ResourceChange } from "../../manage/resource-file/desired-resources.ts";
 import { resourceSections } from "../../manage/resource-file/exported-resources.ts";
 import type { CommandSurroundings } from "../command-context.ts";
 import type { ConfigManagement } from "../management/config-management.ts";
+import { CommandError, unwritable } from "../command-error.ts";
+import { writeSchemaBeside } from "../schema-file.ts";
 import { json, plural, shown } from "../shown-text.ts";
 import type { ConfigRequest } from "./arguments.ts";
 import { explain } from "./explain.ts";
@@ -28,17 +31,33 @@ export async function runConfig(request: ConfigRequest, management: ConfigManage
 }
 
 async function exportAll(
-  { only, keyVariables, json: asJson }: ConfigRequestOf<"export">,
+  { only, keyVariables, output, json: asJson }: ConfigRequestOf<"export">,
   management: ConfigManagement,
-  { terminal }: CommandSurroundings,
+  { terminal, schemaText }: CommandSurroundings,
 ): Promise<number> {
   const { document, variables } = await management.exportedResources({ sections: only ?? resourceSections, keyVariables });
-  terminal.print(asJson ? json(document) : `${exportHeading}${stringify(document, { lineWidth: 0 })}`.trimEnd());
+  const text = (asJson ? json(document) : `${exportHeading}${stringify(document, { lineWidth: 0 })}`).trimEnd();
+  if (output === null) terminal.print(text);
+  else {
+    await writeNew(output, `${text}\n`);
+    terminal.say(`Wrote ${output}.`);
+    // JSON has no comment that names a schema.
+    if (!asJson) terminal.say((await writeSchemaBeside(output, "resources", schemaText)).note);
+  }
   if (variables.size > 0) {
     terminal.say("Secrets are not exported. Before this file is applied elsewhere, set:");
     for (const [name, meaning] of variables) terminal.say(`  ${name}: ${shown(meaning)}`);
   }
   return 0;
+}
+
+async function writeNew(file: string, text: string): Promise<void> {
+  try {
+    await writeFile(file, text, { flag: "wx" });
+  } catch (error) {
+    const { code } = error as { readonly code?: string };
+    throw new CommandError(code === "EEXIST" ? `${file} exists already: remove it, or name another file.` : unwritable(file, error));
+  }
 }
 
 const exportHeading = `# yaml-language-server: $schema=./sluice-resources.schema.json

@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { parseDocument, stringify } from "yaml";
 import { unwritable } from "../command-error.ts";
 import { configExitCode } from "../process/start-problem.ts";
+import { writeSchemaBeside, type SchemaText } from "../schema-file.ts";
 import { importMeanings, type ImportRequest, type ImportSource } from "./arguments.ts";
 import type { ImportedConfiguration } from "./imported.ts";
 import { importLitellm } from "./litellm.ts";
@@ -16,6 +17,7 @@ const importers: Readonly<Record<ImportSource, (document: unknown) => ImportedCo
 
 /** What the command needs of the configuration. */
 export interface ImportContext {
+  readonly schemaText: SchemaText;
   /** The text of a file, or what is wrong with it. */
   readonly readText: (file: string) => Promise<{ readonly text: string } | { readonly problem: string }>;
   /** What is wrong with a configuration, if its variables have these values. */
@@ -45,7 +47,8 @@ export async function runImport({ from, file, output }: ImportRequest, context: 
   else if (!(await written(output, result))) return 1;
   // What is still wrong once the variables are set, such as a channel without an address.
   const env = Object.fromEntries(imported.variables.map(({ name }) => [name, "0123456789abcdef"]));
-  report(imported, await context.problemsOf(result, env), output);
+  const schema = output === null ? null : await writeSchemaBeside(output, "configuration", context.schemaText);
+  report(imported, await context.problemsOf(result, env), { output, schemaNote: schema?.note ?? null });
   return 0;
 }
 
@@ -82,11 +85,17 @@ function channelsIn({ settings: { channels } }: ImportedConfiguration): number {
   return Array.isArray(channels) ? channels.length : 0;
 }
 
-function report(imported: ImportedConfiguration, problems: readonly string[], output: string | null): void {
+interface WrittenFiles {
+  readonly output: string | null;
+  readonly schemaNote: string | null;
+}
+
+function report(imported: ImportedConfiguration, problems: readonly string[], { output, schemaNote }: WrittenFiles): void {
   const { variables, notes } = imported;
   const count = channelsIn(imported);
   const lines = [
     `${count} ${count === 1 ? "channel was" : "channels were"} carried over${output === null ? "" : ` to ${output}`}.`,
+    ...(schemaNote === null ? [] : [schemaNote]),
     ...section(
       "Set these variables:",
       variables.map(({ name, meaning }) => `${name}: ${meaning}`),

@@ -6,6 +6,7 @@ import type { OpenStore } from "../command-context.ts";
 import { CommandError, exitCodes, orThrow, unwritable } from "../command-error.ts";
 import { json } from "../shown-text.ts";
 import { shellQuoted } from "../process/welcome.ts";
+import { writeSchemaBeside, type SchemaText, type WrittenSchema } from "../schema-file.ts";
 import type { Terminal } from "../terminal.ts";
 import type { InitRequest } from "./arguments.ts";
 import { channelNameOf, configurationText, variablesOf, type InitAnswers, type InitKey } from "./configuration-text.ts";
@@ -15,6 +16,7 @@ export interface InitContext extends Questioner {
   readonly actor: Actor;
   /** What is wrong with a configuration, if its variables have these values. */
   readonly problemsOf: (file: string, text: string, env: Readonly<Record<string, string>>) => Promise<readonly string[]>;
+  readonly schemaText: SchemaText;
   /** Opens the store that the file names. */
   readonly openStore: (file: string, env: Readonly<Record<string, string>>) => Promise<OpenStore>;
 }
@@ -49,8 +51,12 @@ async function init(request: InitRequest, context: InitContext): Promise<void> {
     throw new CommandError(["This cannot be used, so that nothing was written:", ...problems].join("\n"), exitCodes.usage);
   if (stored.file !== null) await write(stored.file.path, `${stored.file.secret}\n`, 0o600, force);
   await write(file, configurationText(complete), 0o644, force);
+  const schema = await writeSchemaBeside(file, "configuration", context.schemaText, async (path) => {
+    if (force || request.yes) return force;
+    return terminal.confirm(`${path} exists already, and is not the schema of this version. Replace it?`);
+  });
   if (account !== null) await makeAccount(account, file, env, context);
-  report(request, complete, stored.file?.path ?? null, variables, context);
+  report(request, complete, { keyFile: stored.file?.path ?? null, schema }, variables, context);
 }
 
 const nobodyToAsk = `Standard input is not a terminal, so that no questions can be asked. Add --yes, and give what should differ from the defaults:
@@ -136,16 +142,20 @@ async function write(file: string, text: string, mode: number, force: boolean): 
 function report(
   { file, json: asJson, adminAccount }: InitRequest,
   answers: InitAnswers,
-  keyFile: string | null,
+  { keyFile, schema }: { readonly keyFile: string | null; readonly schema: WrittenSchema },
   variables: readonly string[],
   { terminal, env }: InitContext,
 ): void {
   const missing = variables.filter((name) => (env[name] ?? "") === "");
   const next = `sluice start --config ${shellQuoted(file)}`;
   const channel = channelNameOf(answers);
-  if (asJson) return terminal.print(json({ file, channel, key_file: keyFile, missing_variables: missing, account: adminAccount, next }));
+  if (asJson) {
+    const files = { file, schema_file: schema.file, key_file: keyFile };
+    return terminal.print(json({ ...files, channel, missing_variables: missing, account: adminAccount, next }));
+  }
   const lines = [
     `Wrote ${file}, with the channel ${channel}.`,
+    schema.note,
     ...(keyFile === null ? [] : [`The key is in ${keyFile}, which only its owner can read.`]),
     ...(missing.length === 0 ? [] : [`Set ${missing.join(" and ")} before the start.`]),
     "",

@@ -30,7 +30,7 @@ export function channelNameOf({ preset }: Pick<InitAnswers, "preset">): string {
 export function configurationText(answers: InitAnswers): string {
   return `# yaml-language-server: $schema=./sluice.schema.json
 # Made by: sluice init. docs/configuration.md lists every setting with its default.
-# For completion and checks in an editor: sluice config schema > sluice.schema.json
+# The schema beside it is for your editor. After an upgrade: sluice config schema > sluice.schema.json
 # \${NAME} is taken from the environment, or from the file that NAME_FILE names.
 
 # Where clients connect. 0.0.0.0:4400 makes it reachable from other machines; then set tls, or put a proxy in front.
