@@ -154,7 +154,8 @@ export function finishReason(reason: unknown): FinishReason {
       return "tool_calls";
     case "refusal":
       return "content_filter";
-    // `end_turn`, `stop_sequence`; `pause_turn` of the provider's own tools; and reasons that are not known yet.
+    // `end_turn`, `stop_sequence`; `pause_turn`, after which a client of this API goes on by itself (`finishOf` is for others); and
+    // reasons that are not known yet.
     default:
       return "stop";
   }
