@@ -189,6 +189,30 @@ describe("the package in an empty folder", () => {
   });
 });
 
+describe("the package that npm pack makes alone", () => {
+  test("has no compiled gateway, and serves calls and shows the console from its source", async () => {
+    const home = join(folder, "plain");
+    mkdirSync(home);
+    const made = Bun.spawnSync(["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", home], { cwd: root, stdin: "ignore" });
+    const plain = join(home, made.stdout.toString().trim().split("\n").at(-1) ?? "");
+    const program = installInto(home, plain, { withOptional: true });
+    expect(existsSync(join(home, "node_modules", manifest.name, bundleFolder))).toBe(false);
+    await using upstream = await startChaos({ name: "main" });
+    const config = {
+      admin: "127.0.0.1:0",
+      keys: [{ name: "tester", key: clientKey }],
+      channels: [{ name: "main", base_url: upstream.url, models: ["m"] }],
+      server: { linger: "0s" },
+    };
+    const gateway = await startGateway({ command: [program], config });
+    expect((await chat(gateway, { model: "m" }, { key: clientKey })).status).toBe(200);
+    const html = await (await fetch(`${gateway.adminUrl}/console`)).text();
+    const [, path = ""] = /src="([^"]+\.js)"/.exec(html) ?? [];
+    expect(await (await fetch(gateway.adminUrl + path)).text()).toContain("Sign in to Sluice");
+    expect(await gateway.stop(60_000)).toBe(0);
+  });
+});
+
 describe("the package without its optional dependencies", () => {
   let home: string;
 
