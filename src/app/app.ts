@@ -351,6 +351,8 @@ export class App {
           settings: () => this.settings,
           digest: durable.masterKey.adminDigest,
           by: { kind: "gateway", name: "configuration file", address: hostname() },
+          after,
+          log,
           onBug: (error) => this.bug(error),
         });
     this.current = this.build();
@@ -574,6 +576,7 @@ export class App {
   private stopParts(): void {
     this.lab?.stop();
     this.certificate?.stop();
+    this.configurationRecord?.stop();
     this.follower.stop();
     this.budgetWatch.stop();
     this.traffic.stop();

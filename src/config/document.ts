@@ -15,6 +15,7 @@ import {
   type ErrorCode,
 } from "yaml";
 import { interpolate, type Environment } from "./interpolate.ts";
+import { isGroup } from "./kinds.ts";
 import type { Path, Problem } from "./findings/problem.ts";
 import { fileSchema } from "./schema.ts";
 import { shownPath } from "./findings/shown-path.ts";
@@ -24,6 +25,8 @@ import { keyOf, lineAt, offsetOf, variablesAt, type AliasTargets } from "./yaml-
 /** A configuration as plain values, with variables replaced, that still knows on which line each value is. */
 export interface Document {
   readonly value: unknown;
+  /** The same with the names of variables, as they are written. */
+  readonly unresolved: unknown;
   /** The line of a setting, or of the group around it if the setting is absent. */
   readonly lineOf: (path: Path) => number | null;
   /** The names of the variables that a setting is made of. */
@@ -68,6 +71,8 @@ export async function readDocument(text: string, environment: Environment): Prom
   let nodes = 0;
   let characters = 0;
   const anchors = new Map<string, unknown>();
+  /** The texts with variables, by the paths of their values. */
+  const templates = new Map<string, string>();
   const targets: AliasTargets = new Map();
 
   /** An alias refers to the last anchor before it in the file, so anchors are recorded where they are written, not where they expand. */
@@ -90,7 +95,9 @@ export async function readDocument(text: string, environment: Environment): Prom
       characters += node.value.length;
       if (characters > charactersMax) return report(offset, [], tooManyValues.reason, tooManyValues.fix);
       const value = interpolate(node.value, environment);
-      return typeof value === "string" ? value : report(offset, path, value.reason, value.fix);
+      if (typeof value !== "string") return report(offset, path, value.reason, value.fix);
+      if (value !== node.value) templates.set(JSON.stringify(path), node.value);
+      return value;
     }
     if (isSeq(node)) return node.items.map((item, at) => plain(item, [...path, at], depth + 1, expanding));
     if (isMap(node)) {
@@ -111,9 +118,16 @@ export async function readDocument(text: string, environment: Environment): Prom
   if (problems.length > 0) return { problems: distinct(problems) };
   return {
     value,
+    unresolved: templates.size === 0 ? value : withTemplates(value, templates),
     lineOf: (path) => lineAt(yaml.contents, targets, path, lineOf),
     variablesOf: (path) => variablesAt(yaml.contents, targets, path),
   };
+}
+
+function withTemplates(value: unknown, templates: ReadonlyMap<string, string>, path: Path = []): unknown {
+  if (Array.isArray(value)) return value.map((item, at) => withTemplates(item, templates, [...path, at]));
+  if (!isGroup(value)) return templates.get(JSON.stringify(path)) ?? value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withTemplates(item, templates, [...path, name])]));
 }
 
 /**

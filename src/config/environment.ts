@@ -95,8 +95,10 @@ export function settingsFromEnvironment({
   if (localModels(dataDir).length > 0 && !isDisabled) entries.push({ name: "embedded", provider: "embedded" });
   const clientKey = valueOf(env, clientKeyVariable);
   const keys = clientKey === null ? [] : [{ name: "environment", key: clientKey }];
+  const value = { channels: entries, keys, ...edgeOf(env) };
   const document: Document = {
-    value: { channels: entries, keys, ...edgeOf(env) },
+    value,
+    unresolved: value,
     lineOf: () => null,
     variablesOf: (path) => {
       const [list, at] = path;

@@ -37,7 +37,7 @@ export interface NormaliseContext {
 }
 
 /** Checks parsed values against the schema and against each other, and fills in defaults. */
-export function normalise({ value, lineOf }: Document, context: NormaliseContext): Normalised {
+export function normalise({ value, unresolved, lineOf }: Document, context: NormaliseContext): Normalised {
   const checked = fileSchema.safeParse(value);
   if (!checked.success) return { ok: false, problems: sortedByLine(schemaProblems(checked.error.issues, fileSchema, lineOf)) };
   const file = checked.data;
@@ -152,6 +152,7 @@ export function normalise({ value, lineOf }: Document, context: NormaliseContext
       logFormat: file.log.format,
       logLevel: file.log.level,
       written: value,
+      unresolved,
       version: versionOf(value, secrets),
       places: placesOf(file, context.file ?? "the configuration file", lineOf),
     },

@@ -49,6 +49,8 @@ export interface Settings {
   readonly logLevel: "debug" | "info" | "warn" | "error";
   /** The values of the file as they are written, with the variables in place of their names. */
   readonly written: unknown;
+  /** The same with the names of variables. */
+  readonly unresolved: unknown;
   /** Changes whenever anything here changes, secrets included. */
   readonly version: string;
   readonly places: Places;

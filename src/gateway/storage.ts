@@ -339,11 +339,27 @@ export interface AuditStorage {
   /** Records an event that changes nothing in the store, such as a login. `group`: the one that it is about. */
   note(action: string, subject: string, detail: Readonly<Record<string, unknown>>, by: Actor, group?: string): Promise<void>;
   /**
-   * Records which parts of the configuration file have changed, unless another process has done so: from `before` to `parts`, which have
-   * a digest of each; null: since it was last recorded. Nothing is recorded the first time.
+   * Records which parts of the configuration file have changed, and how, unless another process has done so: from `before` to `parts`.
+   * Without `before`, what is written is compared with what was last recorded, and the values of variables are not, because another replica
+   * may have others. Nothing is recorded the first time.
    */
-  configured(parts: ReadonlyMap<string, string>, before: ReadonlyMap<string, string> | null, by: Actor): Promise<void>;
+  configured(parts: ConfigurationParts, before: ConfigurationParts | null, by: Actor): Promise<void>;
 }
+
+/** The sections of the configuration file, and the entries of its lists that have names, such as `channels.main`. */
+export type ConfigurationParts = ReadonlyMap<string, ConfigurationPart>;
+
+export interface ConfigurationPart {
+  /** A digest of what is written, with the names of variables. */
+  readonly written: string;
+  /** A digest of it with the values of variables and of secret files. */
+  readonly resolved: string;
+  /** What is written, by the path of each setting, without secrets; null if that is too long. */
+  readonly values: Readonly<Record<string, WrittenValue>> | null;
+}
+
+/** A value as it may be shown, and a digest of it if that is not all of it. */
+export type WrittenValue = readonly [shown: unknown, digest?: string];
 
 export interface AuditQuery {
   readonly action: string | null;

@@ -282,7 +282,7 @@ describe("a reload", () => {
   });
 });
 
-test("a change of the file is in the audit log once, by the names of what changed: after a reload, and after a start", async () => {
+test("a change of the file is in the audit log once, with what changed from what to what: after a reload, and after a start", async () => {
   const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
   const secret = "sk-of-a-client-canary-0123456789";
   const file = {
@@ -309,8 +309,15 @@ test("a change of the file is in the audit log once, by the names of what change
     expect(JSON.stringify(entries)).not.toContain("canary");
     return entries.map(({ detail, actor }) => [actor.kind, detail]);
   };
-  const first = ["gateway", { added: ["keys.new", "routing"], changed: ["groups.web", "keys.laptop"], removed: ["keys.old"] }];
-  const again = ["gateway", { changed: ["groups.web"] }];
+  const first = [
+    "gateway",
+    {
+      added: ["keys.new", "routing"],
+      changed: { "groups.web.frozen": { from: null, to: true }, "keys.laptop.key": "changed" },
+      removed: ["keys.old"],
+    },
+  ];
+  const again = ["gateway", { changed: { "groups.web.frozen": { from: true, to: null } } }];
   try {
     {
       await using gateway = await startGateway({ config: file, directory });

@@ -1,7 +1,7 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { afterEach, describe, expect, setSystemTime, test } from "bun:test";
 import { openStore } from "../../src/app/durable.ts";
-import type { AuditQuery } from "../../src/gateway/storage.ts";
+import type { AuditQuery, ConfigurationPart } from "../../src/gateway/storage.ts";
 import type { NewKey } from "../../src/keys/stored-key.ts";
 import { unlimited } from "../../src/limits/limits.ts";
 import { sql } from "../../src/store/sql.ts";
@@ -67,26 +67,66 @@ for (const engine of engines) {
     test("has a change of the configuration once, however many processes read the same file", async () => {
       await using world = await storageWorld(engine);
       const { audit } = world.storage;
+      const part = (written: string, values: ConfigurationPart["values"] = {}): ConfigurationPart => ({
+        written,
+        resolved: written,
+        values,
+      });
       const [one, two, three] = [
-        new Map([["keys.a", "1"]]),
+        new Map([["keys.a", part("1", { "limits.rpm": [5], key: ["****", "d1"], note: ["****", "n1"], models: [["m"]] })]]),
         new Map([
-          ["keys.a", "2"],
-          ["sign_in", "1"],
+          ["keys.a", part("2", { "limits.rpm": [6], key: ["****", "d2"], note: ["****", "n1"], frozen: [true] })],
+          ["sign_in", part("1")],
         ]),
-        new Map([["sign_in", "1"]]),
+        new Map([["sign_in", part("1")]]),
       ];
+      const added = {
+        added: ["sign_in"],
+        changed: {
+          "keys.a.limits.rpm": { from: 5, to: 6 },
+          "keys.a.key": "changed",
+          "keys.a.models": { from: ["m"], to: null },
+          "keys.a.frozen": { from: null, to: true },
+        },
+      };
       const recorded = async (): Promise<readonly unknown[]> => (await audit.list(everything)).map(({ detail }) => detail);
       await audit.configured(one, null, ada);
       expect(await recorded()).toEqual([]);
       await Promise.all([audit.configured(two, one, ada), audit.configured(two, one, ada)]);
-      expect(await recorded()).toEqual([{ added: ["sign_in"], changed: ["keys.a"] }]);
+      expect(await recorded()).toEqual([added]);
       await audit.configured(two, null, ada);
       await audit.configured(three, null, ada);
-      expect(await recorded()).toEqual([{ removed: ["keys.a"] }, { added: ["sign_in"], changed: ["keys.a"] }]);
-      const many = new Map(Array.from({ length: 200 }, (_, at) => [`keys.${at}`, "1"]));
+      expect(await recorded()).toEqual([{ removed: ["keys.a"] }, added]);
+      const many = new Map(Array.from({ length: 200 }, (_, at) => [`keys.${at}`, part("1")]));
       await audit.configured(many, three, ada);
-      const { added } = (await recorded())[0] as { readonly added: readonly string[] };
-      expect([added.length, added.at(-1)]).toEqual([51, "and 150 more"]);
+      const { added: names } = (await recorded())[0] as { readonly added: readonly string[] };
+      expect([names.length, names.at(-1)]).toEqual([51, "and 150 more"]);
+      // However long they are, some names of each kind have room.
+      const long = (letter: string, written: string): Map<string, ConfigurationPart> =>
+        new Map(Array.from({ length: 90 }, (_, at) => [`prices.${`${letter}${at}`.padEnd(250, "x")}`, part(written)]));
+      await audit.configured(new Map([...long("a", "1"), ...long("b", "1")]), many, ada);
+      await audit.configured(new Map([...long("b", "2"), ...long("c", "1")]), null, ada);
+      const last = (await recorded())[0] as Readonly<Record<string, readonly string[]>>;
+      for (const how of ["added", "changed", "removed"]) {
+        expect([how, last[how]?.[0], last[how]?.at(-1)]).toEqual([how, expect.stringMatching(/^prices\.[abc]0x/), "and 79 more"]);
+      }
+    });
+
+    test("has no difference between replicas whose variables have other values, and has a secret that changed while they ran", async () => {
+      await using world = await storageWorld(engine);
+      const { audit } = world.storage;
+      const of = (resolved: string, written = "1"): ReadonlyMap<string, ConfigurationPart> =>
+        new Map([["channels.a", { written, resolved, values: {} }]]);
+      const recorded = async (): Promise<readonly unknown[]> => (await audit.list(everything)).map(({ detail }) => detail);
+      for (const start of ["x", "y", "x", "y"]) await audit.configured(of(start), null, ada);
+      expect(await recorded()).toEqual([]);
+      const rotated = { changed: { "channels.a": "changed" } };
+      // Two replicas read the file of the same secret again.
+      for (const replica of ["1", "2"]) await audit.configured(of("new"), of(`old of ${replica}`), ada);
+      expect(await recorded()).toEqual([rotated]);
+      // What both read in the same file is recorded by the first.
+      for (const replica of ["x", "y"]) await audit.configured(of(replica, "2"), of(replica), ada);
+      expect(await recorded()).toEqual([rotated, rotated]);
     });
 
     test("is written if and only if the change is committed", async () => {

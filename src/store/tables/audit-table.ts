@@ -1,6 +1,7 @@
-import type { Actor, AuditEntry, AuditQuery, AuditStorage, ProvidedPerson } from "../../gateway/storage.ts";
+import type { Actor, AuditEntry, AuditQuery, AuditStorage, ConfigurationParts, ProvidedPerson } from "../../gateway/storage.ts";
 import { isJsonObject } from "../../operations/json.ts";
 import { personMember, writeAudit, type TableContext } from "./change.ts";
+import { configurationChanges, partsFrom, storedParts } from "./configuration-audit.ts";
 import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { parsedObject } from "../stored-json.ts";
@@ -39,20 +40,20 @@ export class AuditTable implements AuditStorage {
     await writeAudit(this.database, this.context, { action, subject, detail, group: group ?? null }, by);
   }
 
-  async configured(parts: ReadonlyMap<string, string>, before: ReadonlyMap<string, string> | null, by: Actor): Promise<void> {
-    const text = JSON.stringify(Object.fromEntries(parts));
+  async configured(parts: ConfigurationParts, before: ConfigurationParts | null, by: Actor): Promise<void> {
+    const text = storedParts(parts);
     await this.database.transaction(async (transaction) => {
       // The row that every change locks first: of several processes, the first records it.
       await transaction.run(sql`update revision set value = value where id = 1`);
       const [row] = await transaction.all<{ readonly value: string }>(sql`select value from settings where name = ${configurationName}`);
       if (row?.value === text) return;
+      const stored = partsFrom(row?.value);
+      const detail = stored === null ? {} : configurationChanges({ stored, before }, parts);
+      if (stored !== null && Object.keys(detail).length === 0) return;
       await transaction.run(sql`
         insert into settings (name, value) values (${configurationName}, ${text})
         on conflict (name) do update set value = excluded.value`);
-      const known = row === undefined ? null : parsedObject(row.value);
-      const from = before ?? (known === null ? null : new Map(Object.entries(known)));
-      const detail = from === null ? {} : changedParts(from, parts);
-      if (Object.keys(detail).length === 0) return;
+      if (stored === null) return;
       await writeAudit(transaction, this.context, { action: "config.reload", subject: "configuration file", detail }, by);
     });
   }
@@ -81,23 +82,7 @@ export class AuditTable implements AuditStorage {
   }
 }
 
-function changedParts(
-  before: ReadonlyMap<string, unknown>,
-  after: ReadonlyMap<string, unknown>,
-): Readonly<Record<string, readonly string[]>> {
-  const lists = {
-    added: [...after.keys()].filter((name) => !before.has(name)),
-    changed: [...after.keys()].filter((name) => before.has(name) && before.get(name) !== after.get(name)),
-    removed: [...before.keys()].filter((name) => !after.has(name)),
-  };
-  const some = (names: readonly string[]): readonly string[] =>
-    names.length <= namesMax ? names : [...names.slice(0, namesMax), `and ${names.length - namesMax} more`];
-  return Object.fromEntries(Object.entries(lists).flatMap(([how, names]) => (names.length === 0 ? [] : [[how, some(names)]])));
-}
-
 const configurationName = "configuration";
-/** An entry of the log has a bound. */
-const namesMax = 50;
 
 function personFrom(value: unknown): ProvidedPerson | null {
   if (!isJsonObject(value)) return null;
