@@ -1,6 +1,6 @@
 import { StorageError } from "../../gateway/storage.ts";
 import type { Database } from "../database.ts";
-import { settingName } from "../secrets/master-key.ts";
+import { masterKeySetting } from "../secrets/master-key.ts";
 import { sql, type Sql } from "../sql.ts";
 
 export interface StandbyReadsOptions {
@@ -25,11 +25,11 @@ export class StandbyReads implements Database {
   readonly engine = "postgres";
   private lostUntilMs = Number.NEGATIVE_INFINITY;
   private isLost = false;
-  private lookedMs = Number.NEGATIVE_INFINITY;
-  /** Queries that come meanwhile wait for it. */
-  private looking: Promise<void> | null = null;
-  /** What the primary had written when the standby was found to be behind. */
-  private doubt: { readonly lsn: string; readonly atMs: number } | null = null;
+  private checkedMs = Number.NEGATIVE_INFINITY;
+  /** The check that is under way: queries that come meanwhile wait for it. */
+  private checking: Promise<void> | null = null;
+  /** What the primary had written when the standby was found to be behind, and when that was; null while it is not behind. */
+  private foundBehind: { readonly lsn: string; readonly atMs: number } | null = null;
 
   constructor(private readonly options: StandbyReadsOptions) {}
 
@@ -40,9 +40,9 @@ export class StandbyReads implements Database {
     try {
       // A long query gets a long timeout. A server that hangs is noticed before it.
       await probe.all(sql`select 1`);
-      if (this.isLost || this.doubt !== null || nowMs() - this.lookedMs >= lookEveryMs) {
-        await (this.looking ??= this.look().finally(() => void (this.looking = null)));
-        if (this.doubt !== null) return await primary.all<Row>(query);
+      if (this.isLost || this.foundBehind !== null || nowMs() - this.checkedMs >= checkEveryMs) {
+        await (this.checking ??= this.checkStandby().finally(() => void (this.checking = null)));
+        if (this.foundBehind !== null) return await primary.all<Row>(query);
       }
       rows = await standby.all<Row>(query);
     } catch (error) {
@@ -72,13 +72,13 @@ export class StandbyReads implements Database {
    * Whether the standby is one, and follows. Rejects only where that is certain. What it cannot know, as of a hosted server, a replica of
    * another kind, or because the primary does not answer, is no reason not to ask it.
    */
-  private async look(): Promise<void> {
+  private async checkStandby(): Promise<void> {
     const { primary, probe, nowMs, lagMsMax = lagMsDefault } = this.options;
-    this.lookedMs = nowMs();
+    this.checkedMs = nowMs();
     const [[own], [theirs], [written]] = await Promise.all([
-      known(primary.all<StoreMark>(storeMark)),
-      known(probe.all<StoreMark>(storeMark)),
-      known(primary.all<{ readonly lsn: string }>(sql`select cast(pg_current_wal_lsn() as text) as lsn`)),
+      rowsOrNone(primary.all<StoreMark>(storeMark)),
+      rowsOrNone(probe.all<StoreMark>(storeMark)),
+      rowsOrNone(primary.all<{ readonly lsn: string }>(sql`select cast(pg_current_wal_lsn() as text) as lsn`)),
     ]);
     if (own !== undefined && theirs !== undefined && own.value !== theirs.value) {
       throw new StorageError(
@@ -87,22 +87,22 @@ export class StandbyReads implements Database {
       );
     }
     // An idle primary writes nothing: time alone does not tell that a standby is behind.
-    const lsn = this.doubt?.lsn ?? written?.lsn;
+    const lsn = this.foundBehind?.lsn ?? written?.lsn;
     const [late] =
       lsn === undefined
         ? []
-        : await known(
+        : await rowsOrNone(
             probe.all<object>(sql`
               select 1 as late where pg_is_in_recovery() and pg_last_wal_replay_lsn() < cast(${lsn} as pg_lsn)
                 and coalesce(extract(epoch from now() - pg_last_xact_replay_timestamp()) * 1000 > ${lagMsMax}, true)`),
           );
     if (late === undefined || lsn === undefined) {
-      this.doubt = null;
+      this.foundBehind = null;
       return;
     }
     // After a pause of the primary the last change is old, and the next one may be on its way. That takes a moment, during which the primary is asked.
-    this.doubt ??= { lsn, atMs: nowMs() };
-    if (nowMs() - this.doubt.atMs < wayMs) return;
+    this.foundBehind ??= { lsn, atMs: nowMs() };
+    if (nowMs() - this.foundBehind.atMs < replayGraceMs) return;
     throw new StorageError("unavailable", `The standby is more than ${Math.round(lagMsMax / 1_000)} s behind: check its replication.`);
   }
 
@@ -117,19 +117,20 @@ export class StandbyReads implements Database {
 interface StoreMark {
   readonly value: string;
 }
-const storeMark = sql`select value from settings where name = ${settingName}`;
+const storeMark = sql`select value from settings where name = ${masterKeySetting}`;
 
-/** No rows if it is not answered soon. */
-async function known<Row>(answer: Promise<readonly Row[]>): Promise<readonly Row[]> {
+/** The rows of an answer; none if it fails or takes too long. */
+async function rowsOrNone<Row>(answer: Promise<readonly Row[]>): Promise<readonly Row[]> {
   const { promise: tooLate, resolve } = Promise.withResolvers<readonly Row[]>();
-  const timer = setTimeout(() => resolve([]), knownMs);
+  const timer = setTimeout(() => resolve([]), checkTimeoutMs);
   return Promise.race([answer.catch(() => []), tooLate]).finally(() => clearTimeout(timer));
 }
 
 /** How long a standby that did not answer is left alone. */
 const skipMs = 10_000;
-const lookEveryMs = 30_000;
+const checkEveryMs = 30_000;
 const lagMsDefault = 60_000;
-/** How long a change may take to a standby that follows. */
-const wayMs = 1_000;
-const knownMs = 2_000;
+/** How long a standby that follows may take to replay what the primary has just written. */
+const replayGraceMs = 1_000;
+/** How long a check waits for an answer. What is not answered by then counts as not known, so that queries wait no longer. */
+const checkTimeoutMs = 2_000;

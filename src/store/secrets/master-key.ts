@@ -68,10 +68,10 @@ export interface MasterKeyRecord {
   readonly pepper: string;
 }
 
-export const settingName = "master_key";
+export const masterKeySetting = "master_key";
 
 export async function readMasterKeyRecord(database: Database): Promise<MasterKeyRecord | null> {
-  const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${settingName}`);
+  const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${masterKeySetting}`);
   if (row === undefined) return null;
   const { version, pepper } = parsedObject(row.value) ?? {};
   if (typeof version === "string" && typeof pepper === "string") return { version, pepper };
@@ -80,7 +80,7 @@ export async function readMasterKeyRecord(database: Database): Promise<MasterKey
 
 /** The last step of a rotation. */
 export async function replaceMasterKeyRecord(database: Database, record: MasterKeyRecord): Promise<void> {
-  await database.run(sql`update settings set value = ${JSON.stringify(record)} where name = ${settingName}`);
+  await database.run(sql`update settings set value = ${JSON.stringify(record)} where name = ${masterKeySetting}`);
 }
 
 export function masterKeyRecord(pepper: Uint8Array, key: EncryptionKey): MasterKeyRecord {
@@ -93,13 +93,13 @@ export function decryptPepper(record: MasterKeyRecord, key: EncryptionKey): Uint
 }
 
 function pepperContext(version: string): AssociatedData {
-  return { table: "settings", row: settingName, field: "pepper", version };
+  return { table: "settings", row: masterKeySetting, field: "pepper", version };
 }
 
 /** If several processes start for the first time, one of them writes the record and all use it. */
 async function createRecord(database: Database, key: EncryptionKey): Promise<MasterKeyRecord> {
   const text = JSON.stringify(masterKeyRecord(randomBytes(keyBytes), key));
-  await database.run(sql`insert into settings (name, value) values (${settingName}, ${text}) on conflict (name) do nothing`);
+  await database.run(sql`insert into settings (name, value) values (${masterKeySetting}, ${text}) on conflict (name) do nothing`);
   return (
     (await readMasterKeyRecord(database)) ??
     fail(new MasterKeyError("The store lost the record of its master key right after it was written. Check its disk."))

@@ -21,11 +21,11 @@ export function auditedChanges(
   // A setting that is gone has to be mentioned as well.
   const gone = Object.fromEntries(members.filter((name) => !Object.hasOwn(after, name)).map((name) => [name, null]));
   const changed = differences(entryWithoutSecrets(before), { ...entryWithoutSecrets(after), ...gone });
-  // Headers are hidden, so that one with another value looks the same.
+  // Their values are masked before they are compared, so that a header with another value is not among the differences.
   const headers = members.includes("headers") && changed["headers"] === undefined ? { headers: "changed" } : {};
   const short = shortened({ ...changed, ...headers }, valuesCharactersMax);
   return short === null ? {} : { changed: short };
 }
 
-/** Whoever reads the log must find at least which settings changed, so that values which are too long are left out. */
+/** Less than an entry may have, so that the names of the settings that changed always have room beside the values. */
 const valuesCharactersMax = 8_192;
