@@ -53,7 +53,12 @@ function oidcServices(): OidcServices {
     }),
     publicUrl: world.url,
     adminGroups: ["platform"],
-    groupAdmins: new Map([["leads", "web"]]),
+    groupAdmins: new Map([
+      ["leads", "web"],
+      ["heads", "org"],
+      ["sellers", "sales"],
+      ["ghosts", "no-such-group"],
+    ]),
     viewerGroups: ["engineering"],
     seal: makeTextSeal({ version: "1", bytes: new Uint8Array(32).fill(7) }),
   };
@@ -118,6 +123,24 @@ describe("a sign-in with a real provider", () => {
     expect((await get("/admin/api/groups")).json).toMatchObject({ groups: [{ id: "grp_web" }] });
     expect(codeOf(await get("/admin/api/channels"))).toBe("forbidden");
     expect((await audited("login"))[0]).toMatchObject({ detail: { subject: "gil", role: "group_admin", group: "grp_web" } });
+  });
+
+  test("makes who leads several groups an admin of the widest, and says in the audit log which others are not managed", async () => {
+    const { groups } = world.storage;
+    await groups.create("grp_org", newGroup("org"), [], tester);
+    await groups.create("grp_sales", newGroup("sales"), [], tester);
+    if ((await groups.get("grp_web")) === null) await groups.create("grp_web", newGroup("web"), [], tester);
+    await groups.change("grp_web", { parent: "grp_org" }, [], tester);
+    const managedBy = async (person: string, own: readonly string[]): Promise<unknown> => {
+      provider.people[person] = [...own];
+      return ((await me((await signedIn(person)).browser)).json as { readonly group?: string }).group;
+    };
+    expect(await managedBy("hal", ["leads", "heads", "ghosts"])).toBe("grp_org");
+    expect((await audited("login"))[0]?.detail).toEqual({ issuer: provider.issuer, subject: "hal", role: "group_admin", group: "grp_org" });
+    expect(await managedBy("ida", ["leads", "sellers"])).toBe("grp_web");
+    expect((await audited("login"))[0]?.detail).toMatchObject({ group: "grp_web", passed_over: ["grp_sales"] });
+    expect(await managedBy("joe", ["sellers", "heads", "leads"])).toBe("grp_org");
+    expect((await audited("login"))[0]?.detail).toMatchObject({ group: "grp_org", passed_over: ["grp_sales"] });
   });
 
   test("lets an admin change things with the CSRF token only", async () => {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { BoundedMap } from "../../gateway/upstream-state/bounded-map.ts";
 import { SignInTrouble, type SignedInPerson } from "../../gateway/sign-in.ts";
 import type { Actor } from "../../gateway/storage.ts";
-import { ManageError } from "../../manage/error.ts";
+import { groupTree } from "../../manage/group-search.ts";
 import { groupIdOf } from "../../manage/groups.ts";
 import { isoMoment } from "../../usage/time-text.ts";
 import { AdminError, invalid } from "../admin-error.ts";
@@ -120,19 +120,37 @@ async function finished(parameters: URLSearchParams, begun: BrowserSignIn, answe
     await audit.note("login.failed", accountNameOf(person), { issuer, subject: person.subject, reason: "no group with a role" }, actor);
     return noRole;
   }
-  // A group may have been removed, or not been made yet.
-  const group = await groupIdOf(services, granted.group);
-  if (group instanceof ManageError) {
-    const reason = `there is no group '${granted.group ?? ""}'`;
+  if (granted.role !== "group_admin") return opened(person, { role: granted.role, group: null, passedOver: [] }, begun.returnTo, answering);
+  const managed = await managedGroup(services, granted.groups);
+  if (managed === null) {
+    const reason = `there is no group '${granted.groups.join("', '")}'`;
     await audit.note("login.failed", accountNameOf(person), { issuer, subject: person.subject, reason }, actor);
     return noRole;
   }
-  return opened(person, { role: granted.role, group }, begun.returnTo, answering);
+  return opened(person, { role: granted.role, ...managed }, begun.returnTo, answering);
+}
+
+interface OpenedRole extends Pick<GrantedRole, "role"> {
+  /** The id of the group that a group admin manages; null for other roles. */
+  readonly group: string | null;
+  /** The ids of groups that they would manage as well, if a person could manage several. */
+  readonly passedOver: readonly string[];
+}
+
+/** The first group that none of the others is above; null if none exists: a group may have been removed, or not been made yet. */
+async function managedGroup(services: Services, names: readonly string[]): Promise<Omit<OpenedRole, "role"> | null> {
+  const found = await Promise.all(names.map(async (name) => groupIdOf(services, name)));
+  const ids = [...new Set(found.filter((id) => typeof id === "string"))];
+  const [first = null] = ids;
+  if (first === null || ids.length === 1) return first === null ? null : { group: first, passedOver: [] };
+  const tree = await groupTree(services);
+  const group = ids.find((id) => ids.every((other) => other === id || !tree.isWithin(id, other))) ?? first;
+  return { group, passedOver: ids.filter((id) => !tree.isWithin(id, group)) };
 }
 
 async function opened(
   person: SignedInPerson,
-  { role: granted, group }: GrantedRole,
+  { role: granted, group, passedOver }: OpenedRole,
   returnTo: string,
   { oidc, services, actor, parts, html }: SignInAnswering,
 ) {
@@ -140,7 +158,7 @@ async function opened(
   const { issuer } = oidc.provider;
   const name = await sessionNameOf(person, issuer, services);
   const { secret, session } = await openSession({ name, role: granted, provided: { issuer, subject, group } }, services);
-  const scope = group === null ? {} : { group };
+  const scope = { ...(group === null ? {} : { group }), ...(passedOver.length === 0 ? {} : { passed_over: passedOver }) };
   await services.storage.audit.note(
     "login",
     name,

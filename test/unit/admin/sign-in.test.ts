@@ -15,13 +15,13 @@ describe("the role of a person", () => {
   };
 
   test.each([
-    [["platform"], "admin", null],
-    [["audit", "leads", "platform"], "admin", null],
-    [["engineering", "leads"], "group_admin", "web"],
-    [["heads", "leads"], "group_admin", "web"],
-    [["engineering"], "viewer", null],
-  ] as const)("in the groups %j is %p", (groups, role, group) => {
-    expect(groupRole(groups, rules)).toEqual({ role, group });
+    [["platform"], "admin", []],
+    [["audit", "leads", "platform"], "admin", []],
+    [["engineering", "leads"], "group_admin", ["web"]],
+    [["heads", "leads"], "group_admin", ["web", "sales"]],
+    [["engineering"], "viewer", []],
+  ] as const)("in the groups %j is %p", (own, role, groups) => {
+    expect(groupRole(own, rules)).toEqual({ role, groups: [...groups] });
   });
 
   test.each([[[]], [["Platform", "platform ", "platform-team", "*"]]] as const)("in the groups %j is none", (groups) => {
@@ -30,7 +30,7 @@ describe("the role of a person", () => {
 
   test("is that of a viewer for everybody only where the configuration says so", () => {
     const none = { adminGroups: [], groupAdmins: new Map<string, string>(), viewerGroups: [] };
-    expect(groupRole([], { ...none, viewerGroups: ["*"] })).toEqual({ role: "viewer", group: null });
+    expect(groupRole([], { ...none, viewerGroups: ["*"] })).toEqual({ role: "viewer", groups: [] });
     expect(groupRole(["*"], { ...none, adminGroups: ["a"] })).toBeNull();
   });
 });
