@@ -417,7 +417,10 @@ export interface AccountStorage {
   passwordHash(name: string): Promise<{ readonly hash: string; readonly account: Account } | null>;
 
   openSession(session: Session): Promise<void>;
-  /** Whether this person may have a name: it belongs to the first who asked for it. */
+  /**
+   * Whether this person may have a name: it belongs to the first who asked for it, until they have not asked for 90 days, have asked for
+   * five others since, or are people of another issuer.
+   */
   ownsName(name: string, person: ProvidedPerson): Promise<boolean>;
   /** Null for an account that is disabled. */
   session(digest: string): Promise<Session | null>;

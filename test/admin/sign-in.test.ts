@@ -321,12 +321,12 @@ describe("a session of a provider", () => {
     const nameOf = async (browser: PlainBrowser): Promise<string> => ((await me(browser)).json as { name: string }).name;
     expect(await nameOf(ada)).toBe("oidc:ada@example.com");
     const other = await nameOf(mal);
-    expect(other).toMatch(/^oidc:ada@example\.com#[0-9a-f]{8}$/);
+    expect(other).toMatch(/^oidc:ada@example\.com#[0-9a-f]{16}$/);
     expect(await nameOf((await signedIn("mal")).browser)).toBe(other);
     // Nobody takes the other's name by calling themselves so.
     provider.people["max"] = ["engineering"];
     provider.emails["max"] = other.slice("oidc:".length);
-    expect(await nameOf((await signedIn("max")).browser)).toMatch(/^oidc:ada@example\.com#[0-9a-f]{8}#[0-9a-f]{8}$/);
+    expect(await nameOf((await signedIn("max")).browser)).toMatch(/^oidc:ada@example\.com#[0-9a-f]{16}#[0-9a-f]{16}$/);
 
     const admin = await world.session("local");
     const headers = {

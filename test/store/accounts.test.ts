@@ -1,6 +1,6 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
-import type { Session } from "../../src/gateway/storage.ts";
+import type { ProvidedPerson, Session } from "../../src/gateway/storage.ts";
 import { sql } from "../../src/store/sql.ts";
 import { engines } from "../support/databases.ts";
 import { ada as by, storageWorld, errorKind } from "../support/storage-world.ts";
@@ -143,7 +143,47 @@ for (const engine of engines) {
       expect(both.filter((owns) => owns)).toHaveLength(1);
       expect(await accounts.ownsName("oidc:bob", one)).toBe(true);
       expect(await accounts.ownsName("oidc:bob", one)).toBe(true);
-      expect(await accounts.ownsName("oidc:bob", { ...one, issuer: "https://other.example.com" })).toBe(false);
+      expect(await accounts.ownsName("oidc:bob", other)).toBe(false);
+    });
+
+    test("of a provider lose a name that they do not sign in with any more, and when another provider is used", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      const dayMs = 86_400_000;
+      const person = (subject: string, issuer = "https://login.example.com"): ProvidedPerson => ({ issuer, subject });
+      const owns = async (name: string, who: ProvidedPerson): Promise<boolean> => accounts.ownsName(name, who);
+      expect(await owns("oidc:ada", person("1"))).toBe(true);
+      world.clock.nowMs += 89 * dayMs;
+      expect([await owns("oidc:ada", person("2")), await owns("oidc:ada", person("1"))]).toEqual([false, true]);
+      world.clock.nowMs += 89 * dayMs;
+      expect(await owns("oidc:ada", person("2"))).toBe(false);
+      world.clock.nowMs += dayMs;
+      expect([await owns("oidc:ada", person("2")), await owns("oidc:ada", person("1"))]).toEqual([true, false]);
+      expect(await owns("oidc:ada", person("1", "https://new.example.com"))).toBe(true);
+
+      // An earlier version did not say when: the time begins when somebody else asks.
+      const old = JSON.stringify(["https://login.example.com", "1"]);
+      await world.database.run(sql`insert into settings (name, value) values ('name oidc:old', ${old})`);
+      expect(await owns("oidc:old", person("2"))).toBe(false);
+      world.clock.nowMs += 90 * dayMs;
+      expect(await owns("oidc:old", person("2"))).toBe(true);
+    });
+
+    test("of a provider have their five last names", async () => {
+      await using world = await storageWorld(engine);
+      const { accounts } = world.storage;
+      const one = { issuer: "https://login.example.com/\u{1f511}", subject: "1" };
+      const other = { ...one, subject: "11" };
+      expect(await accounts.ownsName("oidc:other", other)).toBe(true);
+      for (const at of [0, 1, 2, 3, 4, 5, 0, 6]) {
+        world.clock.nowMs += 1_000;
+        expect(await accounts.ownsName(`oidc:${at}`, one)).toBe(true);
+      }
+      const rows = await world.database.all<{ readonly name: string }>(
+        sql`select name from settings where name like 'name %' order by name`,
+      );
+      expect(rows.map(({ name }) => name)).toEqual(["0", "3", "4", "5", "6", "other"].map((name) => `name oidc:${name}`));
+      expect(await accounts.ownsName("oidc:1", other)).toBe(true);
     });
 
     test("for programs are tokens with a role, valid until they are revoked", async () => {

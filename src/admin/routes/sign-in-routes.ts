@@ -184,7 +184,7 @@ function accountNameOf({ name }: SignedInPerson): string {
 
 /**
  * The name that the person has in the audit log, and that sessions are ended by. At many providers people choose what they are called, so
- * that only the first has the plain name, and others one that nobody else can have.
+ * that only the first has the plain name. Others have a mark behind it, which is too long to be met by trying.
  */
 async function sessionNameOf(person: SignedInPerson, issuer: string, { storage }: Services): Promise<string> {
   const name = accountNameOf(person);
@@ -193,10 +193,12 @@ async function sessionNameOf(person: SignedInPerson, issuer: string, { storage }
   return `${name}#${createHash("sha256")
     .update(JSON.stringify([issuer, subject]))
     .digest("hex")
-    .slice(0, 8)}`;
+    .slice(0, markCharacters)}`;
 }
 
-const markedName = /#[0-9a-f]{8}$/;
+/** Marks of earlier versions had 8 characters, and are not to be chosen either. */
+const markCharacters = 16;
+const markedName = /#(?:[0-9a-f]{8}|[0-9a-f]{16})$/;
 
 /**
  * Browsers do not send a `SameSite=Strict` cookie along a redirect that another site began. From a page of this origin the next

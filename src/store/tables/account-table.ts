@@ -13,6 +13,7 @@ import type { HashedToken } from "../../keys/stored-key.ts";
 import { differences, type TableContext, change } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql, type Sql } from "../sql.ts";
+import { parsedJson } from "../stored-json.ts";
 import { checkName, checkText, isValidName } from "../stored-text.ts";
 
 interface NewAccount {
@@ -124,10 +125,23 @@ export class AccountTable implements AccountStorage {
   }
 
   async ownsName(name: string, { issuer, subject }: ProvidedPerson): Promise<boolean> {
-    const [setting, person] = [`name ${name}`, JSON.stringify([issuer, subject])];
-    await this.database.run(sql`insert into settings (name, value) values (${setting}, ${person}) on conflict (name) do nothing`);
-    const [row] = await this.database.all<{ readonly value: string }>(sql`select value from settings where name = ${setting}`);
-    return row?.value === person;
+    const setting = `${ownedNamePrefix}${name}`;
+    const nowMs = Math.trunc(this.context.wallMs());
+    return this.database.transaction(async (transaction) => {
+      // The row that every change locks first: of two people, the first has the name.
+      await transaction.run(sql`update revision set value = value where id = 1`);
+      const [row] = await transaction.all<{ readonly value: string }>(sql`select value from settings where name = ${setting}`);
+      const owner = row === undefined ? null : nameOwnerFrom(row.value);
+      const isOwn = owner !== null && owner.issuer === issuer && owner.subject === subject;
+      // Nobody can sign in with another provider than that of the configuration: what its people had is free.
+      if (owner !== null && owner.issuer === issuer && !isOwn) {
+        if (owner.seenMs === null) await writeNameOwner(transaction, setting, { ...owner, seenMs: nowMs });
+        if (owner.seenMs === null || nowMs - owner.seenMs < nameKeptMs) return false;
+      }
+      await writeNameOwner(transaction, setting, { issuer, subject, seenMs: nowMs });
+      if (!isOwn) await releaseOldNames(transaction, { issuer, subject });
+      return true;
+    });
   }
 
   async session(digest: string): Promise<Session | null> {
@@ -278,6 +292,45 @@ interface TokenRow {
   readonly created_ms: number;
   readonly revoked_ms: number | null;
 }
+
+interface NameOwner extends ProvidedPerson {
+  /** When they last signed in by this name; null if an earlier version wrote it, which did not say. */
+  readonly seenMs: number | null;
+}
+
+function nameOwnerFrom(value: string): NameOwner | null {
+  const [issuer, subject, seenMs] = ownerValues(value);
+  if (typeof issuer !== "string" || typeof subject !== "string") return null;
+  return { issuer, subject, seenMs: typeof seenMs === "number" ? seenMs : null };
+}
+
+function ownerValues(value: string): readonly unknown[] {
+  const parsed = parsedJson(value);
+  return Array.isArray(parsed) ? parsed : [];
+}
+
+async function writeNameOwner(transaction: Database, setting: string, { issuer, subject, seenMs }: NameOwner): Promise<void> {
+  await transaction.run(sql`
+    insert into settings (name, value) values (${setting}, ${JSON.stringify([issuer, subject, seenMs])})
+    on conflict (name) do update set value = excluded.value`);
+}
+
+/** Whoever signs in by another name each time must not fill the store: those that they used longest ago are free again. */
+async function releaseOldNames(transaction: Database, { issuer, subject }: ProvidedPerson): Promise<void> {
+  const start = `${JSON.stringify([issuer, subject]).slice(0, -1)},`;
+  const rows = await transaction.all<{ readonly name: string; readonly value: string }>(sql`
+    select name, value from settings where name like ${`${ownedNamePrefix}%`}
+      and substr(value, 1, length(cast(${start} as text))) = cast(${start} as text)`);
+  const seenMs = (value: string): number => nameOwnerFrom(value)?.seenMs ?? 0;
+  const old = rows.toSorted((one, other) => seenMs(other.value) - seenMs(one.value)).slice(namesMax);
+  for (const { name } of old) await transaction.run(sql`delete from settings where name = ${name}`);
+}
+
+const ownedNamePrefix = "name ";
+/** How long a name stays with a person who does not sign in. */
+const nameKeptMs = 90 * 86_400_000;
+/** Per person. */
+const namesMax = 5;
 
 const localUntilName = "local_accounts_until_ms";
 /** Per account, or person of a provider. The session that was idle for longest is deleted first. */
