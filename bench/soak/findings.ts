@@ -40,6 +40,7 @@ export function findingsOf(soaked: Soaked): readonly Finding[] {
     ...flat(soaked, "threads", "threads", ({ threads }) => threads, 0.1),
     ...flat(soaked, "temporary files", "files", ({ temporaryFiles }) => temporaryFiles, 0.1),
     atMost("open files at rest, more than before", rest.openFiles - before.openFiles, keptFilesMax),
+    atMost("threads at rest, more than before", rest.threads - before.threads, keptThreadsMax),
     atMost("temporary files at rest, more than before", rest.temporaryFiles - before.temporaryFiles, 0),
     atMost("calls refused because the store did not answer", soaked.refused["store_unavailable"] ?? 0, 0),
     atMost("other calls that did not end as they should", soaked.unexplained.length - (soaked.refused["store_unavailable"] ?? 0), 0),
@@ -50,7 +51,10 @@ export function findingsOf(soaked: Soaked): readonly Finding[] {
   ];
 }
 
-/** The first third is warm-up: what the runtime compiles and keeps at first is not a leak. */
+/**
+ * The first third is warm-up: what the runtime compiles and keeps at first is not a leak. Below some minutes a trend is noise; then what is open
+ * at rest tells of files and threads that stay.
+ */
 function flat(
   { options, samples }: Soaked,
   name: string,
@@ -112,4 +116,6 @@ const minutesMin = 5;
 const warmUpShare = 1 / 3;
 /** As many as one connection to the store has. */
 const keptFilesMax = 3;
+/** A thread of the runtime that compiles or collects comes and goes by itself. */
+const keptThreadsMax = 1;
 const examplesMax = 8;

@@ -16,7 +16,7 @@ const usage = `Usage: npm run soak -- [options]
 Runs a gateway under mixed load and faults, and says whether memory, open files, threads and temporary files stay flat, and whether
 the ledger equals the receipts and what the upstream served. The exit code is 1 if not.
 
-  --minutes N        how long (60); below 5 nothing is said about memory
+  --minutes N        how long (60); below 5 nothing is said about growth
   --rate N           calls a second (100)
   --seed N           of the order of calls (1)
   --store URL        a PostgreSQL database that is empty, in place of SQLite

@@ -110,7 +110,9 @@ async function atRest(sample: () => Promise<Sample>, before: Sample, isQuiet: ()
   for (;;) {
     await Bun.sleep(1_000);
     const taken = await sample();
-    if (isQuiet() && taken.openFiles <= before.openFiles && taken.temporaryFiles <= before.temporaryFiles) return taken;
+    const isAsBefore =
+      taken.openFiles <= before.openFiles && taken.threads <= before.threads && taken.temporaryFiles <= before.temporaryFiles;
+    if (isQuiet() && isAsBefore) return taken;
     if (performance.now() > deadlineMs) return taken;
   }
 }

@@ -76,15 +76,22 @@ describe("a soak", () => {
     expect(findingsOf(soaked()).map(({ holds }) => holds)).not.toContain(null);
   });
 
-  test("of a few minutes says nothing about growth", () => {
+  test("of a few minutes says nothing about growth, and all about what stays at rest", () => {
     const short = soaked({ options: { ...soaked().options, minutes: 1 } }, (minute) => minute * 100);
     expect(broken(short)).toEqual([]);
     expect(findingsOf(short).filter(({ holds }) => holds === null)).toHaveLength(5);
+    const rest = { ...short.before, openFiles: 40, threads: 30, temporaryFiles: 1 };
+    expect(broken({ ...short, rest }).map((promise) => promise.split(",")[0])).toEqual([
+      "open files at rest",
+      "threads at rest",
+      "temporary files at rest",
+    ]);
   });
 
   test.each<[string, Soaked]>([
     ["memory flat", soaked({}, (minute) => 100 + minute)],
     ["open files at rest", soaked({ rest: { ...soaked().before, openFiles: 40 } })],
+    ["threads at rest", soaked({ rest: { ...soaked().before, threads: 22 } })],
     ["temporary files at rest", soaked({ rest: { ...soaked().before, temporaryFiles: 1 } })],
     ["other calls that did not end", soaked({ unexplained: ["json: 502"] })],
     ["calls refused because the store", soaked({ unexplained: ["json: 503"], refused: { store_unavailable: 1 } })],
