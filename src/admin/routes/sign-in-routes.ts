@@ -3,7 +3,7 @@ import { z } from "zod";
 import { BoundedMap } from "../../gateway/upstream-state/bounded-map.ts";
 import { SignInTrouble, type SignedInPerson } from "../../gateway/sign-in.ts";
 import type { Actor } from "../../gateway/storage.ts";
-import { groupTree } from "../../manage/group-search.ts";
+import { treeAbove } from "../../manage/group-search.ts";
 import { groupIdOf } from "../../manage/groups.ts";
 import { isoMoment } from "../../usage/time-text.ts";
 import { AdminError, invalid } from "../admin-error.ts";
@@ -143,9 +143,10 @@ async function managedGroup(services: Services, names: readonly string[]): Promi
   const ids = [...new Set(found.filter((id) => typeof id === "string"))];
   const [first = null] = ids;
   if (first === null || ids.length === 1) return first === null ? null : { group: first, passedOver: [] };
-  const tree = await groupTree(services);
-  const group = ids.find((id) => ids.every((other) => other === id || !tree.isWithin(id, other))) ?? first;
-  return { group, passedOver: ids.filter((id) => !tree.isWithin(id, group)) };
+  const trees = new Map(await Promise.all(ids.map(async (id) => [id, await treeAbove(services, id)] as const)));
+  const isWithin = (id: string, other: string): boolean => trees.get(id)?.isWithin(id, other) ?? false;
+  const group = ids.find((id) => ids.every((other) => other === id || !isWithin(id, other))) ?? first;
+  return { group, passedOver: ids.filter((id) => !isWithin(id, group)) };
 }
 
 async function opened(
