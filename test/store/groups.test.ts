@@ -8,7 +8,8 @@ import type { Database } from "../../src/store/database.ts";
 import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
 import { addToSums } from "../../src/store/receipts/usage-sums.ts";
 import { retain } from "../../src/store/retention.ts";
-import { nameSql, sql } from "../../src/store/sql.ts";
+import { nameSql, sql, Sql } from "../../src/store/sql.ts";
+import { makeStorage } from "../../src/store/storage.ts";
 import type { Receipt } from "../../src/usage/receipt.ts";
 import { engines } from "../support/databases.ts";
 import { newGroup } from "../support/groups.ts";
@@ -19,6 +20,36 @@ import { ada as by, errorKind, storageWorld } from "../support/storage-world.ts"
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 const today = 20_000 * dayMs;
+
+test("SQLite finds, creates, changes and follows groups by its indexes", async () => {
+  await using world = await storageWorld(engines[0]!);
+  const asked: Sql[] = [];
+  const watched = (database: Database): Database => ({
+    engine: database.engine,
+    all: (query) => {
+      asked.push(query);
+      return database.all(query);
+    },
+    run: (query) => database.run(query),
+    transaction: (work) => database.transaction((inside) => work(watched(inside))),
+    close: () => database.close(),
+  });
+  const { groups, keys } = makeStorage(watched(world.database), { wallMs: () => 1, newId: () => Bun.randomUUIDv7() });
+  await groups.create("org", newGroup("org"), [], by);
+  const { revision } = await groups.changedSince(null);
+  asked.length = 0;
+  await groups.create("web", newGroup("web", { parent: "org" }), [], by);
+  await groups.change("web", { name: "team", frozen: true }, [], by);
+  await keys.create("k", { ...newKey, group: "web" }, { digest: "d", last4: "abcd" }, by);
+  await groups.find("team");
+  await groups.get("web");
+  await groups.list(["web", "org"]);
+  await groups.changedSince(revision);
+  const plans = asked.map(({ texts, values }) => new Sql([`explain query plan ${texts[0]}`, ...texts.slice(1)], values));
+  const steps = (await Promise.all(plans.map((plan) => world.database.all<{ detail: string }>(plan)))).flat();
+  expect(steps.filter(({ detail }) => detail.startsWith("SEARCH key_groups")).length).toBeGreaterThan(8);
+  expect(steps.filter(({ detail }) => /^SCAN (key_groups|keys)/.test(detail))).toEqual([]);
+});
 
 for (const engine of engines) {
   describe.skipIf(engine.skipped !== null)(`groups in ${engine.name}`, () => {

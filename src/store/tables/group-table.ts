@@ -48,7 +48,8 @@ export class GroupTable implements GroupStorage {
   }
 
   async find(idOrName: string): Promise<StoredGroup | null> {
-    return isValidName(idOrName) ? this.#first(sql`(id = ${idOrName} or name = ${idOrName})`) : null;
+    // Only names of groups that exist have an index: SQLite would read all rows to find others.
+    return isValidName(idOrName) ? this.#first(sql`(id = ${idOrName} or (name = ${idOrName} and deleted_ms is null))`) : null;
   }
 
   async list(ids?: readonly string[]): Promise<readonly StoredGroup[]> {
@@ -145,7 +146,9 @@ export class GroupTable implements GroupStorage {
     const revision = await readRevision(this.database);
     if (revision === since) return { revision, isWhole: false, groups: [] };
     const isWhole = since === null || revision < since;
-    const rows = await rowsWhere(this.database, [isWhole ? isLive : sql`revision > ${since}`]);
+    // By itself, SQLite would read all rows in the order of their ids.
+    const changed = sql`id in (select id from key_groups where revision > ${since})`;
+    const rows = await rowsWhere(this.database, [isWhole ? isLive : changed]);
     const readable = new Map(this.#readable(rows.filter(({ deleted_ms }) => deleted_ms === null)).map((group) => [group.id, group]));
     return { revision, isWhole, groups: rows.map(({ id }) => ({ id, group: readable.get(id) ?? null })) };
   }
