@@ -30,6 +30,7 @@ export const many: Scenario = async (bench) => {
     ...(await reloads(bench, thousands)),
     ...(await byKeys(bench, counts.keys, few, millions)),
     ...(await answers(bench, counts.keys, millions)),
+    ...(await changedGroups(bench)),
     ...(await byChannels(bench, counts.channels)),
     ...(await byBody(bench)),
   ];
@@ -197,6 +198,55 @@ async function answers(bench: Bench, keyCount: number, millions: MadeStore): Pro
   }
   await gateway.stop();
   return rows;
+}
+
+/** Groups are in the memory of each process: what others notice while one of very many changes, and while thousands are made at once. */
+async function changedGroups(bench: Bench): Promise<readonly Row[]> {
+  const adminTokenFile = join(scratch, "many-token");
+  writeFileSync(adminTokenFile, adminToken, { mode: 0o600 });
+  const { dataDir, tokens } = await madeStore({ keys: [farLimits], projects: 9_000 });
+  const started = await bench.gatewayWith({ channels: channelsOf(bench, 1, 1), dataDir, adminTokenFile });
+  if (started === null) return [];
+  const gateway = withKey(started, tokens[0] ?? "");
+  console.error("many, changes of groups");
+  const changed = async (group: string, change: object): Promise<void> => sent(gateway, "PATCH", `/groups/${group}`, change);
+  const load = { perSecond: 200, seconds: bench.options.quick ? 5 : 20 };
+  const quiet = await answeredLoop(gateway, ask("json"), load);
+  const loop = answeredLoop(gateway, ask("json"), load);
+  for (let second = 0; second < load.seconds; second += 1) {
+    await changed(`grp_project${second}`, { limits: { rpm: 1e6 + second } });
+    await Bun.sleep(1_000);
+  }
+  const changing = await loop;
+  const text = JSON.stringify({ groups: Array.from({ length: 4_000 }, (_, at) => ({ name: `new-${at}`, parent: `team-${at % 900}` })) });
+  const took = async (work: Promise<void>): Promise<number> => {
+    const beganMs = performance.now();
+    await work;
+    return performance.now() - beganMs;
+  };
+  let isApplied = false;
+  const applying = took(sent(gateway, "POST", "/resources/apply", { file: "groups.yaml", text })).finally(() => (isApplied = true));
+  const freezeMs: number[] = [];
+  for (let at = 0; !isApplied; at += 1) {
+    freezeMs.push(await took(changed("grp_project8999", { frozen: at % 2 === 0 })));
+    await Bun.sleep(100);
+  }
+  const applied = await applying;
+  await gateway.stop();
+  const [before, during] = [quantile(quiet.wholeMs, 0.99), quantile(changing.wholeMs, 0.99)];
+  return [
+    row("", "p99 with 9,990 groups, 200 a second", "ms", [before], compared("gateway", before)),
+    row("", "p99 of the same while one group a second is changed", "ms", [during], compared("gateway", during)),
+    row("", "4,000 new groups applied from a file", "ms", [applied], compared("gateway", applied)),
+    row("", "a group frozen meanwhile, the slowest", "ms", freezeMs, compared("gateway", Math.max(...freezeMs))),
+  ];
+}
+
+async function sent({ adminUrl }: Gateway, method: string, path: string, body: object): Promise<void> {
+  const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
+  const response = await fetch(`${adminUrl}/admin/api${path}`, { method, headers, body: JSON.stringify(body) });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path} was answered with ${response.status}: ${text.slice(0, 200)}`);
 }
 
 async function askedMs(bench: Bench, { adminUrl }: Gateway, path: string): Promise<readonly number[]> {
