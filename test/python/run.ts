@@ -26,7 +26,6 @@ const files = [
   ["openai", "test_openai.py"],
   ["openai", "test_langchain.py"],
   ["openai", "test_audio.py"],
-  ["openai", "test_telemetry.py"],
   ["llama-index", "test_openai.py"],
   ["llama-index", "test_llama_index.py"],
 ] as const;
