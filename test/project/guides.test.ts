@@ -175,16 +175,20 @@ const environments: Readonly<Record<string, string>> = {
   "hello_pydantic_ai.py": "frameworks",
 };
 
+/** Those that `bin/install-python-clients` is enough for. */
+const ofVendors: readonly string[] = ["hello_openai.py", "hello_anthropic.py", "hello_genai.py"];
+
 function pythonOf(title: string | null): string | null {
-  const python = join(root, ".venv", environments[title ?? ""] ?? "", "bin/python");
-  return existsSync(python) ? python : null;
+  const names = [environments[title ?? ""] ?? "", ...(ofVendors.includes(title ?? "") ? ["clients"] : [])];
+  return names.map((name) => join(root, ".venv", name, "bin/python")).find((python) => existsSync(python)) ?? null;
 }
 
 /** Why a block cannot be run here; null where it can. */
 function missing({ language, title, text }: FencedBlock): string | null {
   if (language === "sh" && text.includes("curl") && Bun.which("curl") === null) return "curl";
   if (language === "js" && packagesOf(text) === null) return "npm run test:agents";
-  return language === "python" && pythonOf(title) === null ? "npm run test:python" : null;
+  if (language !== "python" || pythonOf(title) !== null) return null;
+  return ofVendors.includes(title ?? "") ? "bin/install-python-clients" : "npm run test:python";
 }
 
 function guide(name: string, where: (() => string) | null = null): void {
