@@ -1,8 +1,12 @@
 /**
- * What one gateway asks of PostgreSQL and Redis, as figures for the arithmetic in docs/scale.md: `sh bin/bun bench/scale.ts`. It starts
+ * What one gateway asks of its store and of Redis, as figures for the arithmetic in docs/scale.md: `sh bin/bun bench/scale.ts`. It starts
  * servers of its own, as the tests do.
  */
 import { RedisClient, SQL } from "bun";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { groupIdPrefix } from "../src/keys/group.ts";
 import { ListedReservationRequest } from "../src/limits/rate-limit-store.ts";
 import { LeasedRateLimits } from "../src/state/leases/leased-rate-limits.ts";
 import { MemoryRateLimits } from "../src/state/memory-rate-limits.ts";
@@ -13,24 +17,47 @@ import type { Database } from "../src/store/database.ts";
 import { openDatabase } from "../src/store/open.ts";
 import { dropPartitions, makePartitions } from "../src/store/postgres/receipt-partitions.ts";
 import { idAt } from "../src/store/receipts/receipt-conditions.ts";
-import { entryOf } from "../src/store/receipts/receipt-entry.ts";
+import { entryOf, type ReceiptEntry } from "../src/store/receipts/receipt-entry.ts";
 import { addEntries } from "../src/store/receipts/receipt-table.ts";
 import { isThinned } from "../src/store/receipts/thinning.ts";
 import { addToSums } from "../src/store/receipts/usage-sums.ts";
-import { Sql } from "../src/store/sql.ts";
+import { nameSql, Sql, sql } from "../src/store/sql.ts";
 import { startGateway } from "../test/support/gateway.ts";
 import { sampleReceipt } from "../test/support/journal-receipts.ts";
 import { startPostgres, type TestPostgres } from "../test/support/servers/postgres.ts";
 import { startRedis, type TestRedis } from "../test/support/servers/redis.ts";
+import { quantile } from "./statistics.ts";
 
 const dayMs = 86_400_000;
+const warmCalls = 400;
+/** For more than twice as long as a slot is held without being renewed. */
+const countedCalls = 4_600;
+const batchReceipts = 200;
+/** Less than five minutes with a batch a second, after which PostgreSQL makes a checkpoint by default. */
+const batchesOfHalf = 250;
+/** The last hour that is over, so that all is of one hour. */
+const hourStartMs = Math.floor(Date.now() / 3_600_000 - 1) * 3_600_000;
+const sumsOf = "2,000 keys and 222 groups in one hour";
+/** Writers, receipts of a batch, and batches of all of them. */
+const hotBatches = [
+  [1, 200, 200],
+  [2, 200, 200],
+  [4, 200, 200],
+  [8, 200, 200],
+  [1, 2_000, 40],
+  [4, 2_000, 40],
+] as const;
+const groupSums = "insert into owner_hours";
 const postgres = await startPostgres();
 const redis = await startRedis();
 if ("skipped" in postgres || "skipped" in redis) throw new Error("A PostgreSQL and a Redis are needed: sh bin/bun scripts/test-servers.ts");
 try {
   await commandsOfConcurrency(redis);
-  await storedReceipts(postgres, 1);
-  await storedReceipts(postgres, 0.1);
+  for (const keptShare of [1, 0.1]) {
+    await storedReceipts("SQLite", "sqlite", keptShare);
+    await storedReceipts("PostgreSQL", await postgres.freshDatabase(), keptShare);
+  }
+  await hotRows(postgres);
   await droppedDay(postgres);
   await idleGateway(postgres, redis);
 } finally {
@@ -79,59 +106,184 @@ async function commandsOfConcurrency({ url }: TestRedis): Promise<void> {
   }
 }
 
-const warmCalls = 400;
-/** For more than twice as long as a slot is held without being renewed. */
-const countedCalls = 4_600;
-
-async function opened({ freshDatabase }: Pick<TestPostgres, "freshDatabase">): Promise<Database> {
-  return openDatabase({ store: await freshDatabase(), dataDir: "", statementMs: 60_000 });
+async function opened(store: string, dataDir = ""): Promise<Database> {
+  return openDatabase({ store, dataDir, statementMs: 60_000 });
 }
 
-/** Batches of 200 receipts, as one process stores them once a second, of 2,000 keys. */
-async function storedReceipts(server: TestPostgres, keptShare: number): Promise<void> {
-  const database = await opened({ freshDatabase: () => server.freshDatabase() });
-  const batches = 250;
-  const [before] = await database.all<{ lsn: string }>(new Sql(["select pg_current_wal_lsn()::text as lsn"], []));
+/**
+ * Batches of 200 receipts, as one process stores them once a second: 2,000 keys in 200 projects, 20 teams and 2 organisations. The second
+ * half is counted for the write-ahead log: by then the rows of the sums are there, and the first change of each page after a checkpoint
+ * writes all of it.
+ */
+async function storedReceipts(engine: "SQLite" | "PostgreSQL", store: string, keptShare: number): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "sluice-scale-"));
+  const database = await opened(store, folder);
+  const isPostgres = database.engine === "postgres";
+  const before = await tableBytes(database);
+  await storeBatches(database, 0, batchesOfHalf, keptShare);
+  if (isPostgres) await database.run(sql`checkpoint`);
+  const fromBytes = isPostgres ? await logBytes(database) : 0;
   const beganMs = performance.now();
-  for (let batch = 0; batch < batches; batch += 1) {
-    const entries = Array.from({ length: 200 }, (_, at) => {
-      const id = Bun.randomUUIDv7();
-      return entryOf(
-        sampleReceipt({
-          id,
-          requestId: `req_${id.replaceAll("-", "")}`,
-          keyId: `key-${String((batch * 200 + at) % 2_000).padStart(8, "0")}`,
-          model: `model-${at % 5}`,
-          startedMs: Date.now(),
-        }),
-      );
-    });
+  await storeBatches(database, batchesOfHalf, 2 * batchesOfHalf, keptShare);
+  const tookMs = performance.now() - beganMs;
+  const untilBytes = isPostgres ? await logBytes(database) : 0;
+  const [after, calls] = [await tableBytes(database), 2 * batchesOfHalf * batchReceipts];
+  const of = `with receipts.sample ${keptShare}`;
+  report(`${engine}, bytes of disk a call for its receipt, ${of}`, ((after.receipts - before.receipts) / calls).toFixed(0));
+  report(`${engine}, MB for the sums of ${sumsOf}, ${of}`, megabytes(after.sums - before.sums));
+  if (isPostgres) {
+    report(`${engine}, bytes of write-ahead log a call, ${of}`, ((untilBytes - fromBytes) / (calls / 2)).toFixed(0));
+    await database.run(sql`vacuum full`);
+    report(`${engine}, MB for the same sums after a vacuum full, ${of}`, megabytes((await tableBytes(database)).sums - before.sums));
+  }
+  const rows = await sumRows(database);
+  report(`${engine}, rows of those sums, ${of}`, [...rows].map(([table, count]) => `${table} ${count}`).join(", "));
+  report(`${engine}, receipts/s of one connection in batches of ${batchReceipts}, ${of}`, ((calls * 500) / tookMs).toFixed(0));
+  await database.close();
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function storeBatches(database: Database, from: number, until: number, keptShare = 1): Promise<void> {
+  for (let batch = from; batch < until; batch += 1) {
+    const entries = receiptsOf(batch);
     const kept = entries.filter((entry) => !isThinned(entry, keptShare));
     const thinned = entries.filter((entry) => isThinned(entry, keptShare));
     await database.transaction(async (inside) => addToSums(inside, await addEntries(inside, kept), thinned));
   }
-  const receipts = batches * 200;
-  const tookMs = performance.now() - beganMs;
-  const [row] = await database.all<{ wal: number; receipts: number; sums: number }>(
-    new Sql(
-      [
-        `select (pg_current_wal_lsn() - '${before!.lsn}'::pg_lsn)::bigint as wal,
-          (pg_total_relation_size('receipts_before') + pg_total_relation_size('receipts_default'))::bigint as receipts,
-          (pg_total_relation_size('usage_hours') + pg_total_relation_size('usage_days'))::bigint as sums`,
-      ],
-      [],
-    ),
+}
+
+/** Each batch is of another second of the same hour, and begins where the keys of the one before it ended. */
+function receiptsOf(batch: number, receipts = batchReceipts): readonly ReceiptEntry[] {
+  const startedMs = hourStartMs + batch * 1_000;
+  return Array.from({ length: receipts }, (_, at) => {
+    const key = (batch * receipts + at) % 2_000;
+    const id = Bun.randomUUIDv7("hex", startedMs);
+    return entryOf(
+      sampleReceipt({
+        id,
+        requestId: `req_${id.replaceAll("-", "")}`,
+        keyId: nameOf("key", key),
+        model: `model-${Math.floor(key / 400)}`,
+        startedMs,
+        // Where caches are used, nearly each call saves something, which is summed as well.
+        cacheSavedNanos: 400,
+        owners: [groupOf("project", key % 200), groupOf("team", key % 20), groupOf("organisation", key % 2)],
+      }),
+    );
+  });
+}
+
+function groupOf(kind: string, number: number): string {
+  return `${groupIdPrefix}${nameOf(kind, number)}`;
+}
+
+/** As long as a real id, and as random: sums are sorted by it. */
+function nameOf(kind: string, number: number): string {
+  return Bun.hash(`${kind} ${number}`).toString(36).padStart(12, "0").slice(0, 12);
+}
+
+/** All that grows beside receipts are sums. */
+async function tableBytes(database: Database): Promise<{ readonly receipts: number; readonly sums: number }> {
+  const tables = await database.all<{ name: string; bytes: number }>(
+    database.engine === "sqlite"
+      ? sql`select tbl_name as name, sum(pgsize) as bytes from dbstat join sqlite_master using (name) group by tbl_name`
+      : sql`select relname as name, pg_total_relation_size(oid) as bytes from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
   );
-  const of = `with receipts.sample ${keptShare}`;
-  report(`PostgreSQL, bytes of disk a receipt, ${of}`, (row!.receipts / receipts).toFixed(0));
-  report(`PostgreSQL, bytes of write-ahead log a receipt with its sums, ${of}`, (row!.wal / receipts).toFixed(0));
-  report(`PostgreSQL, bytes of disk for the sums of 2,000 keys in one hour, ${of}`, String(row!.sums));
-  report(`PostgreSQL, receipts/s of one connection in batches of 200, ${of}`, ((receipts * 1_000) / tookMs).toFixed(0));
-  await database.close();
+  const bytesOf = (isWanted: (name: string) => boolean): number =>
+    tables.filter(({ name }) => isWanted(name)).reduce((sum, { bytes }) => sum + bytes, 0);
+  return { receipts: bytesOf(isOfReceipts), sums: bytesOf((name) => !isOfReceipts(name)) };
+}
+
+function isOfReceipts(table: string): boolean {
+  return /^(receipts|attempts|stray_receipts)/.test(table);
+}
+
+async function sumRows(database: Database): Promise<ReadonlyMap<string, number>> {
+  const tables = await database.all<{ name: string }>(
+    database.engine === "sqlite"
+      ? sql`select name from sqlite_master where type = 'table'`
+      : sql`select relname as name from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,
+  );
+  const rows = new Map<string, number>();
+  for (const { name } of tables.filter((table) => /_(hours|days)$/.test(table.name))) {
+    const [row] = await database.all<{ n: number }>(sql`select count(*) as n from ${nameSql(name)}`);
+    rows.set(name, row!.n);
+  }
+  return rows;
+}
+
+async function logBytes(database: Database): Promise<number> {
+  const [row] = await database.all<{ bytes: number }>(sql`select (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint as bytes`);
+  return row!.bytes;
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(1);
+}
+
+/**
+ * All processes add to the same rows: those of large groups, and those of everybody. Such a row is locked until its transaction ends, so
+ * that a store takes no more batches a second than fit one after the other into the time for which they hold it: then receipts wait in the
+ * journals, and batches become larger. Each writer stores one batch after the other.
+ */
+async function hotRows(server: TestPostgres): Promise<void> {
+  const store = await server.freshDatabase();
+  await (await opened(store)).close();
+  // A connection that has stored nothing yet has compiled nothing either.
+  for (const [writers, receipts, batches] of [[1, 200, 100], ...hotBatches] as const) {
+    const held: number[] = [];
+    const waited: number[] = [];
+    const beganMs = performance.now();
+    const eachBatches = Math.ceil(batches / writers);
+    await Promise.all(
+      Array.from({ length: writers }, async (_, writer) => {
+        const database = await opened(store);
+        for (let batch = 0; batch < eachBatches; batch += 1) {
+          const entries = receiptsOf(writer * eachBatches + batch, receipts);
+          let [askedMs, lockedMs] = [0, 0];
+          await database.transaction(async (inside) => {
+            const added = await addEntries(inside, entries);
+            await addToSums(
+              watched(inside, groupSums, (fromMs, untilMs) => {
+                if (lockedMs === 0) [askedMs, lockedMs] = [fromMs, untilMs];
+              }),
+              added,
+            );
+          });
+          held.push(performance.now() - lockedMs);
+          waited.push(lockedMs - askedMs);
+        }
+        await database.close();
+      }),
+    );
+    const perSecond = (held.length * 1_000) / (performance.now() - beganMs);
+    const ms = (values: readonly number[]): string => `${quantile(values, 0.5).toFixed(1)} (p99 ${quantile(values, 0.99).toFixed(1)})`;
+    const of = `PostgreSQL, ${writers} writer(s) of ${receipts}`;
+    report(`${of}: batches a second in all, and receipts`, `${perSecond.toFixed(1)}, ${(perSecond * receipts).toFixed(0)}`);
+    report(`${of}: ms until a batch has the rows of its groups`, ms(waited));
+    report(`${of}: ms from there to the end of its commit`, ms(held));
+  }
+}
+
+/** Tells when a statement that begins like this was sent, and when it was answered. */
+function watched(database: Database, beginning: string, onAnswer: (fromMs: number, untilMs: number) => void): Database {
+  const timed = async <T>(query: Sql, run: () => Promise<T>): Promise<T> => {
+    const fromMs = performance.now();
+    const result = await run();
+    if (query.texts[0]!.startsWith(beginning)) onAnswer(fromMs, performance.now());
+    return result;
+  };
+  return {
+    engine: database.engine,
+    all: (query) => timed(query, () => database.all(query)),
+    run: (query) => timed(query, () => database.run(query)),
+    transaction: (work) => database.transaction(work),
+    close: () => database.close(),
+  };
 }
 
 async function droppedDay(server: TestPostgres): Promise<void> {
-  const database = await opened({ freshDatabase: () => server.freshDatabase() });
+  const database = await opened(await server.freshDatabase());
   const today = Date.now() - (Date.now() % dayMs);
   await makePartitions(database, today);
   const [from, rows] = [idAt(today + 3 * dayMs), 200_000];
