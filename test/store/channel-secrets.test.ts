@@ -361,7 +361,7 @@ for (const engine of engines) {
         wallMs: Date.now,
         newId: () => Bun.randomUUIDv7(),
         channelSecrets,
-        damaged: (row: DamagedRow) => void (damaged as DamagedRow[]).push(row),
+        damaged: (row: DamagedRow) => void damaged.push(row),
       };
       const { channels } = makeStorage(database, needs);
       for (const name of ["a", "b", "c"]) {
