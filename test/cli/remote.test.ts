@@ -337,7 +337,11 @@ describe("through the admin API, the administrator of a group", () => {
   test("sees the keys, groups, usage, calls and changes of that group alone", async () => {
     expect((await shown<readonly KeyView[]>(eve, "keys", "list")).map(({ name }) => name)).toEqual(["web-key"]);
     expect((await shown<readonly GroupView[]>(eve, "groups", "list")).map(({ name }) => name)).toEqual(["web"]);
-    expect((await eve("groups", "show", "web")).out).toMatch(new RegExp(`below +${ids["org"]}`));
+    const own = (await eve("groups", "show", "web")).out;
+    expect(own).toMatch(/^name +web$/m);
+    // Not even that there is a group above it.
+    expect(own).not.toContain("below");
+    expect(own).not.toContain(ids["org"] ?? "");
     expect((await shown<readonly { key_name: string }[]>(eve, "usage", "--by", "key")).map(({ key_name }) => key_name)).toEqual([
       "web-key",
     ]);
