@@ -11,9 +11,9 @@ export function isNearlySpent({ limitNanos, spentNanos }: BudgetUse): boolean {
   return spentNanos >= limitNanos * nearlyShare;
 }
 
-/** Calls are refused before the last cent of a budget, once what is left is less than they may cost. */
-export function isSpent(use: BudgetUse): boolean {
-  return use.spentNanos >= use.limitNanos || (use.isRefusing && isNearlySpent(use));
+/** Calls are refused before the last cent of a budget, once what is left is less than they may cost: for large calls that may be early. */
+export function isSpent({ limitNanos, spentNanos, isRefusing }: BudgetUse): boolean {
+  return spentNanos >= limitNanos || isRefusing;
 }
 
 const nearlyShare = 0.8;

@@ -15,6 +15,7 @@ export class ReceiptAges {
 
   /** Called after each write, with how many receipts have been written since the start. */
   wrote(written: number, nowMs: number): void {
+    if (this.drained >= this.written) this.marks = [];
     const last = this.marks.at(-1);
     if (last === undefined || nowMs - last.atMs >= this.stepMs) {
       if (this.marks.length >= marksMax) {

@@ -13,7 +13,7 @@ export interface Notice {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** Budgets of which four fifths are spent in the present period, or so much that calls are refused. */
+/** Budgets of which four fifths are spent in the present period, or that refuse calls because too little is left. */
 export function budgetNotices(budgets: readonly BudgetState[]): readonly Notice[] {
   return budgets.flatMap((budget) => {
     const { of, id, name, models, limitNanos, spentNanos, sinceMs } = budget;

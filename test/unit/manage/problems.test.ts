@@ -65,9 +65,15 @@ test("a budget is a problem from four fifths on", () => {
   expect(kinds({ budgets: [budget] })).toEqual([]);
   expect(kinds({ budgets: [{ ...budget, spentNanos: 80 }] })).toEqual(["budget_near"]);
   expect(kinds({ budgets: [{ ...budget, spentNanos: 100 }] })).toEqual(["budget_used_up"]);
-  expect(problemsOf({ ...well, budgets: [{ ...budget, spentNanos: 80, isRefusing: true }] })).toMatchObject([
-    { kind: "budget_used_up", message: "The budget of key laptop has too little left: calls that may cost more are refused." },
-  ]);
+});
+
+test("a budget is a problem as soon as it refuses calls, however little of it is spent", () => {
+  for (const spentNanos of [40, 80]) {
+    const budget = { of: "key", id: "id", name: "laptop", models: "", limitNanos: 100, spentNanos, isRefusing: true } as const;
+    expect(problemsOf({ ...well, budgets: [budget] })).toMatchObject([
+      { kind: "budget_used_up", message: "The budget of key laptop has too little left: calls that may cost more are refused." },
+    ]);
+  }
 });
 
 test("a budget of a group is a problem in the same words", () => {

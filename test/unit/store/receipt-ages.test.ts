@@ -17,6 +17,7 @@ test("the oldest receipt that waits is as old as its write, and there is none wh
   expect(oldestMs(3, 60_000)).toBe(47_000);
   expect(oldestMs(4, 60_000)).toBe(0);
   ages.wrote(5, 70_000);
+  expect(ages.oldestMs(71_000)).toBe(1_000);
   expect(oldestMs(4, 71_000)).toBe(1_000);
 });
 

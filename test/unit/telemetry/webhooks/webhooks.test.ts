@@ -35,14 +35,16 @@ describe("a notice", () => {
   });
 
   test.each([
-    [7.99, null],
-    [8, "budget.spent"],
-    [9.99, "budget.spent"],
-  ])("of a budget of ten dollars that refuses calls after %p is %p: it is never spent to the last cent", (dollars, type) => {
-    const refusing = { ...budget(dollars * dollar), isRefusing: true };
-    expect(budgetNotices([refusing]).map((notice) => notice.type) as (string | null)[]).toEqual(type === null ? [] : [type]);
-    expect(budgetFamilies([refusing]).find(({ name }) => name === "sluice_budget_refused")?.series).toEqual([
-      { labels: ["a", ""], value: type === null ? 0 : 1 },
+    [7.5, false, [], 0],
+    [7.5, true, ["budget.spent"], 1],
+    [8, true, ["budget.spent"], 1],
+    [9.99, true, ["budget.spent"], 1],
+    [9.99, false, ["budget.warning"], 0],
+  ])("of a budget of ten dollars with %p spent that refuses calls: %p, are %p, long before the last cent", (dollars, isRefusing, types, shown) => {
+    const state = { ...budget(dollars * dollar), isRefusing };
+    expect(budgetNotices([state]).map(({ type }): string => type)).toEqual(types);
+    expect(budgetFamilies([state]).find(({ name }) => name === "sluice_budget_refused")?.series).toEqual([
+      { labels: ["a", ""], value: shown },
     ]);
   });
 
