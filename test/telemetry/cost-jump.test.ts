@@ -1,3 +1,4 @@
+// Needs: servers. It asks the sums of each store.
 import { expect, test } from "bun:test";
 import { Webhooks } from "../../src/app/telemetry/webhooks.ts";
 import { addReceipts } from "../../src/store/receipts/receipt-table.ts";
