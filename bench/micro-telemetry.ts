@@ -35,13 +35,11 @@ const plain = new CallMetrics(
   new MetricRegistry(),
   false,
   (failure) => shownAs(failure).code,
-  () => true,
 );
 const withKeys = new CallMetrics(
   new MetricRegistry(),
   true,
   (failure) => shownAs(failure).code,
-  () => true,
 );
 measure("metrics of a streamed call", () => plain.observe(one[0]!.record, one[0]!.receipt));
 measure("the same, of 200 models in turn", (at) => plain.observe(many[at % 200]!.record, many[at % 200]!.receipt));

@@ -15,7 +15,6 @@ const calls = new CallMetrics(
   new MetricRegistry(),
   true,
   (failure) => shownAs(failure).code,
-  () => true,
 );
 const ports = otlpPorts(undefined, { families: () => [...calls.registry.collect(), ...stateFamilies(gatewayState)] });
 const exporter = new OtlpExporter(otlpSettings(), ports);

@@ -22,7 +22,6 @@ const families: readonly MetricFamily[] = [
     new MetricRegistry(),
     true,
     (failure) => shownAs(failure).code,
-    () => true,
   ).registry.collect(),
   ...stateFamilies(gatewayState),
   ...budgetFamilies([]),

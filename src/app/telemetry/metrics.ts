@@ -45,7 +45,7 @@ export class Metrics {
   readonly calls: CallMetrics;
 
   constructor(private readonly options: MetricsOptions) {
-    this.calls = new CallMetrics(new MetricRegistry(), options.settings.keyLabels, (failure) => shownAs(failure).code, options.isListed);
+    this.calls = new CallMetrics(new MetricRegistry(options.isListed), options.settings.keyLabels, (failure) => shownAs(failure).code);
     options.others?.onReportWanted("metrics", () => JSON.stringify(this.own()));
   }
 

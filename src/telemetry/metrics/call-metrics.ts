@@ -5,14 +5,13 @@ import { failedBefore, hasOutput, isBroken } from "../../usage/call-outcome.ts";
 import type { AttemptReceipt, Receipt } from "../../usage/receipt.ts";
 import { ChannelCounters, KeyCounters, ModelCounters, type TrafficCounters } from "./call-counters.ts";
 import { callFamilies, type CallFamilies } from "./call-families.ts";
-import { BoundedNames, MetricRegistry, ModelNames } from "./registry.ts";
+import { BoundedNames, type MetricRegistry } from "./registry.ts";
 
 /**
  * What calls count, taken from their records and receipts when they are settled. The counters that one model uses on one channel are looked
  * up together, so that a call costs a few additions.
  */
 export class CallMetrics {
-  private readonly models: ModelNames;
   private readonly channels = new BoundedNames(channelsMax);
   private readonly reasons = new BoundedNames(reasonsMax);
   private readonly keys = new BoundedNames(keysMax);
@@ -27,17 +26,14 @@ export class CallMetrics {
     private readonly keyLabels: boolean,
     /** The code that clients are told. */
     private readonly codeOf: (failure: Failure) => string,
-    /** Whether a channel lists the model. */
-    isListed: (model: string) => boolean,
   ) {
-    this.models = new ModelNames(isListed);
     this.families = callFamilies(registry);
   }
 
   /** `receipt` is null for a request that was not admitted. */
   readonly observe = (record: CallRecord, receipt: Receipt | null): void => {
     // The name of a model that was refused is whatever the client wrote.
-    const model = this.modelCounters(record.operation, receipt === null ? "" : this.models.of(receipt.model));
+    const model = this.modelCounters(record.operation, receipt === null ? "" : this.registry.modelLabel(receipt.model));
     model.request(record, receipt === null ? "refused" : record.state).value += 1;
     if (record.attempts.length === 0 && record.failure !== null && record.failure.kind !== "client_gone")
       this.refused(record.failure, record.operation);

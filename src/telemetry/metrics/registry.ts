@@ -10,15 +10,26 @@ import type { MetricFamily, MetricSeries } from "./family.ts";
  */
 export class MetricRegistry {
   private readonly families: (CounterFamily | HistogramFamily)[] = [];
+  private readonly models: ModelNames;
+
+  /** `isListed`: whether a channel lists the model that a client asked for. */
+  constructor(isListed: (model: string) => boolean = () => true) {
+    this.models = new ModelNames(isListed);
+  }
+
+  /** The label of a model. `asked`: what the client calls it, where that is another name. */
+  modelLabel(name: string, asked = name): string {
+    return this.models.of(name, asked);
+  }
 
   counters(name: string, help: string, labels: readonly string[], scale = 1): CounterFamily {
-    const family = new CounterFamily(name, help, labels, scale);
+    const family = new CounterFamily(name, help, labels, scale, this.models.isUnlisted);
     this.families.push(family);
     return family;
   }
 
   histograms(name: string, help: string, labels: readonly string[], bounds: readonly number[]): HistogramFamily {
-    const family = new HistogramFamily(name, help, labels, bounds);
+    const family = new HistogramFamily(name, help, labels, bounds, this.models.isUnlisted);
     this.families.push(family);
     return family;
   }
@@ -36,22 +47,26 @@ export interface MetricCounter {
 /** The series of one metric, by the values of their labels. */
 class LabelledSeries<Series> {
   private readonly byKey = new Map<string, { readonly labels: readonly string[]; readonly series: Series }>();
+  private unlisted = 0;
 
   constructor(
     private readonly labels: readonly string[],
     private readonly make: () => Series,
+    private readonly isUnlisted: (value: string) => boolean,
   ) {}
 
   with(values: readonly string[]): Series {
     const key = values.join("\0");
     const found = this.byKey.get(key);
     if (found !== undefined) return found.series;
-    if (this.byKey.size >= seriesMax) {
+    const isUnlisted = values.some(this.isUnlisted);
+    if (this.byKey.size >= seriesMax || (isUnlisted && this.unlisted >= unlistedSeriesMax)) {
       const summed = values.map((value, at) => (fewValued.has(this.labels[at]!) ? value : otherLabel));
       if (summed.some((value, at) => value !== values[at])) return this.with(summed);
       const isFull = this.byKey.size >= seriesMax + summedMax;
       if (isFull && values.some((value) => value !== otherLabel)) return this.with(values.map(() => otherLabel));
     }
+    if (isUnlisted) this.unlisted += 1;
     const series = this.make();
     this.byKey.set(key, { labels: values, series });
     return series;
@@ -71,8 +86,9 @@ export class CounterFamily {
     private readonly labels: readonly string[],
     /** What a value is multiplied by when it is shown: money is counted in whole billionths of a dollar. */
     private readonly scale: number,
+    isUnlisted: (value: string) => boolean,
   ) {
-    this.all = new LabelledSeries<MetricCounter>(labels, () => ({ value: 0 }));
+    this.all = new LabelledSeries<MetricCounter>(labels, () => ({ value: 0 }), isUnlisted);
   }
 
   with(...values: readonly string[]): MetricCounter {
@@ -94,8 +110,9 @@ export class HistogramFamily {
     private readonly help: string,
     private readonly labels: readonly string[],
     private readonly bounds: readonly number[],
+    isUnlisted: (value: string) => boolean,
   ) {
-    this.all = new LabelledSeries(labels, () => new MetricHistogram(bounds));
+    this.all = new LabelledSeries(labels, () => new MetricHistogram(bounds), isUnlisted);
   }
 
   with(...values: readonly string[]): MetricHistogram {
@@ -132,6 +149,10 @@ export class BoundedNames {
 
   constructor(private readonly max: number) {}
 
+  has(name: string): boolean {
+    return this.known.has(name);
+  }
+
   of(name: string): string {
     if (this.known.has(name)) return name;
     if (name.length > nameCharactersMax) return otherLabel;
@@ -142,28 +163,27 @@ export class BoundedNames {
 }
 
 /**
- * Names of models in labels. Clients may invent some where a channel takes any model, so these are bounded by themselves: however many
- * there are, a model that a channel lists has its label.
+ * Names of models in labels. Clients may invent some where a channel takes any model, so these are bounded by themselves, and so are
+ * their series: however many there are, a model that a channel lists has its label.
  */
-export class ModelNames {
+class ModelNames {
   private readonly listed = new BoundedNames(listedModelsMax);
   private readonly others = new BoundedNames(otherModelsMax);
 
-  constructor(
-    /** Whether a channel lists the model that a client asked for. */
-    private readonly isListed: (model: string) => boolean,
-  ) {}
+  constructor(private readonly isListed: (model: string) => boolean) {}
 
-  /** `asked`: what the client calls it, where that is another name. */
-  of(name: string, asked = name): string {
+  of(name: string, asked: string): string {
     return (this.isListed(asked) ? this.listed : this.others).of(name);
   }
+
+  readonly isUnlisted = (name: string): boolean => this.others.has(name) && !this.listed.has(name);
 }
 
 export const otherLabel = "other";
 const listedModelsMax = 300;
 const otherModelsMax = 100;
 const seriesMax = 2_000;
+const unlistedSeriesMax = 500;
 /** Labels whose values do not come from clients or from the configuration. */
 const fewValued: ReadonlySet<string> = new Set([
   ...["operation", "status", "outcome", "blame", "kind", "error"],

@@ -7,15 +7,13 @@ import {
   type MetricCounter,
   type MetricHistogram,
   MetricRegistry,
-  ModelNames,
 } from "../metrics/registry.ts";
 import { metricNames, metricScopeOf, operationName, providerName, spanNames, type GenAiVersion, type MetricNames } from "./conventions.ts";
 import { errorOf, firstChunkMsOf } from "./spans.ts";
 
 /** The metrics of the GenAI conventions: one observation for each attempt that was sent, because each is an operation of a client. */
 export class GenAiMetrics {
-  readonly registry = new MetricRegistry();
-  private readonly models: ModelNames;
+  readonly registry: MetricRegistry;
   private readonly durations = new Map<string, HistogramFamily>();
   /** By the model's name, each with few others beside it. */
   private readonly series = new Map<string, AttemptSeries[]>();
@@ -26,7 +24,7 @@ export class GenAiMetrics {
   private readonly usage: UsageFamilies;
 
   constructor(version: GenAiVersion, isListed: (model: string) => boolean) {
-    this.models = new ModelNames(isListed);
+    this.registry = new MetricRegistry(isListed);
     this.names = metricNames(version);
     this.labels = ["gen_ai.operation.name", spanNames(version).provider, "gen_ai.request.model"];
     const { registry, labels } = this;
@@ -52,7 +50,7 @@ export class GenAiMetrics {
   /** What attempts of the same kind add to, looked up together. */
   private seriesOf({ operation, model }: CallRecord, attempt: AttemptRecord): AttemptSeries {
     const { provider } = attempt;
-    const name = this.models.of(attempt.model, model ?? "");
+    const name = this.registry.modelLabel(attempt.model, model ?? "");
     const error = errorOf(attempt) ?? "";
     let ofModel = this.series.get(name);
     if (ofModel === undefined) this.series.set(name, (ofModel = []));

@@ -14,7 +14,7 @@ function scraped(
   records: readonly CallRecord[],
   { keyLabels = false, admitted = true, priced = true, isListed = (_model: string): boolean => true } = {},
 ): readonly ExposedFamily[] {
-  const metrics = new CallMetrics(new MetricRegistry(), keyLabels, (refused) => shownAs(refused).code, isListed);
+  const metrics = new CallMetrics(new MetricRegistry(isListed), keyLabels, (refused) => shownAs(refused).code);
   for (const record of records) metrics.observe(record, admitted ? receiptFor(record, priced ? undefined : null) : null);
   return parseExposition(exposition(metrics.registry.collect()));
 }
@@ -217,6 +217,23 @@ test("ten thousand invented names make a hundred series, every call is counted, 
   expect(valueOf(families, "sluice_requests_total")).toBe(10_001);
   expect(valueOf(families, "sluice_requests_total", { model: "large" })).toBe(1);
   expect(valueOf(families, "sluice_tokens_total", { kind: "output" })).toBe(500_050);
+});
+
+test("a hundred invented names, each with every status on many channels, leave listed models their series", () => {
+  const names = Array.from({ length: 100 }, (_, at) => `invented-${at}`);
+  const channels = Array.from({ length: 25 }, (_, at) => `channel-${at}`);
+  const statuses = [200, 429, 500, 502, 504];
+  const invented = names.flatMap((model) =>
+    channels.map((channel, at) => callRecord([attempt({ channel })], { model, status: statuses[at % statuses.length]! })),
+  );
+  const listed = channels.map((channel) => callRecord([attempt({ channel })], { model: "large" }));
+  const families = scraped([...invented, ...listed], { isListed: (model) => model === "large" });
+  expect(valueOf(families, "sluice_requests_total")).toBe(2_525);
+  expect(valueOf(families, "sluice_requests_total", { model: "large" })).toBe(25);
+  for (const channel of channels) {
+    expect(valueOf(families, "sluice_tokens_total", { model: "large", channel, kind: "output" })).toBe(50);
+    expect(valueOf(families, "sluice_time_to_first_content_seconds_count", { model: "large", channel })).toBe(1);
+  }
 });
 
 test("of listed models, three hundred are told apart", () => {

@@ -15,7 +15,6 @@ test("a metric that comes by way of a collector has the same name as in a scrape
       new MetricRegistry(),
       true,
       (failure) => shownAs(failure).code,
-      () => true,
     ).registry.collect(),
     ...stateFamilies(gatewayState),
     ...budgetFamilies([]),
