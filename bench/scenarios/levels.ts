@@ -91,16 +91,18 @@ export interface Turn {
 }
 
 /** The key that has been asked with last begins the next pair, so that neither is always the first. */
-export async function turnsOf({ options }: Bench, { levels: limited, none: plain }: GatewayOfLevels): Promise<readonly Turn[]> {
+export async function turnsOf({ options, remark }: Bench, { levels: limited, none: plain }: GatewayOfLevels): Promise<readonly Turn[]> {
   const seconds = options.quick ? 1 : 12;
   for (const target of [limited, plain]) await closedLoop(target, ask("json"), { connections, seconds });
   const turns: Turn[] = [];
-  for (let turn = 0; turn < (options.quick ? 2 : turnsPerRound * options.rounds); turn += 1) {
+  const pairs = options.quick ? 2 : turnsPerRound * options.rounds;
+  for (let turn = 0; turn < pairs; turn += 1) {
     const isFirst = turn % 2 === 0;
     const first = await costOf(isFirst ? limited : plain);
     const second = await costOf(isFirst ? plain : limited);
     if (first !== null && second !== null) turns.push(isFirst ? { levels: first, none: second } : { levels: second, none: first });
   }
+  if (turns.length < pairs) remark(`levels: ${pairs - turns.length} pairs of turns are left out, because a thread ended in them`);
   return turns;
 }
 

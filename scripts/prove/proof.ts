@@ -79,9 +79,14 @@ export function withRows(page: string, promises: readonly ProductPromise[]): str
   const from = lines.indexOf(tableLine) + 1;
   const until = lines.indexOf("", from);
   const before = lines.slice(from, until);
-  const after = promises.map((promise) => before.find((line) => line.startsWith(`| ${promise.id} | `)) ?? rowNotRun(promise));
+  const after = promises.map((promise) => before.find((line) => isRowOf(line, promise)) ?? rowNotRun(promise));
   const written = [...lines.slice(0, from), ...after, ...lines.slice(until)].join("\n");
   return written.replace(/^\d+ (?:shown|not|fails).*\.$/m, `${countsIn(readProof(written).rows.map(({ result }) => result))}.`);
+}
+
+/** Not one of the same id whose command was another: what that showed is another promise. */
+function isRowOf(line: string, { id, commandText }: ProductPromise): boolean {
+  return line.startsWith(`| ${id} | `) && line.includes(` | \`${commandText}\` | `);
 }
 
 function rowNotRun({ id, commandText }: ProductPromise): string {

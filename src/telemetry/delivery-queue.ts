@@ -27,7 +27,11 @@ export class DeliveryQueue<Item> {
     return this.waiting.length;
   }
 
-  /** Returns false if there was no room for it. An item that matters less is given a lower limit. */
+  get isClosed(): boolean {
+    return this.closed;
+  }
+
+  /** Returns false if there was no room for it, or the queue is closed. An item that matters less is given a lower limit. */
   offer(item: Item, waitingMax = this.options.waitingMax): boolean {
     const { batchMax, batchMs, after } = this.options;
     if (this.waiting.length >= waitingMax || this.closed) {

@@ -121,11 +121,12 @@ export class OtlpExporter {
   /** Gives up what is left, also what is on its way: the process ends and waits no longer. */
   abandon(): void {
     if (this.abandoned) return;
+    const lastReports = this.settings.metrics && !this.stopped ? 1 : 0;
     this.stopped = true;
     this.abandoned = true;
     this.disarm?.();
     this.spans.abandon();
-    if (this.reporting > 0) this.lostMetrics(this.reporting, abandonedReason);
+    if (this.reporting + lastReports > 0) this.lostMetrics(this.reporting + lastReports, abandonedReason);
   }
 
   /** Called once for each call, when it is settled. */

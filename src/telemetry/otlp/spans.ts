@@ -123,6 +123,7 @@ function attemptAttributes(
 ): readonly OtlpAttribute[] {
   const { outcome } = attempt;
   const answered = outcome === "answered";
+  const error = errorOf(attempt);
   const list: OtlpAttribute[] = [];
   addAttribute(list, "gen_ai.operation.name", operationName(record.operation));
   addAttribute(list, names.provider, providerName(attempt.provider));
@@ -132,7 +133,7 @@ function attemptAttributes(
   addServer(list, attempt.host);
   if (answered && record.finish !== null) addAttribute(list, "gen_ai.response.finish_reasons", [record.finish]);
   // As the conventions call it where an answer ended before it could say why.
-  else if (!answered && attempt.outputTokens > 0) addAttribute(list, "gen_ai.response.finish_reasons", ["error"]);
+  else if (error !== null && attempt.outputTokens > 0) addAttribute(list, "gen_ai.response.finish_reasons", ["error"]);
   if (names.timeToFirstChunk !== null) {
     const firstChunkMs = firstChunkMsOf(record, attempt);
     if (firstChunkMs !== null) addAttribute(list, names.timeToFirstChunk, { double: firstChunkMs / 1000 });
@@ -144,7 +145,7 @@ function attemptAttributes(
   if (names.cacheRead !== null) addAttribute(list, names.cacheRead, used?.cachedTokens);
   if (names.cacheWrite !== null) addAttribute(list, names.cacheWrite, attempt.usage?.cacheWriteTokens);
   if (names.reasoning !== null) addAttribute(list, names.reasoning, used?.reasoningTokens);
-  addAttribute(list, "error.type", errorOf(attempt));
+  addAttribute(list, "error.type", error);
   addAttribute(list, "http.response.status_code", used?.status);
   addAttribute(list, "sluice.channel", attempt.channel);
   addAttribute(list, "sluice.outcome", outcome);
@@ -158,7 +159,8 @@ function attemptAttributes(
 function addServer(list: OtlpAttribute[], host: string): void {
   const colon = host.lastIndexOf(":");
   if (colon < 0) return;
-  addAttribute(list, "server.address", host.slice(0, colon));
+  // The attribute is an IP address; the brackets belong to URLs (RFC 3986, section 3.2.2).
+  addAttribute(list, "server.address", host.slice(0, colon).replace(/^\[(.*)\]$/, "$1"));
   addAttribute(list, "server.port", Number(host.slice(colon + 1)));
 }
 

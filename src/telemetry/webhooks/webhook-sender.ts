@@ -122,8 +122,10 @@ export class WebhookSender {
       }
     }
     // One line for all of them: a receiver that is gone has hundreds waiting already.
-    for (const [{ host }, missed] of dropped)
-      this.ports.onLoss(host, `more than ${waitingMax} notices wait for the receiver`, [...new Set(missed)], missed.length);
+    for (const [{ host, queue }, missed] of dropped) {
+      const reason = queue.isClosed ? endedReason : `more than ${waitingMax} notices wait for the receiver`;
+      this.ports.onLoss(host, reason, [...new Set(missed)], missed.length);
+    }
   }
 
   async stop(): Promise<void> {

@@ -367,6 +367,8 @@ describe("the page of proof", () => {
     const twoNotRun = "| two | not run |  | `sh bin/test test/a.test.ts test/b.test.ts` |  |";
     expect(whole).toBe(written.replace(/^\| two \|.*$/m, twoNotRun).replace("2 shown, 4 not run.", "1 shown, 5 not run."));
     expect(withRows(whole, promises)).toBe(whole);
+    // Another command shows another promise: what the one before it showed is not kept.
+    expect(withRows(written.replace(/^(\| two \|.*)`sh bin\/test .*` \|/m, "$1`sh bin/test test/c.test.ts` |"), promises)).toBe(whole);
     expect(withRows(written, promises.slice(2))).toBe(
       rows
         .filter((line) => !/^\| (one|two) \|/.test(line))

@@ -129,13 +129,13 @@ describe("a span", () => {
     const attempts = [
       ended(failure("deadline", "too late"), "2222222222222222"),
       ended(lostRace, "3333333333333333"),
-      ended(failure("client_gone", "left"), "4444444444444444"),
+      { ...ended(failure("client_gone", "left"), "4444444444444444"), outputTokens: 7 },
     ];
     const [, ...spans] = await spansFor(traced(attempts));
-    expect(spans.map(({ status, attributes }) => [status, attributes["error.type"]])).toEqual([
-      [2, "deadline"],
-      [0, undefined],
-      [0, undefined],
+    expect(spans.map(({ status, attributes }) => [status, attributes["error.type"], attributes["gen_ai.response.finish_reasons"]])).toEqual([
+      [2, "deadline", undefined],
+      [0, undefined, undefined],
+      [0, undefined, undefined],
     ]);
   });
 
@@ -155,6 +155,14 @@ describe("a span", () => {
     const [, served, local] = await spansFor(traced(attempts));
     expect(served?.attributes["gen_ai.response.model"]).toBe("large-1-2026-01-01");
     expect(Object.keys(local!.attributes).filter((name) => /^server\.|response\.model/.test(name))).toEqual([]);
+  });
+
+  test.each([
+    ["[::1]:11434", "::1", 11434],
+    ["api.example:443", "api.example", 443],
+  ])("of an attempt names the server %s by its address and its port", async (host, address, port) => {
+    const [, span] = await spansFor(traced([attempt({ spanId: "2222222222222222", host })]));
+    expect([span?.attributes["server.address"], Number(span?.attributes["server.port"])]).toEqual([address, port]);
   });
 
   test.each([
@@ -474,6 +482,14 @@ describe("a collector that does not take it", () => {
     await stopped;
     exporter.abandon();
     expect(ports.lost).toEqual(expected);
+  });
+
+  test("that was never asked for a last report, because the process ends at once, misses it, which is told", () => {
+    for (const metrics of [true, false]) {
+      const ports = otlpPorts();
+      new OtlpExporter(otlpSettings({ metrics }), ports).abandon();
+      expect(ports.lost).toEqual(metrics ? ["metrics 1 the gateway ended before they were delivered"] : []);
+    }
   });
 
   test("that another one replaces gets what waits with all tries, for ten minutes, and the loss is told", async () => {

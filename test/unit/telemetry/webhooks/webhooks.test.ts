@@ -260,6 +260,8 @@ describe("a webhook", () => {
     const reason = "the gateway ended before they were delivered";
     expect(lost).toEqual([["receiver.test", reason, ["key.expiring", "cost.jump"], 3]]);
     expect(hanging.status()[0]).toMatchObject({ waiting: 0, delivered: 0, lost: 3 });
+    hanging.tell([{ ...notice, id: "late" }]);
+    expect(lost[1]).toEqual(["receiver.test", "the gateway ended before they could be sent", ["key.expiring"], 1]);
   });
 
   test("shows what became of its last requests, without the path of its address", async () => {
