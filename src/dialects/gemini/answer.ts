@@ -54,7 +54,9 @@ function finishIn(response: JsonObject, isTranslated: boolean): Finish["reason"]
   const reason = reasonOf(first);
   const finish = finishOf(reason, parts.some(hasCall));
   if (finish !== "failed") return finish;
-  return parts.length === 0 || isTranslated ? failure("model_failed", `the answer's finishReason is ${reason}`) : "stop";
+  if (parts.length > 0 && !isTranslated) return "stop";
+  const failed = failure("model_failed", `the answer's finishReason is ${reason}`);
+  return parts.length > 0 ? { ...failed, served: true } : failed;
 }
 
 function firstCandidate(response: JsonObject): JsonObject | null {

@@ -10,7 +10,7 @@ import type { AudioPiece } from "../readers/audio-track.ts";
 import type { AudioEventDecoder, AudioEvents } from "../readers/speech-event-reader.ts";
 import { parseUntrusted, textOf } from "../untrusted.ts";
 import { errorIn } from "./answer.ts";
-import { blockReasonOf, candidatesOf, finishOf, indexOf, partsOf } from "./response-parts.ts";
+import { blockReasonOf, candidatesOf, endReasonOf, finishOf, indexOf, partsOf } from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
 
 /** Reads the events of an answer that is spoken. Each is a response with the next samples; the last one has a `finishReason`. */
@@ -37,7 +37,7 @@ export class GeminiAudio implements AudioEventDecoder {
       if ("blame" in audio) return { pieces, skipped, end: null, cause: audio };
       pieces.push(...audio);
       this.spoke ||= audio.length > 0;
-      const reason = textOf(candidate?.["finishReason"]) || (candidate === undefined ? blockReasonOf(value) : null);
+      const reason = endReasonOf(candidate) || (candidate === undefined ? blockReasonOf(value) : null);
       if (reason === null || reason === "") continue;
       const cause = this.unfinished(reason);
       return { pieces, skipped, end: cause === null ? { usage: this.usage, frame: null } : null, cause };

@@ -149,6 +149,15 @@ export function factsOf(parts: readonly JsonObject[]): PartFacts {
   return { output, text, unsaid };
 }
 
+/** The default of the field, which says nothing: servers that write defaults send it in each event before the last. */
+export const noReason = "FINISH_REASON_UNSPECIFIED";
+
+/** Why a candidate of a stream has ended; empty if it goes on. */
+export function endReasonOf(candidate: JsonObject | undefined): string {
+  const stated = textOf(candidate?.["finishReason"]);
+  return stated === noReason ? "" : stated;
+}
+
 /** The reason in the words of the model. `failed`: the model did not manage to make an answer. */
 export function finishOf(reason: string, hasCalls: boolean): FinishReason | "failed" {
   if (reason === "MAX_TOKENS" || reason === "CONTINUATION") return "length";
@@ -165,5 +174,5 @@ const refused: ReadonlySet<string> = new Set([
 const failed: ReadonlySet<string> = new Set([
   ...["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"],
   // They do not say that the answer is all there, as STOP does: https://ai.google.dev/api/generate-content#FinishReason.
-  ...["FINISH_REASON_UNSPECIFIED", "OTHER", "IMAGE_OTHER", "NO_IMAGE"],
+  ...[noReason, "OTHER", "IMAGE_OTHER", "NO_IMAGE"],
 ]);

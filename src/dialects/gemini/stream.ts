@@ -12,7 +12,7 @@ import { parseUntrusted, textOf } from "../untrusted.ts";
 import { errorIn } from "./answer.ts";
 import { groundedPages, searchesIn } from "./grounding.ts";
 import { PartialArguments } from "./partial-args.ts";
-import { blockReasonOf, calledAs, candidatesOf, factsOf, finishOf, indexOf, partOf, partsOf, pieces } from "./response-parts.ts";
+import { blockReasonOf, calledAs, candidatesOf, endReasonOf, factsOf, finishOf, indexOf, noReason, partOf, partsOf, pieces } from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
 
 export interface GeminiStreamOptions {
@@ -33,6 +33,8 @@ export class GeminiStream implements EventDecoder {
   /** The most searches that a response of the stream has named: they name all so far, and the last one often none. */
   private searches = 0;
   private ended = false;
+  /** The last event of a candidate that goes on said so in the words of a default. */
+  private isUnspecified = false;
   private finish: FinishReason | null = null;
   private readonly parts: ResponsePieces | null;
 
@@ -62,9 +64,10 @@ export class GeminiStream implements EventDecoder {
     let finishes = candidates.length === 0 && blockReasonOf(value) !== null;
     if (finishes) for (let index = 0; index < this.options.choices; index++) this.settle(index, "content_filter");
     for (const candidate of candidates) {
-      const reason = textOf(candidate["finishReason"]);
+      const reason = endReasonOf(candidate);
       const index = indexOf(candidate);
       if (reason === "") {
+        this.isUnspecified = candidate["finishReason"] === noReason;
         if (!this.done.has(index)) this.open.add(index);
         continue;
       }
@@ -94,10 +97,17 @@ export class GeminiStream implements EventDecoder {
   close(): readonly Emission[] | Failure {
     if (this.ended) return none;
     if (!this.finished) {
+      // A client that speaks this API reads in the last event that there is no reason.
+      if (this.isUnspecified && this.hasOutput && this.parts === null) return this.endWith("stop");
+      if (this.isUnspecified) return this.broken(failure("model_failed", `the stream's finishReason is ${noReason}`));
       return this.broken(failure("bad_response", "the stream ended before its first output"), "the stream ended without a finishReason");
     }
+    return this.endWith(this.finish);
+  }
+
+  private endWith(finish: FinishReason | null): readonly Emission[] {
     this.ended = true;
-    return [{ kind: "end", frame: nothing, finish: this.finish }];
+    return [{ kind: "end", frame: nothing, finish }];
   }
 
   private settle(index: number, finish: FinishReason): void {
@@ -149,7 +159,7 @@ class ResponsePieces {
     const sources = groundedPages(candidate, this.text);
     if (sources.length > 0 && !this.isGrounded) read.push({ kind: "sources", sources });
     this.isGrounded ||= sources.length > 0;
-    if (typeof candidate["finishReason"] === "string") this.closeCall(read);
+    if (endReasonOf(candidate) !== "") this.closeCall(read);
     return this.broken ? failure("bad_response", "the arguments of a call cannot be put together") : read;
   }
 

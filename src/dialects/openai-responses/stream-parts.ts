@@ -144,16 +144,17 @@ export class EventParts {
 
   /**
    * Some upstreams tell the items of a short answer only here, or a call, or leave out that an item is done. Others number the items in
-   * another way than in their events: a call is the one of its `call_id`, wherever it stands, and beside items that were told, only a
-   * call is known to be another one.
+   * another way than in their events, and change a `call_id` between them: a call is the one of its `call_id` wherever it stands, else
+   * the one at its place, and another one only while there are more calls than were told.
    */
   private finish(response: JsonObject, parts: StreamPart[]): void {
     const isUntold = this.items.size === 0;
     const sources = itemsOf(response).slice(0, itemsMax);
     const known = sources.map((source) => (isCall(source) ? (this.callsById.get(textOf(source["call_id"])) ?? null) : null));
     const named = new Set(known);
+    const callsInEnd = sources.filter(isCall).length;
     for (const [place, source] of sources.entries()) {
-      const isAnother = isUntold || (isCall(source) && textOf(source["call_id"]) !== "");
+      const isAnother = isUntold || (isCall(source) && this.calls < callsInEnd);
       const item = known[place] ?? this.toldAt(place, source, named) ?? (isAnother ? newItem() : null);
       if (item !== null) this.end(item, source, parts);
     }

@@ -21,8 +21,12 @@ export function readAnswer(body: Uint8Array): WholeAnswer | Failure {
   if (choices.length === 0) return failure("bad_response", "the answer's choices are empty");
   const first = choices[0] as { readonly finish_reason?: unknown; readonly message?: { readonly refusal?: unknown } | null } | null;
   const finish = filledTextOf(first?.finish_reason);
-  if (brokenOff.has(finish)) return failure("model_failed", `the answer's finish_reason is ${finish}`);
-  const whole = { kind: "whole", body, type: "application/json", usage: tokenUsage(answer.usage, answer.model), finish } as const;
+  const usage = tokenUsage(answer.usage, answer.model);
+  if (brokenOff.has(finish)) {
+    const broken = failure("model_failed", `the answer's finish_reason is ${finish}`);
+    return usage === null ? broken : { ...broken, served: true };
+  }
+  const whole = { kind: "whole", body, type: "application/json", usage, finish } as const;
   const refusal = first?.message?.refusal;
   return typeof refusal === "string" && refusal !== "" ? { ...whole, refused: true } : whole;
 }

@@ -184,8 +184,10 @@ function workDoneBy({ outcome, failure, sent, outputTokens }: AttemptRecord): Wo
   return doubtful.has(failure.kind) ? "doubtful" : "none";
 }
 
-/** The gateway ended the attempt. */
-const ours: ReadonlySet<FailureKind> = new Set<FailureKind>(["client_gone", "deadline", "key_revoked", "shutting_down", "internal"]);
+/** The gateway ended the attempt. An attempt that was sent is `saturated` where the gateway lost the process that converts its audio. */
+const ours: ReadonlySet<FailureKind> = new Set<FailureKind>([
+  ...(["client_gone", "deadline", "key_revoked", "shutting_down", "internal", "saturated"] as const),
+]);
 
 const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([
   "disconnected",

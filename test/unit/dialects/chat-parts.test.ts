@@ -218,8 +218,12 @@ describe.each(["error", "abort", "insufficient_system_resource"])("a finish_reas
   });
 
   test("makes a whole answer a failure, of which no client has anything yet", () => {
-    const body = JSON.stringify({ choices: [{ message: { content: "half of" }, finish_reason: reason }] });
-    expect(readAnswer(new TextEncoder().encode(body))).toMatchObject({ kind: "model_failed" });
+    const read = (body: object) => readAnswer(new TextEncoder().encode(JSON.stringify(body)));
+    const choices = [{ message: { content: "half of" }, finish_reason: reason }];
+    expect(read({ choices })).toMatchObject({ kind: "model_failed" });
+    expect(read({ choices })).not.toHaveProperty("served");
+    // The upstream counted it, and charges for it.
+    expect(read({ choices, usage: { prompt_tokens: 9, completion_tokens: 4 } })).toMatchObject({ kind: "model_failed", served: true });
   });
 
   test("is passed on to a client of the same API, once there was output", () => {

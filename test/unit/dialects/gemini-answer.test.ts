@@ -12,9 +12,10 @@ const tools: readonly Tool[] = [
 const signature = (data: string) => ({ dialect: "gemini", data });
 const usageMetadata = { promptTokenCount: 11, candidatesTokenCount: 3, thoughtsTokenCount: 1, totalTokenCount: 15 };
 const finished = { finishReason: "STOP" };
+const noReason = "FINISH_REASON_UNSPECIFIED";
 const failedReasons = [
   ...["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE"],
-  ...["FINISH_REASON_UNSPECIFIED", "OTHER", "IMAGE_OTHER", "NO_IMAGE"],
+  ...["OTHER", "IMAGE_OTHER", "NO_IMAGE"],
 ];
 
 describe("a whole answer", () => {
@@ -71,12 +72,14 @@ describe("a whole answer", () => {
     expect(wholeFor(response([{ text: "a" }], { finishReason }))).toMatchObject({ finish });
   });
 
-  test.each(failedReasons)("of a model that failed by %s is a failure, whatever it wrote before", (finishReason) => {
+  test.each([...failedReasons, noReason])("of a model that failed by %s is a failure, whatever it wrote before", (finishReason) => {
     const failed = { kind: "model_failed", blame: "channel" };
     const thought = response([{ text: "hm", thought: true }], { finishReason });
     expect(wholeFor({ candidates: [{ finishReason }] })).toMatchObject(failed);
     expect(wholeFor(thought)).toMatchObject(failed);
-    expect(wholeFor(response([{ text: "a" }], { finishReason }))).toMatchObject(failed);
+    // What it wrote is charged for; who gets nothing of it has to know.
+    expect(wholeFor(response([{ text: "a" }], { finishReason }))).toMatchObject({ ...failed, served: true });
+    expect(wholeFor({ candidates: [{ finishReason }] })).not.toHaveProperty("served");
     // A client that speaks this API reads the reason in the body.
     expect(wholeFor({ candidates: [{ finishReason }] }, null)).toMatchObject(failed);
     expect(wholeFor(thought, null)).toMatchObject({ kind: "whole", finish: "stop" });
@@ -219,6 +222,18 @@ describe("a stream", () => {
     // A client that speaks this API reads the reason in the event.
     expect(play([eventsFor(response([{ text: "a" }]), last)], null).failure).toBeNull();
     expect(play([eventsFor(last)], null).failure).toMatchObject({ kind: "model_failed" });
+  });
+
+  test("whose events say in the words of a default that there is no reason yet goes on until one has a reason", () => {
+    const goesOn = { finishReason: noReason };
+    const events = [response([{ text: "a" }], goesOn), response([{ text: "b" }], goesOn), response([{ text: "c" }], finished)];
+    for (const of of [tools, null]) expect(play([eventsFor(...events)], of).failure).toBeNull();
+    const { parts } = play([eventsFor(...events)], tools);
+    expect(parts.map((part) => (part.kind === "text" ? part.text : part.kind)).join(" ")).toBe("start a b c finish");
+    expect(play([eventsFor(...events.slice(0, 2))], tools).failure).toMatchObject({ kind: "interrupted" });
+    // A client that speaks this API reads in the last event that there is none.
+    expect(play([eventsFor(...events.slice(0, 2))], null).failure).toBeNull();
+    for (const of of [tools, null]) expect(play([eventsFor(response([], goesOn))], of).failure).toMatchObject({ kind: "model_failed" });
   });
 
   test.each([

@@ -283,6 +283,8 @@ describe("a stream with little in it", () => {
     expect(callsOf([...changed(undefined), end(message("I look."), look)])).toHaveLength(1);
     expect(callsOf([...changed("first"), end(message("I look."), look)])).toHaveLength(1);
     expect(callsOf([...changed("first"), end({ ...look, call_id: "third" })])).toHaveLength(1);
+    expect(callsOf([...changed("first"), end(message("I look."), { ...look, call_id: "third" })])).toHaveLength(1);
+    expect(callsOf([...changed("first"), end(look, { ...look, id: "fc_2", call_id: "other" })])).toHaveLength(2);
   });
 
   test("whose end does not repeat the output, is complete", () => {

@@ -126,7 +126,8 @@ describe("what an attempt costs", () => {
     },
   );
 
-  test.each(["client_gone", "deadline", "key_revoked", "shutting_down", "internal"] as const)(
+  // `saturated`: the process that converts the audio was lost in the middle of long speech.
+  test.each(["client_gone", "deadline", "key_revoked", "shutting_down", "internal", "saturated"] as const)(
     "is that of the prompt where we left: %s",
     (kind) => {
       const receipt = written([failed(kind, { outcome: "abandoned" })], { state: "abandoned", bytesOut: 0 });
