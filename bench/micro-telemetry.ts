@@ -31,16 +31,8 @@ const failover = (() => {
   return { record, receipt: receiptFor(record) };
 })();
 
-const plain = new CallMetrics(
-  new MetricRegistry(),
-  false,
-  (failure) => shownAs(failure).code,
-);
-const withKeys = new CallMetrics(
-  new MetricRegistry(),
-  true,
-  (failure) => shownAs(failure).code,
-);
+const plain = new CallMetrics(new MetricRegistry(), false, (failure) => shownAs(failure).code);
+const withKeys = new CallMetrics(new MetricRegistry(), true, (failure) => shownAs(failure).code);
 measure("metrics of a streamed call", () => plain.observe(one[0]!.record, one[0]!.receipt));
 measure("the same, of 200 models in turn", (at) => plain.observe(many[at % 200]!.record, many[at % 200]!.receipt));
 measure("the same, with labels for keys", (at) => withKeys.observe(many[at % 200]!.record, many[at % 200]!.receipt));

@@ -34,7 +34,7 @@ beforeAll(async () => {
     },
     {
       admin: "127.0.0.1:0",
-        data_dir: join(folder, "data"),
+      data_dir: join(folder, "data"),
       prices: [{ model, input: 1, output: 2 }, ...["costly", "#images"].map((dear) => ({ model: dear, input: 0, output: 1_000 }))],
       groups: [
         { name: "acme", kind: "organisation", limits: { budget_usd: 0.015, budget_period: "month" } },

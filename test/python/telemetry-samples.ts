@@ -11,11 +11,7 @@ import { gatewayState, otlpPorts, otlpSettings } from "../support/telemetry.ts";
 
 /** Writes what telemetry says of a few calls into a folder, for the parsers that others have published. */
 const [folder = "."] = process.argv.slice(2);
-const calls = new CallMetrics(
-  new MetricRegistry(),
-  true,
-  (failure) => shownAs(failure).code,
-);
+const calls = new CallMetrics(new MetricRegistry(), true, (failure) => shownAs(failure).code);
 const ports = otlpPorts(undefined, { families: () => [...calls.registry.collect(), ...stateFamilies(gatewayState)] });
 const exporter = new OtlpExporter(otlpSettings(), ports);
 const trace = {

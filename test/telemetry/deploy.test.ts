@@ -18,11 +18,7 @@ const rulesFile = join(deploy, "prometheus/sluice.rules.yaml");
 
 /** Every metric that a gateway can show, and its labels. */
 const families: readonly MetricFamily[] = [
-  ...new CallMetrics(
-    new MetricRegistry(),
-    true,
-    (failure) => shownAs(failure).code,
-  ).registry.collect(),
+  ...new CallMetrics(new MetricRegistry(), true, (failure) => shownAs(failure).code).registry.collect(),
   ...stateFamilies(gatewayState),
   ...budgetFamilies([]),
   ...new OtlpExporter(otlpSettings(), otlpPorts()).families(),

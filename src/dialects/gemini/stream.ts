@@ -12,7 +12,19 @@ import { parseUntrusted, textOf } from "../untrusted.ts";
 import { errorIn } from "./answer.ts";
 import { groundedPages, searchesIn } from "./grounding.ts";
 import { PartialArguments } from "./partial-args.ts";
-import { blockReasonOf, calledAs, candidatesOf, endReasonOf, factsOf, finishOf, indexOf, noReason, partOf, partsOf, pieces } from "./response-parts.ts";
+import {
+  blockReasonOf,
+  calledAs,
+  candidatesOf,
+  endReasonOf,
+  factsOf,
+  finishOf,
+  indexOf,
+  noReason,
+  partOf,
+  partsOf,
+  pieces,
+} from "./response-parts.ts";
 import { geminiUsage } from "./usage.ts";
 
 export interface GeminiStreamOptions {

@@ -1,13 +1,7 @@
 import type { AttemptRecord, CallRecord } from "../../gateway/settlement/record.ts";
 import { type Operation, operationSpecs } from "../../operations/operation.ts";
 import { nothingCounted, type TokenUsage } from "../../operations/usage.ts";
-import {
-  type CounterFamily,
-  type HistogramFamily,
-  type MetricCounter,
-  type MetricHistogram,
-  MetricRegistry,
-} from "../metrics/registry.ts";
+import { type CounterFamily, type HistogramFamily, type MetricCounter, type MetricHistogram, MetricRegistry } from "../metrics/registry.ts";
 import { metricNames, metricScopeOf, operationName, providerName, spanNames, type GenAiVersion, type MetricNames } from "./conventions.ts";
 import { errorOf, firstChunkMsOf } from "./spans.ts";
 

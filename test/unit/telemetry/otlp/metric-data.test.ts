@@ -11,11 +11,7 @@ const suffixes: Readonly<Record<string, string>> = { s: "seconds", By: "bytes", 
 
 test("a metric that comes by way of a collector has the same name as in a scrape", () => {
   const families = [
-    ...new CallMetrics(
-      new MetricRegistry(),
-      true,
-      (failure) => shownAs(failure).code,
-    ).registry.collect(),
+    ...new CallMetrics(new MetricRegistry(), true, (failure) => shownAs(failure).code).registry.collect(),
     ...stateFamilies(gatewayState),
     ...budgetFamilies([]),
   ];

@@ -132,11 +132,13 @@ describe("a span", () => {
       { ...ended(failure("client_gone", "left"), "4444444444444444"), outputTokens: 7 },
     ];
     const [, ...spans] = await spansFor(traced(attempts));
-    expect(spans.map(({ status, attributes }) => [status, attributes["error.type"], attributes["gen_ai.response.finish_reasons"]])).toEqual([
-      [2, "deadline", undefined],
-      [0, undefined, undefined],
-      [0, undefined, undefined],
-    ]);
+    expect(spans.map(({ status, attributes }) => [status, attributes["error.type"], attributes["gen_ai.response.finish_reasons"]])).toEqual(
+      [
+        [2, "deadline", undefined],
+        [0, undefined, undefined],
+        [0, undefined, undefined],
+      ],
+    );
   });
 
   test("of an attempt whose answer broke off ends with an error, and one without output has no finish", async () => {

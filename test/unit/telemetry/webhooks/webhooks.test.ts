@@ -40,13 +40,16 @@ describe("a notice", () => {
     [8, true, ["budget.spent"], 1],
     [9.99, true, ["budget.spent"], 1],
     [9.99, false, ["budget.warning"], 0],
-  ])("of a budget of ten dollars with %p spent that refuses calls: %p, are %p, long before the last cent", (dollars, isRefusing, types, shown) => {
-    const state = { ...budget(dollars * dollar), isRefusing };
-    expect(budgetNotices([state]).map(({ type }): string => type)).toEqual(types);
-    expect(budgetFamilies([state]).find(({ name }) => name === "sluice_budget_refused")?.series).toEqual([
-      { labels: ["a", ""], value: shown },
-    ]);
-  });
+  ])(
+    "of a budget of ten dollars with %p spent that refuses calls: %p, are %p, long before the last cent",
+    (dollars, isRefusing, types, shown) => {
+      const state = { ...budget(dollars * dollar), isRefusing };
+      expect(budgetNotices([state]).map(({ type }): string => type)).toEqual(types);
+      expect(budgetFamilies([state]).find(({ name }) => name === "sluice_budget_refused")?.series).toEqual([
+        { labels: ["a", ""], value: shown },
+      ]);
+    },
+  );
 
   test("of a budget is the same for its period, and another one in the next", () => {
     const ids = [budget(8 * dollar), budget(9 * dollar), budget(8 * dollar, hour), budget(10 * dollar)].map(
