@@ -91,7 +91,8 @@ export interface Turn {
 }
 
 /** The key that has been asked with last begins the next pair, so that neither is always the first. */
-export async function turnsOf({ options, remark }: Bench, { levels: limited, none: plain }: GatewayOfLevels): Promise<readonly Turn[]> {
+export async function turnsOf(bench: Bench, { levels: limited, none: plain }: GatewayOfLevels): Promise<readonly Turn[]> {
+  const { options } = bench;
   const seconds = options.quick ? 1 : 12;
   for (const target of [limited, plain]) await closedLoop(target, ask("json"), { connections, seconds });
   const turns: Turn[] = [];
@@ -102,7 +103,7 @@ export async function turnsOf({ options, remark }: Bench, { levels: limited, non
     const second = await costOf(isFirst ? plain : limited);
     if (first !== null && second !== null) turns.push(isFirst ? { levels: first, none: second } : { levels: second, none: first });
   }
-  if (turns.length < pairs) remark(`levels: ${pairs - turns.length} pairs of turns are left out, because a thread ended in them`);
+  if (turns.length < pairs) bench.remark(`levels: ${pairs - turns.length} pairs of turns are left out, because a thread ended in them`);
   return turns;
 }
 
