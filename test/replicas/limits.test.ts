@@ -1,20 +1,18 @@
 // Needs: alone, servers. Calls that wait for Redis for longer than 100 ms are counted without it, which shifts the figures that it judges.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Limits } from "../../src/limits/limits.ts";
 import { chat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
-import { newGroup } from "../support/groups.ts";
 import {
   ben,
   count,
-  makeKey,
+  makeCompany,
   mostAtOnce,
   offer,
   opened,
+  spentNanosOf,
   startReplicas,
   tally,
   tallyAtOnce,
-  type MadeKey,
   type Replicas,
   type TimedReply,
 } from "../support/replicas.ts";
@@ -85,20 +83,8 @@ describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through 
       await eventually("every call is in the sums", async () => (await replicas.calls(key.id)) === count(replies, 200));
     });
 
-    /** Two keys in teams of one organisation. */
-    async function company(id: string, limits: Partial<Limits>): Promise<readonly MadeKey[]> {
-      const { groups } = replicas.store.storage;
-      await groups.create(`grp_${id}`, newGroup(id, { kind: "organisation", limits }), [], ben);
-      return Promise.all(
-        ["one", "two"].map(async (team) => {
-          await groups.create(`grp_${id}${team}`, newGroup(`${id}-${team}`, { parent: `grp_${id}` }), [], ben);
-          return makeKey(replicas.store, {}, { group: `grp_${id}${team}` });
-        }),
-      );
-    }
-
     test("an organisation's requests per minute are admitted to within 5 %, over the keys of its teams", async () => {
-      const keys = await company("requests", { requests: 300 });
+      const keys = await makeCompany(replicas.store, "requests", { requests: 300 });
       const enough = (so: readonly TimedReply[]): boolean => count(so, 429) > 500;
       const replies = (await Promise.all(keys.map((key) => offer(gateways(), key, { clients: 2, forMs: 20_000, enough })))).flat();
       expect(count(replies, 200) + count(replies, 429)).toBe(replies.length);
@@ -107,17 +93,15 @@ describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through 
     });
 
     test("an organisation's budget is spent to the last call and not beyond, whichever team asks", async () => {
-      const keys = await company("budget", { budget: { nanos: 500_000_000, period: "total" } });
+      const keys = await makeCompany(replicas.store, "budget", { budget: { nanos: 500_000_000, period: "total" } });
       const enough = (so: readonly TimedReply[]): boolean => count(so, 429) > 100;
       const replies = (await Promise.all(keys.map((key) => offer(gateways(), key, { clients: 10, forMs: 20_000, enough })))).flat();
       expect(count(replies, 200)).toBe(50);
-      const spent = async (): Promise<number> =>
-        (await replicas.store.storage.receipts.payments("grp_budget", null)).reduce((sum, { nanos }) => sum + nanos, 0);
-      await eventually("every call is in the sums", async () => (await spent()) === 500_000_000);
+      await eventually("every call is in the sums", async () => (await spentNanosOf(replicas.store, "grp_budget")) === 500_000_000);
     });
 
     test("an organisation that is frozen is refused by every replica within 5 s, and its streams end", async () => {
-      const keys = await company("frozen", {});
+      const keys = await makeCompany(replicas.store, "frozen", {});
       const streams = await Promise.all(
         gateways().flatMap((gateway) => keys.map((key) => opened(gateway, key, { x_tokens: 1_000, x_pace_ms: 20 }))),
       );

@@ -15,7 +15,20 @@ import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { newGroup } from "../support/groups.ts";
 import { product } from "../support/product.ts";
-import { ben, count, degraded, makeKey, mostAtOnce, offer, opened, tally, type MadeKey, type TimedReply } from "../support/replicas.ts";
+import {
+  ben,
+  count,
+  degraded,
+  makeCompany,
+  makeKey,
+  mostAtOnce,
+  offer,
+  opened,
+  spentNanosOf,
+  tally,
+  type MadeKey,
+  type TimedReply,
+} from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startRedis } from "../support/servers/redis.ts";
 import { slowed } from "../support/slowed.ts";
@@ -147,6 +160,58 @@ describe("several processes behind one port", () => {
     const spent = await offer([gateway], poor, { clients: 20, forMs: 20_000, enough: (so) => count(so, 429) > 200 });
     expect(count(spent, 200)).toBe(30);
     await eventually("every call is in the sums", async () => (await calls(poor)) === count(spent, 200));
+  });
+
+  test("keep the calls at once and the budgets of an organisation and its teams together", async () => {
+    const budget = (nanos: number) => ({ nanos, period: "total" }) as const;
+    const exactly = { "200": 4, "429 concurrency_limit": 12 };
+    let name = "";
+    let keys: readonly MadeKey[] = [];
+    let first: Readonly<Record<string, number>> = {};
+    let before = 0;
+    let isStalled = true;
+    for (let round = 0; isStalled && round < 3; round += 1) {
+      await eventually("all of them reach the store", () => allShare(gateway), 20_000);
+      name = `company${round}`;
+      keys = await makeCompany(store, name, { concurrency: 4, budget: budget(300_000_000) }, { budget: budget(200_000_000) });
+      before = upstream.ledger.chats.length;
+      let ended = 0;
+      const beganMs = performance.now();
+      // Nobody's place is free again before all have asked.
+      upstream.behaviour = "fault:held";
+      const held = Promise.all(
+        Array.from({ length: 16 }, async (_, at) => (await opened(gateway, keys[at % 2]!, {})).reply.finally(() => (ended += 1))),
+      );
+      await eventually("all have asked", () => ended + upstream.ledger.chats.length - before >= 16, 20_000).finally(() => {
+        isStalled = performance.now() - beganMs >= stalledMs;
+        upstream.release();
+        upstream.behaviour = null;
+      });
+      first = tally(await held);
+      isStalled &&= first["200"] !== 4;
+    }
+    expect(first).toEqual(exactly);
+
+    const refused = (so: readonly TimedReply[]): number => so.filter(({ error }) => error?.code === "insufficient_quota").length;
+    const soFar: (readonly TimedReply[])[] = [[], []];
+    // One of the teams asks for more than its part.
+    const asked = keys.map((key, at) => {
+      const enough = (own: readonly TimedReply[]): boolean => {
+        soFar[at] = own;
+        return count(soFar.flat(), 200) >= 26 && refused(own) > 60;
+      };
+      return offer([gateway], key, { clients: at === 0 ? 16 : 4, forMs: 20_000, enough, body: { x_first_ms: 10 } });
+    });
+    const replies = (await Promise.all(asked)).flat();
+    const attempts = upstream.ledger.chats.slice(before);
+    expect([count(replies, 200), attempts.length]).toEqual([26, 30]);
+    // Where one was kept waiting for the store, it went on with the places that it knew of.
+    const waited = replies.some(({ tookMs }) => tookMs >= stalledMs);
+    expect(mostAtOnce(attempts)).toBeLessThanOrEqual(waited ? 4 * workers : 4);
+    await eventually("every call is in the sums", async () => (await spentNanosOf(store, `grp_${name}`)) === 300_000_000);
+    const ofTeams = await Promise.all(["one", "two"].map((team) => spentNanosOf(store, `grp_${name}${team}`)));
+    expect(ofTeams[0]! + ofTeams[1]!).toBe(300_000_000);
+    expect(Math.max(...ofTeams)).toBeLessThanOrEqual(200_000_000);
   });
 
   test("show the calls of all of them to whoever watches one, from their beginning to their end", async () => {

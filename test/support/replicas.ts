@@ -14,6 +14,7 @@ import { chat, openChat, type ChatCall, type ChatOptions, type ChatReply } from 
 import { eventually } from "./eventually.ts";
 import { startFaultProxy, type FaultProxy } from "./fault-proxy.ts";
 import { startGateway, type Gateway, type GatewayOptions } from "./gateway.ts";
+import { newGroup } from "./groups.ts";
 import { newKey } from "./new-key.ts";
 import { rawRequest } from "./raw-request.ts";
 import type { TestPostgres } from "./servers/postgres.ts";
@@ -202,6 +203,28 @@ export async function makeKey(
   };
   await storage.keys.create(publicId, key, { digest: secrets.digest(token), last4: token.slice(-4) }, ben);
   return { id: publicId, token };
+}
+
+/** A key in each of two teams of one organisation. The ids of the groups begin with `grp_` and its name. */
+export async function makeCompany(
+  store: Store,
+  name: string,
+  limits: Partial<Limits>,
+  ofTeams: Partial<Limits> = {},
+): Promise<readonly MadeKey[]> {
+  const { groups } = store.storage;
+  await groups.create(`grp_${name}`, newGroup(name, { kind: "organisation", limits }), [], ben);
+  const inTeam = async (team: string): Promise<MadeKey> => {
+    const id = `grp_${name}${team}`;
+    await groups.create(id, newGroup(`${name}-${team}`, { kind: "team", parent: `grp_${name}`, limits: ofTeams }), [], ben);
+    return makeKey(store, {}, { group: id });
+  };
+  return [await inTeam("one"), await inTeam("two")];
+}
+
+/** What the store has counted as spent of a group's budget. */
+export async function spentNanosOf({ storage }: Store, group: string): Promise<number> {
+  return (await storage.receipts.payments(group, null)).reduce((sum, { nanos }) => sum + nanos, 0);
 }
 
 /**
