@@ -4,7 +4,7 @@ import type { Services, SpentBudget } from "../../src/admin/services.ts";
 import type { BudgetRefusal } from "../../src/limits/budget-refusal.ts";
 import { defaultGroup } from "../../src/keys/stored-group.ts";
 import type { GroupView } from "../../src/manage/group-view.ts";
-import { codeOf, startAdmin, type AdminWorld, type Called, type StartOptions } from "../support/admin.ts";
+import { codeOf, startAdmin, type AdminWorld, type Called, type ErrorBody, type StartOptions } from "../support/admin.ts";
 import { sampleReceipt } from "../support/journal-receipts.ts";
 
 interface Company {
@@ -127,6 +127,29 @@ describe("groups", () => {
     const inWeb = (await call("GET", "/keys?group=web")).json as { keys: { name: string }[] };
     expect(inWeb.keys.map(({ name }) => name)).toEqual(["laptop"]);
   });
+});
+
+test("groups of the configuration file are shown, and a change is refused with the line where to make it", async () => {
+  const filed = { ...defaultGroup, id: "file-group:filed", name: "filed", parent: null, frozen: false };
+  const { world, call } = await company({
+    fileGroups: () => [filed],
+    definedAt: (list) => `sluice.yaml, line ${list === "groups" ? 7 : 1}`,
+  });
+  const before = await call("GET", "/groups/filed");
+  expect(before.json).toMatchObject({ id: filed.id, source: "file", frozen: false });
+  for (const name of ["filed", filed.id]) {
+    for (const [method, body] of [
+      ["PATCH", { frozen: true }],
+      ["PATCH", { parent: "web" }],
+      ["DELETE", undefined],
+    ] as const) {
+      const called = await call(method, `/groups/${name}`, body);
+      expect([method, called.status, codeOf(called)]).toEqual([method, 409, "in_file"]);
+      expect((called.json as ErrorBody).error.message).toStartWith("Group filed is defined in sluice.yaml, line 7: change it there.");
+    }
+  }
+  expect((await call("GET", "/groups/filed")).json).toEqual(before.json);
+  expect(world.bugs).toEqual([]);
 });
 
 test("an administrator of a group is not told which groups are above it, now or before", async () => {

@@ -231,15 +231,19 @@ describe("of a running gateway, the admin API", () => {
     expect(health.json).toMatchObject({ status: "ok", store: { kind: "sqlite", ok: true }, state: { kind: "memory", ok: true } });
   });
 
-  test("refuses to change what the file defines, and names its line", async () => {
+  test.each([
+    ["Channel sound", "PATCH", "/channels/sound", { entry: { tier: 3 } }],
+    ["Group web", "PATCH", "/groups/web", { frozen: true }],
+    ["Group web", "DELETE", "/groups/web", undefined],
+  ] as const)("refuses to change what the file defines, and names its line: %s, %s", async (what, method, path, body) => {
     const lines = (await readFile(join(rig.gateway.directory, "sluice.yaml"), "utf8")).split("\n");
     const headers = { authorization: `Bearer ${adminToken}`, "content-type": "application/json" };
-    const response = await fetch(`${admin}/channels/sound`, { method: "PATCH", headers, body: JSON.stringify({ entry: { tier: 3 } }) });
+    const response = await fetch(admin + path, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
     const { error } = (await response.json()) as { readonly error: Json };
     expect([response.status, error["code"]]).toEqual([409, "in_file"]);
-    const named = /^Channel sound is defined in \S*sluice\.yaml, line (\d+): change it there/.exec(String(error["message"]))?.[1];
+    const named = new RegExp(`^${what} is defined in \\S*sluice\\.yaml, line (\\d+): change it there`).exec(String(error["message"]))?.[1];
     // The entry begins with the brace in the line above its name.
-    expect(lines[Number(named)]).toContain('"name": "sound"');
+    expect(lines[Number(named)]).toContain(`"name": "${what.split(" ")[1]}"`);
   });
 
   test("serves a key that a resource file brought, and tells who applied it", async () => {

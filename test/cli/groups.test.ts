@@ -41,6 +41,20 @@ describe("groups", () => {
     expect((await cli.json<readonly GroupView[]>("groups", "list")).map(({ name }) => name).toSorted()).toEqual(["acme", "web"]);
   });
 
+  test("have defaults for their keys and for the groups below them, which are shown, changed and taken away", async () => {
+    const cli = new CommandLine();
+    const run = (...args: readonly string[]) => cli.here(["groups", ...args]);
+    const defaults = async (): Promise<unknown> => (await cli.json<GroupView>("groups", "show", "acme")).defaults;
+    const ofGroups = "budget_usd=20,budget_period=month,concurrency=4";
+    expect((await run("create", "acme", "--key-defaults", "rpm=60,budget_usd=5", "--group-defaults", ofGroups)).code).toBe(0);
+    const keys = { rpm: 60, budget_usd: 5, budget_period: "total" } as const;
+    expect(await defaults()).toEqual({ keys, groups: { budget_usd: 20, budget_period: "month", concurrency: 4 } });
+    expect((await run("edit", "acme", "--group-defaults", "rpm=600")).code).toBe(0);
+    expect(await defaults()).toEqual({ keys, groups: { rpm: 600 } });
+    expect((await run("edit", "acme", "--key-defaults", "off")).code).toBe(0);
+    expect(await defaults()).toEqual({ keys: {}, groups: { rpm: 600 } });
+  });
+
   test("of keys are given when a key is made, changed and taken away", async () => {
     const cli = new CommandLine();
     await cli.here(["groups", "create", "web"]);
@@ -66,6 +80,7 @@ describe("groups", () => {
     [["create", "x", "--selected-budget", "art:operations=painting,budget_usd=5"], /There is no operation "painting"/],
     [["create", "x", "--selected-budget", "art:operations=image"], /needs budget_usd/],
     [["create", "x", "--key-defaults", "rpm=lots"], /The value of rpm is invalid/],
+    [["create", "x", "--group-defaults", "rpd=5"], /rpd/],
     [["create", "x", "--kind", "gang"], /Give one of organisation/],
     [["create", "x", "--parent", "nobody"], /There is no such group/],
     [["edit", "nobody"], /Nothing to change/],
