@@ -25,7 +25,10 @@ let serial = 0;
 beforeAll(async () => {
   const groups = [
     { name: "corp", kind: "organisation", limits: { rpm: 1_000 } },
-    { name: "lab", kind: "team", parent: "corp", limits: { rpm: 2 }, defaults: { keys: { concurrency: 1 } } },
+    { name: "lab", kind: "team", parent: "corp", limits: { rpm: 2 } },
+    { name: "holding", defaults: { keys: { concurrency: 1 }, groups: { concurrency: 2 } } },
+    { name: "studio", kind: "team", parent: "holding" },
+    { name: "atelier", kind: "team", parent: "holding" },
   ];
   const inFile = [
     { name: "tester", key: clientKey },
@@ -51,11 +54,35 @@ function chat(token: string, body: Record<string, unknown> = {}): Promise<ChatRe
 }
 
 describe("a group", () => {
-  test("of the file limits its keys together with their defaults, and the message names the team", async () => {
+  test("of the file limits its keys together, and the message names the team", async () => {
     const replies = [await chat(fileKey), await chat(fileKey), await chat(fileKey)];
     expect(replies.map(({ status }) => status)).toEqual([200, 200, 429]);
     expect(replies[2]?.error?.message).toStartWith("The team lab is limited to 2 requests per minute,");
     expect(await keys.receipt(replies[0]!.requestId)).toMatchObject({ owners: ["file-group:lab", "file-group:corp"] });
+  });
+
+  test("has defaults, which each of its keys and each group below it is admitted by", async () => {
+    const [one, two, three] = await Promise.all([1, 2, 3].map(() => keys.make({ group: "file-group:studio" })));
+    const other = await keys.make({ group: "file-group:atelier", limits: { concurrency: 2 } });
+    const open = ({ token }: { readonly token: string }) =>
+      rig.open({ model: "plain", x_tokens: 2_000, x_pace_ms: 20 }, { key: token, stream: true, timeoutMs: 30_000 });
+    const running = [await open(one!)];
+    await running[0]!.untilBody(100);
+    const second = await chat(one!.token, { model: "plain", stream: true });
+    expect(second).toMatchObject({ status: 429, error: { code: "concurrency_limit" } });
+    expect(second.error?.message).toStartWith("This key is limited to 1 ");
+    running.push(await open(two!));
+    await running[1]!.untilBody(100);
+    const third = await chat(three!.token, { model: "plain", stream: true });
+    expect(third).toMatchObject({ status: 429, error: { code: "concurrency_limit" } });
+    expect(third.error?.message).toStartWith("The team studio is limited to 2 ");
+    // A limit of its own takes the place of the default, and another group has its own places.
+    running.push(await open(other), await open(other));
+    await Promise.all(running.map((call) => call.untilBody(100)));
+    expect(running.map(({ response }) => response.status)).toEqual([200, 200, 200, 200]);
+    for (const call of running) call.abort();
+    await Promise.all(running.map(({ reply }) => reply.catch(() => null)));
+    await eventually("a place is free again", async () => (await chat(one!.token, { model: "plain" })).status === 200);
   });
 
   test("with a budget for ten calls is not overspent by two hundred at once, over its keys and the groups below it", async () => {
