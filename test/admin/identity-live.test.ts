@@ -3,9 +3,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { clientSecret, IdentityProvider, PlainBrowser } from "../support/identity-provider.ts";
 import { defaultGroup } from "../../src/keys/stored-group.ts";
 import { limitsOf } from "../../src/limits/limit-fields.ts";
-import { openKeys, type Keys } from "../support/keys.ts";
+import { dollars, openKeys, type Keys } from "../support/keys.ts";
 import { signed, signingKey, type SigningKey } from "../support/issuer.ts";
 import { eventually } from "../support/eventually.ts";
+import { spentNanosOf } from "../support/replicas.ts";
 import { setUp, type Rig } from "../support/rig.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -44,6 +45,7 @@ beforeAll(async () => {
       lifetime: "1h",
       rules: [
         { group: "robots", claims: { tier: "group" } },
+        { group: "metered", claims: { tier: "metered" } },
         { group: "nightly", claims: { tier: "stored" } },
         { key: "workers", claims: { tier: "stored-key" } },
         { key: "fleet", claims: { tier: "fleet" } },
@@ -54,14 +56,18 @@ beforeAll(async () => {
     },
   ];
   rig = await setUp(
-    { a: { models: ["plain", "large"] } },
+    { a: { models: ["plain", "large", "priced"] } },
     {
+      prices: [{ model: "priced", call: 0.01 }],
       keys: [
         { name: "tester", key: "sk-client-canary-0123456789abcdef" },
         { name: "jobs", key: "sk-nobody-has-this-one-0123456789", models: ["plain"] },
         { name: "limited", key: "sk-nobody-has-this-two-0123456789", limits: { rpm: 2 } },
       ],
-      groups: [{ name: "robots", limits: { rpm: 3 } }],
+      groups: [
+        { name: "robots", limits: { rpm: 3 } },
+        { name: "metered", limits: { budget_usd: 0.03 }, defaults: { keys: { concurrency: 1 } } },
+      ],
       token_issuers,
       admin: "127.0.0.1:0",
       sign_in: {
@@ -129,6 +135,27 @@ describe("a token of an issuer, sent in place of a key,", () => {
       owners: expect.arrayContaining(["file-group:robots"]) as string[],
     });
     expect([await statusOf(await of("c3")), await statusOf(await of("r2")), await statusOf(await of("bb"))]).toEqual([200, 200, 429]);
+  });
+
+  test("of a group spends the budget that all of its subjects share, and has its default number of calls at once for its subject alone", async () => {
+    const call = async (sub: string) =>
+      rig.chat({ model: "priced" }, { key: await token({ sub, jti: crypto.randomUUID(), tier: "metered" }) });
+    const upstream = rig.upstream.a;
+    const before = upstream.ledger.chats.length;
+    upstream.behaviour = "fault:held";
+    const held = call("m1");
+    await eventually("it runs", () => upstream.ledger.chats.length > before).finally(() => (upstream.behaviour = null));
+    const replies = [await call("m1"), await call("m2")];
+    upstream.release();
+    expect([...replies, await held, await call("m1")].map(({ status, error }) => error?.code ?? status)).toEqual([
+      "concurrency_limit",
+      200,
+      200,
+      200,
+    ]);
+    for (const sub of ["m1", "m2", "m3"]) expect(await call(sub)).toMatchObject({ status: 429, error: { code: "insufficient_quota" } });
+    expect(upstream.ledger.chats.length - before).toBe(3);
+    await eventually("all of it is counted as spent", async () => (await spentNanosOf(keys.store, "file-group:metered")) === dollars(0.03));
   });
 
   test("of a group of the store is refused until it exists, has its limits then, and is refused while it is frozen", async () => {
