@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
 import type { AdminRoute } from "../../src/admin/route.ts";
+import type { AuditEntry } from "../../src/gateway/storage.ts";
 import { createLoginLink } from "../../src/manage/login-link.ts";
 import { unlimited, unlimitedRates } from "../../src/limits/limits.ts";
 import {
@@ -95,7 +96,11 @@ const examples: Readonly<Record<string, Example>> = {
     call(`/admin/api/keys/${await storedKey(world)}`, { body: { models: ["small*"], expires_at: "2100-01-01", long_audio: "split" } }),
   "POST /admin/api/keys/{id}/rotate": async ({ world, call }) => call(`/admin/api/keys/${await storedKey(world)}/rotate`, { body: {} }),
   "POST /admin/api/keys/{id}/revoke": async ({ world, call }) => call(`/admin/api/keys/${await storedKey(world)}/revoke`, { body: {} }),
-  "POST /admin/api/sessions/end": ({ call }) => call("/admin/api/sessions/end", { body: { name: "oidc:ada" } }),
+  "POST /admin/api/sessions/end": async ({ world, call }) => {
+    await world.account("ben", "viewer");
+    await world.session("ben");
+    return call("/admin/api/sessions/end", { body: { name: "ben" } });
+  },
   "GET /admin/api/issuers/blocked": async ({ world, call }) => {
     await world.storage.blockedSubjects.block("jobs", "job-1", tester);
     return call("/admin/api/issuers/blocked");
@@ -151,7 +156,7 @@ const examples: Readonly<Record<string, Example>> = {
     });
   },
   "POST /admin/api/resources/apply": ({ call }) =>
-    call("/admin/api/resources/apply", { body: { file: "r.yaml", text: "prices: [{model: m, input: 1}]", dry_run: true } }),
+    call("/admin/api/resources/apply", { body: { file: "r.yaml", text: "prices: [{model: m, input: 1}]" } }),
   "POST /admin/api/playground/chat": ({ call }) =>
     call("/admin/api/playground/chat", { body: { key: "sk-client", request: { model: "m", messages: [] } } }),
   "POST /admin/api/playground/speech": ({ call }) =>
@@ -242,6 +247,19 @@ const examples: Readonly<Record<string, Example>> = {
     return call("/admin/api/audit/export?format=jsonl&since=1h");
   },
 };
+
+/** What may be sent without an entry in the audit log: it changes nothing, and what it asks as a client is on receipts. */
+const unaudited: readonly string[] = [
+  "POST /admin/api/channels/{name}/test",
+  "POST /admin/api/explain",
+  "POST /admin/api/explain/request",
+  "POST /admin/api/playground/chat",
+  "POST /admin/api/playground/speech",
+  "POST /admin/api/playground/transcription",
+  "POST /admin/api/resources/diff",
+];
+/** What is only asked for, and has an entry all the same. */
+const auditedReads: readonly string[] = ["GET /admin/api/backups/{name}", "GET /admin/api/sign-in/callback"];
 
 async function storedGroup({ storage }: AdminWorld): Promise<string> {
   const budget = { nanos: 2_000_000_000, period: "day" } as const;
@@ -507,7 +525,7 @@ describe("the document", () => {
   });
 });
 
-describe("what the document promises is what comes:", () => {
+describe("what the document promises is what comes, and a change is in the audit log with who made it and from where:", () => {
   test.each(Object.entries(examples))("%s", async (title, example) => {
     const world = await startAdmin();
     const first = title === "POST /admin/api/bootstrap";
@@ -515,6 +533,7 @@ describe("what the document promises is what comes:", () => {
     const headers = first ? {} : await world.session("admin");
     const route = world.listener.routes.find((each) => titleOf(each) === title);
     if (route === undefined) throw new Error(`no route ${title}`);
+    const before = new Set((await auditOf(world)).map(({ id }) => id));
     const called = await example({
       world,
       call: (path, options) => world.call(route.method, path, { ...options, headers: { ...headers, ...options?.headers } }),
@@ -523,8 +542,32 @@ describe("what the document promises is what comes:", () => {
     const answer = called.headers.get("content-type") === "application/json" ? called.json : called.text;
     expect(route.answer.safeParse(answer).error?.issues ?? []).toEqual([]);
     expect(world.bugs).toEqual([]);
+    if (route.method === "GET" && !auditedReads.includes(title)) return;
+    const name = first ? "first" : title === "GET /admin/api/sign-in/callback" ? "oidc:ada" : "admin";
+    // What the example itself prepares is done by others.
+    const entries = (await auditOf(world)).filter(({ id, actor }) => !before.has(id) && actor.name === name);
+    expect([title, entries.length > 0]).toEqual([title, !unaudited.includes(title)]);
+    for (const { actor } of entries) expect(actor).toMatchObject({ kind: "admin", address: "127.0.0.1" });
+  });
+
+  test("what needs no entry, or has one although nothing is changed, is a route that there is", () => {
+    expect([...unaudited, ...auditedReads].filter((title) => !(title in examples))).toEqual([]);
+  });
+
+  test("a dry run of a resource file says what would change, changes nothing, and is not in the audit log", async () => {
+    const world = await startAdmin();
+    const headers = await world.token("admin");
+    const before = await trailOf(world);
+    const body = { file: "r.yaml", text: "prices: [{model: m, input: 1}]", dry_run: true };
+    const called = await world.call("POST", "/admin/api/resources/apply", { headers, body });
+    expect([called.status, called.text]).toEqual([200, expect.stringContaining('"m"') as string]);
+    expect(await trailOf(world)).toEqual(before);
   });
 });
+
+function auditOf({ storage }: AdminWorld): Promise<readonly AuditEntry[]> {
+  return storage.audit.list({ action: null, subject: null, actor: null, sinceMs: null, before: null, limit: 50 });
+}
 
 describe("accounts and tokens", () => {
   test("the last admin stays", async () => {
