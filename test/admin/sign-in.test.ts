@@ -1,14 +1,16 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { SignJWT, UnsecuredJWT, type JWK, type JWTPayload } from "jose";
 import { callbackPath } from "../../src/admin/routes/sign-in-routes.ts";
 import type { OidcServices } from "../../src/admin/services.ts";
+import type { AuditEntry } from "../../src/gateway/storage.ts";
 import { IssuerClient } from "../../src/identity/issuer-client.ts";
 import { OidcProvider } from "../../src/identity/oidc-provider.ts";
 import { makeFetchText } from "../../src/net/client/fetch-text.ts";
 import { makeTextSeal } from "../../src/store/secrets/text-seal.ts";
-import { codeOf, goodPassword, startAdmin, tester, type AdminWorld, type Called } from "../support/admin.ts";
+import { codeOf, goodPassword, startAdmin, tester, type AdminWorld, type Called, type ErrorBody } from "../support/admin.ts";
 import { newGroup } from "../support/groups.ts";
-import { clientSecret, IdentityProvider, PlainBrowser } from "../support/identity-provider.ts";
+import { clientSecret, IdentityProvider, makeSigningJwk, PlainBrowser } from "../support/identity-provider.ts";
 
 setDefaultTimeout(60_000);
 
@@ -16,8 +18,8 @@ const minuteMs = 60_000;
 const callback = new RegExp(RegExp.escape(callbackPath));
 let provider: IdentityProvider;
 let world: AdminWorld;
-/** Both of the provider's times, which a test moves. */
-const clock = { offsetMs: 0 };
+/** The gateway's clocks for a provider, which a test moves. */
+const clock = { offsetMs: 0, wallOffsetMs: 0 };
 const signIn: { localAccounts: boolean; readonly sessionLifeMs: number; readonly sessionIdleMs: number; oidc: OidcServices | null } = {
   localAccounts: true,
   sessionLifeMs: 8 * 60 * minuteMs,
@@ -49,7 +51,7 @@ function oidcServices(): OidcServices {
       scopes: ["openid", "email", "groups"],
       groupsClaim: "groups",
       nowMs,
-      wallMs: Date.now,
+      wallMs: () => Date.now() + clock.wallOffsetMs,
     }),
     publicUrl: world.url,
     adminGroups: ["platform"],
@@ -73,10 +75,24 @@ async function signedIn(person: string): Promise<{ readonly browser: PlainBrowse
 const me = (browser: PlainBrowser): Promise<Called> =>
   world.call("GET", "/admin/api/me", { headers: { cookie: browser.cookies(world.url) } });
 
-async function audited(
-  action: string,
-): Promise<readonly { readonly subject: string; readonly detail: unknown; readonly actor: unknown }[]> {
+async function audited(action: string): Promise<readonly AuditEntry[]> {
   return world.storage.audit.list({ action, subject: null, actor: null, sinceMs: null, before: null, limit: 20 });
+}
+
+/** With the gateway's clock that far from the provider's, or with other ID tokens. */
+async function withIdToken<T>(wrong: number | NonNullable<IdentityProvider["forge"]>, signIn: () => Promise<T>): Promise<T> {
+  if (typeof wrong === "number") clock.wallOffsetMs = wrong;
+  else provider.forge = wrong;
+  try {
+    return await signIn();
+  } finally {
+    clock.wallOffsetMs = 0;
+    provider.forge = null;
+  }
+}
+
+function signedBy(key: JWK, claims: JWTPayload): Promise<string> {
+  return new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid: key.kid ?? "" }).sign(key);
 }
 
 describe("a sign-in with a real provider", () => {
@@ -186,6 +202,67 @@ describe("a sign-in with a real provider", () => {
     const called = await world.call("GET", place.pathname + place.search, { headers });
     expect([called.status, codeOf(called)]).toEqual([401, "sign_in_failed"]);
     expect((await audited("login.failed"))[0]).toMatchObject({ detail: { reason: "the provider answered 'invalid_grant'" } });
+  });
+
+  test.each<readonly [string, string, number | NonNullable<IdentityProvider["forge"]>]>([
+    ["expired", "timestamp", 2 * minuteMs + 2_000],
+    ["not valid yet", "issued in the future", -2 * minuteMs],
+    [
+      "forged, by a key that has the name of the provider's",
+      "signature",
+      async (claims, { kid }) => signedBy(await makeSigningJwk(kid), claims),
+    ],
+    ["signed by nobody", "invalid response", async (claims) => new UnsecuredJWT(claims).encode()],
+    ["of another provider", "claim value", (claims, key) => signedBy(key, { ...claims, iss: "https://elsewhere.example" })],
+    ["for another client", "claim value", (claims, key) => signedBy(key, { ...claims, aud: "another" })],
+    ["of another sign-in", "claim value", (claims, key) => signedBy(key, { ...claims, nonce: "of-another-sign-in" })],
+  ])("with an ID token that is %s opens no session, and is in the audit log", async (_, reason, wrong) => {
+    const [before] = await audited("login.failed");
+    provider.person = "ada";
+    const browser = new PlainBrowser();
+    const response = await withIdToken(wrong, () => browser.go(`${world.url}/admin/api/sign-in`, { accept: "application/json" }));
+    expect([response.status, ((await response.json()) as ErrorBody).error.code]).toEqual([401, "sign_in_failed"]);
+    expect(response.headers.getSetCookie()).toEqual([]);
+    expect((await me(browser)).status).toBe(401);
+    const [failed] = await audited("login.failed");
+    expect(failed?.id).not.toBe(before?.id);
+    expect(failed).toMatchObject({
+      subject: "unknown",
+      detail: { issuer: provider.issuer, reason: expect.stringContaining(reason) as string },
+      actor: { kind: "admin", address: "127.0.0.1" },
+    });
+  });
+
+  test("with an ID token that is as it should be opens one, also where clocks differ by less than a minute", async () => {
+    const signIns = [minuteMs + 40_000, -40_000, (claims: JWTPayload, key: JWK) => signedBy(key, claims)];
+    for (const idToken of signIns) expect((await withIdToken(idToken, () => signedIn("ada"))).response.status).toBe(200);
+  });
+
+  test("that another provider answers opens no session, whoever it says that it is", async () => {
+    await using other = await IdentityProvider.start();
+    await other.serve(world.url + callbackPath);
+    for (const [iss, reason, asked] of [
+      [other.issuer, "invalid response", []],
+      [null, "invalid response", []],
+      [provider.issuer, "invalid_grant", ["/token"]],
+    ] as const) {
+      const begun = await world.call("GET", "/admin/api/sign-in");
+      const [cookie = ""] = (begun.headers.get("set-cookie") ?? "").split(";");
+      const place = new URL(begun.headers.get("location") ?? "");
+      // The other one is asked all that the first one should be.
+      const browser = new PlainBrowser();
+      await browser.go(other.issuer + place.pathname + place.search, undefined, callback);
+      const answer = new URL(browser.seen.at(-1) ?? "");
+      expect([answer.searchParams.get("iss"), answer.searchParams.get("state")]).toEqual([other.issuer, place.searchParams.get("state")]);
+      answer.searchParams.delete("iss");
+      if (iss !== null) answer.searchParams.set("iss", iss);
+      provider.asked.length = other.asked.length = 0;
+      const called = await world.call("GET", answer.pathname + answer.search, { headers: { cookie } });
+      expect([called.status, codeOf(called), called.headers.get("set-cookie")]).toEqual([401, "sign_in_failed", null]);
+      expect([provider.asked, other.asked]).toEqual([[...asked], []]);
+      const detail = { issuer: provider.issuer, reason: expect.stringContaining(reason) as string };
+      expect((await audited("login.failed"))[0]).toMatchObject({ detail, actor: { address: "127.0.0.1" } });
+    }
   });
 
   test("works after the provider has replaced its keys", async () => {

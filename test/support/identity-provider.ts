@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { exportJWK, generateKeyPair, type JWK } from "jose";
+import { decodeJwt, exportJWK, generateKeyPair, type JWK, type JWTPayload } from "jose";
 // @ts-expect-error: The package brings no types along.
 import UntypedProvider from "oidc-provider";
 
@@ -27,6 +27,10 @@ export class IdentityProvider implements AsyncDisposable {
   readonly people: Record<string, readonly string[]> = { ada: ["platform"], bob: ["engineering"], gil: ["leads", "engineering"], eve: [] };
   /** Of those who call themselves otherwise than they are called here. */
   readonly emails: Record<string, string> = {};
+  /** What was asked of it: paths. */
+  readonly asked: string[] = [];
+  /** Puts another ID token in the place of a real one, given what that says and the key that it is signed with. Null: none. */
+  forge: ((claims: JWTPayload, key: JWK) => Promise<string>) | null = null;
   private handle: (request: IncomingMessage, response: ServerResponse) => void = () => {};
 
   private constructor(
@@ -44,6 +48,7 @@ export class IdentityProvider implements AsyncDisposable {
   /** Serves one client, with new signing keys each time. */
   async serve(redirectUri: string): Promise<void> {
     const { people, emails } = this;
+    const key = await makeSigningJwk();
     const real = new Provider(this.issuer, {
       clients: [
         {
@@ -57,7 +62,7 @@ export class IdentityProvider implements AsyncDisposable {
       claims: { openid: ["sub"], email: ["email"], groups: ["groups"] },
       scopes: ["openid", "email", "groups"],
       cookies: { keys: ["a key for cookies"] },
-      jwks: { keys: [await privateKey()] },
+      jwks: { keys: [key] },
       pkce: { required: () => true },
       features: {
         devInteractions: { enabled: false },
@@ -84,6 +89,9 @@ export class IdentityProvider implements AsyncDisposable {
     });
     const serve = real.callback();
     this.handle = (request, response) => {
+      const { pathname } = new URL(request.url ?? "/", this.issuer);
+      this.asked.push(pathname);
+      if (pathname === "/token" && this.forge !== null) forgeAnswer(response, key, this.forge);
       if (request.url?.startsWith("/interaction/") !== true) return serve(request, response);
       return void real.interactionFinished(request, response, { login: { accountId: this.person } });
     };
@@ -103,9 +111,24 @@ interface GrantContext {
   readonly oidc: { readonly client: { readonly clientId: string }; readonly session: { readonly accountId: string } };
 }
 
-async function privateKey(): Promise<JWK> {
+/** Changes what is about to be answered. */
+function forgeAnswer(response: ServerResponse, key: JWK, forge: NonNullable<IdentityProvider["forge"]>): void {
+  const end = response.end.bind(response) as (body: string) => void;
+  response.end = ((body: unknown) => {
+    const answer = JSON.parse(String(body)) as { readonly id_token: string };
+    void forge(decodeJwt(answer.id_token), key).then((token) => {
+      const forged = JSON.stringify({ ...answer, id_token: token });
+      response.setHeader("content-length", Buffer.byteLength(forged));
+      end(forged);
+    });
+    return response;
+  }) as ServerResponse["end"];
+}
+
+/** A key that providers sign with, private part included. */
+export async function makeSigningJwk(kid: string = crypto.randomUUID()): Promise<JWK> {
   const { privateKey: key } = await generateKeyPair("RS256", { extractable: true });
-  return { ...(await exportJWK(key)), kid: crypto.randomUUID(), use: "sig", alg: "RS256" };
+  return { ...(await exportJWK(key)), kid, use: "sig", alg: "RS256" };
 }
 
 /** Follows redirects with cookies of its own for each origin, as a browser does. */
