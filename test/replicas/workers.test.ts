@@ -21,6 +21,7 @@ import {
   degraded,
   makeCompany,
   makeKey,
+  masterKey,
   mostAtOnce,
   offer,
   opened,
@@ -30,6 +31,7 @@ import {
   type TimedReply,
 } from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
+import { startPostgres } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -39,10 +41,11 @@ const workers = 3;
 /** A call goes on without the store that has waited for it for so long. */
 const stalledMs = 250;
 const redis = await startRedis();
-const missing = remark(redis);
+const postgres = await startPostgres({ fsync: false });
 
 afterAll(async () => {
   if (!("skipped" in redis)) await redis.stop();
+  if (!("skipped" in postgres)) await postgres.stop();
 });
 
 function started(gateway: Gateway): readonly { readonly worker: number; readonly pid: number }[] {
@@ -463,25 +466,34 @@ async function expectFreedAtOnce({ gateway, upstream, store }: FreedWorld): Prom
   await eventually("it is replaced", () => times(gateway, "worker_ready") >= times(gateway, "worker_started"), 20_000);
 }
 
-describe.skipIf(missing !== "")(`several processes behind one port that share a Redis${missing}`, () => {
-  test("get back what one of them held that was killed within two seconds, and do not notice otherwise", async () => {
-    await using upstream = await startChaos();
-    const config = {
-      state: present(redis).url,
-      prices: [{ model: "*", call: 0.01 }],
-      channels: [{ name: "a", base_url: upstream.url, models: "*" }],
-      server: { linger: "0ms" },
-    };
-    await using gateway = await startGateway({ config, args: ["--workers", String(workers)] });
-    await eventually("all of them are ready", () => times(gateway, "worker_ready") === workers, 10_000);
-    const store = await openStore({ store: "sqlite", dataDir: join(gateway.directory, "data") }, null, false);
-    try {
-      await expectFreedAtOnce({ gateway, upstream, store });
-    } finally {
-      await store.database.close();
-    }
+/** What processes of one machine share besides the store of it, or in its place. */
+const shares = [
+  { what: `a Redis${remark(redis)}`, server: redis, config: async () => ({ state: present(redis).url }) },
+  { what: `a PostgreSQL${remark(postgres)}`, server: postgres, config: async () => ({ store: await present(postgres).freshDatabase() }) },
+];
+
+for (const { what, server, config: configOf } of shares) {
+  describe.skipIf("skipped" in server)(`several processes behind one port that share ${what}`, () => {
+    test("get back what one of them held that was killed within two seconds, and do not notice otherwise", async () => {
+      await using upstream = await startChaos();
+      const config = {
+        store: "sqlite",
+        prices: [{ model: "*", call: 0.01 }],
+        channels: [{ name: "a", base_url: upstream.url, models: "*" }],
+        server: { linger: "0ms" },
+        ...(await configOf()),
+      };
+      await using gateway = await startGateway({ config, args: ["--workers", String(workers)], env: { SLUICE_MASTER_KEY: masterKey } });
+      await eventually("all of them are ready", () => times(gateway, "worker_ready") === workers, 10_000);
+      const store = await openStore({ store: config.store, dataDir: join(gateway.directory, "data") }, masterKey, false);
+      try {
+        await expectFreedAtOnce({ gateway, upstream, store });
+      } finally {
+        await store.database.close();
+      }
+    });
   });
-});
+}
 
 interface FreedWorld {
   readonly gateway: Gateway;
