@@ -173,7 +173,7 @@ describe("several processes behind one port", () => {
     let first: Readonly<Record<string, number>> = {};
     let before = 0;
     let isStalled = true;
-    for (let round = 0; isStalled && round < 3; round += 1) {
+    for (let round = 0; isStalled && round < 5; round += 1) {
       await eventually("all of them reach the store", () => allShare(gateway), 20_000);
       name = `company${round}`;
       keys = await makeCompany(store, name, { concurrency: 4, budget: budget(300_000_000) }, { budget: budget(200_000_000) });
