@@ -3,10 +3,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { clientSecret, IdentityProvider, PlainBrowser } from "../support/identity-provider.ts";
 import { defaultGroup } from "../../src/keys/stored-group.ts";
 import { limitsOf } from "../../src/limits/limit-fields.ts";
-import { dollars, openKeys, type Keys } from "../support/keys.ts";
+import { dollars, openKeys, spentNanosOf, type Keys } from "../support/keys.ts";
 import { signed, signingKey, type SigningKey } from "../support/issuer.ts";
 import { eventually } from "../support/eventually.ts";
-import { spentNanosOf } from "../support/replicas.ts";
 import { setUp, type Rig } from "../support/rig.ts";
 import { slowed } from "../support/slowed.ts";
 

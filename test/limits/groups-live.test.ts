@@ -5,7 +5,7 @@ import type { Group } from "../../src/keys/group.ts";
 import type { ChatReply } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { newGroup } from "../support/groups.ts";
-import { dollars, openKeys, type Keys } from "../support/keys.ts";
+import { dollars, openKeys, spentNanosOf, type Keys } from "../support/keys.ts";
 import { clientKey, setUp, type Rig } from "../support/rig.ts";
 import { slowed } from "../support/slowed.ts";
 
@@ -95,8 +95,7 @@ describe("a group", () => {
     expect(replies.filter(({ status }) => status === 429)).toHaveLength(190);
     expect(served).toHaveLength(10);
     expect(served.filter((at) => at < 3).length).toBeLessThanOrEqual(8);
-    const spent = async (id: string): Promise<number> =>
-      (await keys.store.storage.receipts.payments(id, null)).reduce((sum, { nanos }) => sum + nanos, 0);
+    const spent = (id: string): Promise<number> => spentNanosOf(keys.store, id);
     await eventually("everything is counted", async () => (await spent(organisation)) === 10 * callNanos);
     expect(await spent(team)).toBe(served.filter((at) => at < 3).length * callNanos);
     await eventually("the refusal says that it is spent, and whose", async () => {
@@ -158,10 +157,7 @@ describe("a group", () => {
     const { requestId, done } = await call.reply;
     expect([done, (await keys.receipt(requestId)).owners]).toEqual([true, [team, organisation]]);
     for (const id of [team, organisation]) {
-      await eventually("the call is counted", async () => {
-        const paid = await keys.store.storage.receipts.payments(id, null);
-        return paid.reduce((sum, { nanos }) => sum + nanos, 0) === callNanos;
-      });
+      await eventually("the call is counted", async () => (await spentNanosOf(keys.store, id)) === callNanos);
     }
     expect((await chat(key.token)).status).toBe(200);
   });

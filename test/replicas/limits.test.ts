@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import { spentNanosOf } from "../support/keys.ts";
 import {
   ben,
   count,
@@ -9,7 +10,6 @@ import {
   mostAtOnce,
   offer,
   opened,
-  spentNanosOf,
   startReplicas,
   tally,
   tallyAtOnce,

@@ -14,6 +14,7 @@ import { chat, openChat, type ChatCall } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { newGroup } from "../support/groups.ts";
+import { spentNanosOf } from "../support/keys.ts";
 import { product } from "../support/product.ts";
 import {
   ben,
@@ -25,7 +26,6 @@ import {
   mostAtOnce,
   offer,
   opened,
-  spentNanosOf,
   tally,
   type MadeKey,
   type TimedReply,

@@ -86,6 +86,11 @@ export function dollars(amount: number): number {
   return nanosOf(amount) ?? 0;
 }
 
+/** What the store has counted as spent of a group's budget. */
+export async function spentNanosOf({ storage }: Store, group: string): Promise<number> {
+  return (await storage.receipts.payments(group, null)).reduce((sum, { nanos }) => sum + nanos, 0);
+}
+
 let names = 0;
 
 function keyOf({ limits = {}, ...given }: KeySpec): NewKey {

@@ -222,11 +222,6 @@ export async function makeCompany(
   return [await inTeam("one"), await inTeam("two")];
 }
 
-/** What the store has counted as spent of a group's budget. */
-export async function spentNanosOf({ storage }: Store, group: string): Promise<number> {
-  return (await storage.receipts.payments(group, null)).reduce((sum, { nanos }) => sum + nanos, 0);
-}
-
 /**
  * Asks all of them, by so many clients each and one call after another, until the time is over or somebody has had enough. The time
  * of whoever can have enough is longer where the machine is busy.
