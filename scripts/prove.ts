@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { ScenarioName } from "../bench/options.ts";
 import { root } from "./source-tree.ts";
@@ -33,7 +33,8 @@ again, and a machine that has nothing else to do.
   --long         with the soak, which takes a quarter of an hour more
   --busbar PATH  the program of another gateway, which P19 compares with
   --write        write docs/proof.md also after --only or --quick: all other promises are then not run
-  --rows         run nothing: give each promise without a row of docs/proof.md one that says so
+  --out FILE     write FILE instead of docs/proof.md
+  --rows         run nothing: give each promise without a row of docs/proof.md, or of FILE, one that says so
 
 It ends with 1 if a promise fails. A promise that takes what this machine lacks is told as not shown here, and does not fail.`;
 
@@ -52,6 +53,10 @@ let stepsLeft = 0;
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => void endAll().finally(() => process.exit(130)));
 
 const { values } = given();
+/** As it is told to whoever asked for it. */
+const page = values.out ?? "docs/proof.md";
+/** A path of the command line is one of the folder in which it was given. */
+const pageFile = values.out === undefined ? join(root, page) : resolve(page);
 const { promises, problems } = readPromises(readFileSync(join(root, "docs/promises.md"), "utf8"));
 if (values.help) leave(0, usage);
 if (problems.length > 0) leave(78, `docs/promises.md: ${problems.join("\n")}`);
@@ -78,18 +83,17 @@ async function prove(chosen: ProofPlan): Promise<0 | 1> {
   const seconds = secondsSoFar();
   const isWritten = values.write || (values.only === undefined && !values.quick);
   const found = surroundings({ seconds, remarks: bench?.remarks ?? [], versions: bench?.versions ?? {} });
-  if (isWritten) writeFileSync(join(root, "docs/proof.md"), proofPage(all, found));
+  if (isWritten) writeFileSync(pageFile, proofPage(all, found));
   for (const { promise, finding } of all) {
     if (finding !== notRun) console.log(`${promise.id}: ${finding.result}: ${finding.figure}`);
   }
-  console.log(`${countsOf(all)}, in ${duration(seconds)}${isWritten ? "; docs/proof.md was written" : ""}`);
+  console.log(`${countsOf(all)}, in ${duration(seconds)}${isWritten ? `; ${page} was written` : ""}`);
   return all.some(({ finding }) => finding.result === "fails") ? 1 : 0;
 }
 
 function writeRows(): string {
-  const file = join(root, "docs/proof.md");
-  writeFileSync(file, withRows(readFileSync(file, "utf8"), promises));
-  return "docs/proof.md has a row for each promise";
+  writeFileSync(pageFile, withRows(readFileSync(pageFile, "utf8"), promises));
+  return `${page} has a row for each promise`;
 }
 
 /** What of the bench counts, after those scenarios were run again in which a bar was missed. Null if it died. */
@@ -183,6 +187,7 @@ function given() {
         busbar: { type: "string" },
         rows: { type: "boolean", default: false },
         write: { type: "boolean", default: false },
+        out: { type: "string" },
         help: { type: "boolean", default: false },
       },
     });
