@@ -2,12 +2,17 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, normalize, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { fencedBlocks } from "../../scripts/site/fences.ts";
 import { headingId, renderMarkdown } from "../../scripts/site/markdown.ts";
 import { searchFor, type SearchEntry } from "../../scripts/site/search.ts";
 import { renderSite, writeSite, type SiteFiles } from "../../scripts/site/site.ts";
+import { chromiumPath, openBrowser, watched, withoutChromium } from "../support/browser.ts";
 
-setDefaultTimeout(60_000);
+// A browser may take long to start on a machine that others use. None of these times is a promise.
+setDefaultTimeout(120_000);
+
+const inBrowser = chromiumPath === null ? ` (skipped: ${withoutChromium})` : "";
 
 const root = resolve(import.meta.dir, "../..");
 const folder = mkdtempSync(join(tmpdir(), "sluice-site-"));
@@ -112,6 +117,55 @@ describe("npm run docs", () => {
     expect(found("  ?! ")).toEqual([]);
     for (const { address } of entries) expect(existsSync(join(site, address.split("#")[0]!))).toBe(true);
   });
+
+  test.skipIf(chromiumPath === null)(
+    `makes a search that a browser without a network opens as a file: what is asked for is found, and its link opens${inBrowser}`,
+    async () => {
+      const browser = await openBrowser(null);
+      try {
+        const context = await browser.newContext({ offline: true });
+        context.setDefaultTimeout(60_000);
+        const misdeeds = watched(context, pathToFileURL(`${site}/`).href);
+        const page = await context.newPage();
+        const search = pathToFileURL(join(site, "search.html")).href;
+        const count = page.locator("#count");
+        const links = page.locator("#hits a");
+        await page.goto(`${search}?q=litellm`);
+        await links.first().waitFor();
+        expect(await page.locator("input[type=search]").inputValue()).toBe("litellm");
+        const shown = await links.count();
+        expect(await count.textContent()).toBe(`${shown} sections`);
+        expect(await page.locator("#hits p").allTextContents()).toContainEqual(expect.stringMatching(/litellm/i));
+        const addresses = await links.evaluateAll((all) => all.map((link) => (link as HTMLAnchorElement).href));
+        expect(addresses.filter((address) => !existsSync(fileURLToPath(address)))).toEqual([]);
+        expect(addresses.map((address) => address.split("#")[0])).toContain(pathToFileURL(join(site, "import.html")).href);
+
+        // What is typed is found at once.
+        const typed = page.locator("input[type=search]");
+        await typed.fill("no-such-word-anywhere");
+        await count.getByText("Nothing was found.", { exact: true }).waitFor();
+        expect(await links.count()).toBe(0);
+        await typed.fill("Limits without Redis");
+        const hit = page.locator("#hits li:first-child a", { hasText: "Limits without Redis" });
+        const title = /^[^:]+/.exec((await hit.textContent()) ?? "")?.[0];
+        await hit.click();
+        await page.waitForURL(`${pathToFileURL(join(site, "replicas.html")).href}#limits-without-redis`);
+        expect((await page.locator("h1").textContent())?.trim()).toBe(title);
+
+        // And every page asks it, from wherever it is.
+        await page.goto(pathToFileURL(join(site, "guides/clients.html")).href);
+        await page.keyboard.press("/");
+        await page.keyboard.type("LiteLLM");
+        await page.keyboard.press("Enter");
+        await page.waitForURL(`${search}?q=LiteLLM`);
+        await links.first().waitFor();
+        expect(await links.count()).toBe(shown);
+        expect(misdeeds).toMatchObject({ errors: [], foreign: [], dialogs: [] });
+      } finally {
+        await browser.close();
+      }
+    },
+  );
 });
 
 describe("a site that would not work is not written", () => {
