@@ -175,11 +175,11 @@ const environments: Readonly<Record<string, string>> = {
   "hello_pydantic_ai.py": "frameworks",
 };
 
-/** Those that `bin/install-python-clients` is enough for. */
-const ofVendors: readonly string[] = ["hello_openai.py", "hello_anthropic.py", "hello_genai.py"];
+/** Those that `bin/install-python-clients` is enough for: LlamaIndex holds on to an older client than they do. */
+const withClients: readonly string[] = Object.keys(environments).filter((title) => title !== "hello_llama_index.py");
 
 function pythonOf(title: string | null): string | null {
-  const names = [environments[title ?? ""] ?? "", ...(ofVendors.includes(title ?? "") ? ["clients"] : [])];
+  const names = [environments[title ?? ""] ?? "", ...(withClients.includes(title ?? "") ? ["clients"] : [])];
   return names.map((name) => join(root, ".venv", name, "bin/python")).find((python) => existsSync(python)) ?? null;
 }
 
@@ -188,7 +188,7 @@ function missing({ language, title, text }: FencedBlock): string | null {
   if (language === "sh" && text.includes("curl") && Bun.which("curl") === null) return "curl";
   if (language === "js" && packagesOf(text) === null) return "npm run test:agents";
   if (language !== "python" || pythonOf(title) !== null) return null;
-  return ofVendors.includes(title ?? "") ? "bin/install-python-clients" : "npm run test:python";
+  return withClients.includes(title ?? "") ? "bin/install-python-clients" : "npm run test:python";
 }
 
 function guide(name: string, where: (() => string) | null = null): void {
@@ -228,6 +228,16 @@ test("the programs of docs/guides/clients.md are started with the address and th
   expect(calledWith("gemini", "gemini --model your-model")).toBe(true);
   expect(calledWith("gemini", `GOOGLE_GEMINI_BASE_URL=${gateway.url}`)).toBe(true);
   expect(calledWith("opencode", `SLUICE_KEY=${key}`)).toBe(true);
+  const [open, ...others] = started.filter((call) => call.startsWith("docker"));
+  expect(others).toEqual([]);
+  const [command = ""] = (open ?? "").split("\n");
+  const words = command.split(" ");
+  expect(words.slice(0, 2)).toEqual(["docker", "run"]);
+  const given = words.filter((_, at) => words[at - 1] === "-e");
+  expect(given).toContain("OPENAI_API_BASE_URL=http://host.docker.internal:4400/v1");
+  expect(given).toContain(`OPENAI_API_KEY=${key}`);
+  expect(words).toContain("--add-host=host.docker.internal:host-gateway");
+  expect(words.at(-1)).toStartWith("ghcr.io/open-webui/open-webui:");
 });
 
 describe("the code that the playground of the console shows makes the same request:", () => {
