@@ -8,6 +8,7 @@ import { startChaos, type Chaos } from "../support/chaos.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
 import { blocksOf, pageText, withShown } from "../support/guides.ts";
 import { product } from "../support/product.ts";
+import { foundOrSkipped } from "../support/test-tools.ts";
 import {
   cursorAgentRequest,
   cursorRequests,
@@ -187,8 +188,9 @@ function pythonOf(title: string | null): string | null {
 function missing({ language, title, text }: FencedBlock): string | null {
   if (language === "sh" && text.includes("curl") && Bun.which("curl") === null) return "curl";
   if (language === "js" && packagesOf(text) === null) return "npm run test:agents";
-  if (language !== "python" || pythonOf(title) !== null) return null;
-  return withClients.includes(title ?? "") ? "bin/install-python-clients" : "npm run test:python";
+  if (language !== "python") return null;
+  if (!withClients.includes(title ?? "")) return pythonOf(title) === null ? "npm run test:python" : null;
+  return foundOrSkipped("python", `Python with the clients for ${title}`, pythonOf(title)) === null ? "bin/install-python-clients" : null;
 }
 
 function guide(name: string, where: (() => string) | null = null): void {

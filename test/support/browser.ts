@@ -1,12 +1,16 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium, type Browser, type BrowserContext, type Page, type Request } from "playwright-core";
+import { foundOrSkipped } from "./test-tools.ts";
 
 /** The Chromium of this machine; null if there is none. `CHROMIUM_PATH` names another one. */
-export const chromiumPath: string | null =
+export const chromiumPath: string | null = foundOrSkipped(
+  "chromium",
+  "Chromium where it usually is",
   [process.env["CHROMIUM_PATH"] ?? "", "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(
     (path) => path !== "" && existsSync(path),
-  ) ?? null;
+  ) ?? null,
+);
 
 /** Tests that need a browser are skipped without one, in these words. */
 export const withoutChromium = "there is no Chromium: install Debian's package `chromium`, or set CHROMIUM_PATH";

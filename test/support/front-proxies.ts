@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { join, resolve } from "node:path";
 import { freePort, GuardedServer, startOnFreePort } from "./servers/guarded.ts";
+import { foundOrSkipped } from "./test-tools.ts";
 import type { KeyPair } from "./tls.ts";
 
 /** The proxies that deploy/ has configurations for. */
@@ -99,10 +100,13 @@ export function configurationOf(name: FrontProxyName): string {
 
 /** Why a proxy cannot be tried here, as a remark behind the name of what is skipped; empty where it can. */
 export function lacking(name: FrontProxyName): string {
-  return programOf(name) === null ? ` (skipped: no ${name} is here; \`sh bin/bun scripts/test-proxies.ts\` fetches it)` : "";
+  return foundOrSkipped("proxies", name, programOf(name)) === null
+    ? ` (skipped: no ${name} is here; \`sh bin/bun scripts/test-proxies.ts\` fetches it)`
+    : "";
 }
 
-function programOf(name: FrontProxyName): string | null {
+/** Where a proxy is; null if there is none. */
+export function programOf(name: FrontProxyName): string | null {
   const fetched = join(frontProxiesFolder, recipes[name].fetched);
   return Bun.which(name) ?? (existsSync(fetched) ? fetched : null);
 }

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Skipped } from "./servers/obtain.ts";
+import { foundOrSkipped } from "./test-tools.ts";
 
 /** A library that tells a program another time of day. */
 export interface FakeTime {
@@ -13,8 +14,9 @@ export function findFakeTime(): FakeTime | Skipped {
     join(folder, "faketime"),
     ...readdirSync(folder).map((name) => join(folder, name, "faketime")),
   ]);
-  const path = places.map((place) => join(place, "libfaketime.so.1")).find((file) => existsSync(file));
-  return path === undefined ? { skipped: "no libfaketime is here; the package `faketime` of the system brings it" } : { path };
+  const file = places.map((place) => join(place, "libfaketime.so.1")).find((one) => existsSync(one));
+  const path = foundOrSkipped("faketime", "libfaketime.so.1", file ?? null);
+  return path === null ? { skipped: "no libfaketime is here; the package `faketime` of the system brings it" } : { path };
 }
 
 /** The environment of a program whose clock is wrong by so much, such as `+1h`. The steady clock is left alone. */
