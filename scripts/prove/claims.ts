@@ -1,4 +1,4 @@
-/** A sentence of a page that can be checked, and the promises that it is an instance of. */
+/** A sentence of a page, and the promises that it is an instance of. */
 export interface Claim {
   /** Of the page, from 1: where its paragraph begins. */
   readonly line: number;
@@ -12,9 +12,12 @@ export interface Claim {
  * it on: `<!-- promise: id, id -->`. Code, headings, tables, and lists of links to other pages claim nothing.
  */
 export function claimsOf(page: string): readonly Claim[] {
-  return blocksOf(page)
-    .flatMap(({ line, text }) => sentencesOf(text).map((sentence) => ({ line, ...sentence })))
-    .filter(({ sentence }) => isClaim(sentence));
+  return saidBy(page).filter(({ sentence }) => isClaim(sentence));
+}
+
+/** All sentences of a page: a claim without a number or an absolute word is known by nobody but its reader. */
+export function saidBy(page: string): readonly Claim[] {
+  return blocksOf(page).flatMap(({ line, text }) => sentencesOf(text).map((sentence) => ({ line, ...sentence })));
 }
 
 /** The ids in all comments of a page. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { claimsOf, idsOf } from "../../scripts/prove/claims.ts";
+import { claimsOf, idsOf, saidBy } from "../../scripts/prove/claims.ts";
 import { requirementsOf } from "../../scripts/prove/commands.ts";
 import { readPromises } from "../../scripts/prove/promises.ts";
 import { readProof } from "../../scripts/prove/proof.ts";
@@ -40,6 +40,25 @@ describe("the promises", () => {
   });
 });
 
+/** How sentences of the README begin that promise something without a number and without an absolute word, and the promise. */
+const plainClaims: readonly (readonly [string, string])[] = [
+  ["A package and a single executable file work as well", "executable"],
+  ["It runs on Linux and macOS, x64 and arm64", "platforms"],
+  ["LangChain, the Vercel AI SDK, LlamaIndex and the Python client work the same way", "openai-clients"],
+  ["LangChain, the Vercel AI SDK, LlamaIndex and the Python client work the same way", "python-clients"],
+  ["If `main` rejects the request, stalls, disconnects or sends an invalid answer", "failover"],
+  ["The gateway reloads the file when it changes", "reload"],
+  ["If the new file has a mistake, the old configuration stays in use", "reload"],
+  ["A web console shows what happens, why a call went as it did and what it cost", "console"],
+  ["Several machines can share a PostgreSQL", "replicas"],
+  ["**Clients of other APIs work as well.**", "other-apis"],
+  ["**A stream is either complete or reported as broken.**", "whole-streams"],
+  ["**Clients get the format they asked for**", "audio-formats"],
+  ["**Clients get the format they asked for**", "transcript-formats"],
+  ["**When the client disconnects, the upstream request is cancelled**", "cancel"],
+  ["`npm run prove` runs the command behind", "proof"],
+];
+
 describe("the README", () => {
   test("makes no claim without the promise that it is about: add `<!-- promise: ID -->` behind the sentence", () => {
     const claims = claimsOf(readme);
@@ -47,6 +66,14 @@ describe("the README", () => {
     const without = claims.filter((claim) => claim.ids.length === 0).map(({ line, sentence }) => `line ${line}: ${sentence}`);
     expect(without).toEqual([]);
   });
+
+  test.each(plainClaims)(
+    "says with the promise that it is about, though no number tells that it claims something: %s … (%s)",
+    (begins, id) => {
+      const said = saidBy(readme).filter(({ sentence }) => sentence.startsWith(begins));
+      expect(said.map(({ ids: named }) => named)).toEqual([expect.arrayContaining([id])]);
+    },
+  );
 
   test("names promises that there are", () => {
     expect(idsOf(readme).filter((id) => !ids.has(id))).toEqual([]);
