@@ -27,7 +27,7 @@ test("what a test needs, and finds, is used", () => {
 
 test("CI says of each of these tools whether it could be installed", () => {
   const script = readFileSync(join(root, ".ci/run"), "utf8");
-  const told = [...script.matchAll(/&& has (\S+)/g)].map(([, name]) => name).toSorted();
-  expect(told).toEqual([...testTools]);
+  const told = [...script.matchAll(/&& has (\S+)/g)].map(([, name = ""]) => name);
+  expect(new Set(told)).toEqual(new Set<string>(testTools));
   expect(script).toMatch(/^export SLUICE_TEST_TOOLS="\$tools"\nnpm run test:all$/m);
 });
