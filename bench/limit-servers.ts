@@ -15,6 +15,7 @@ export async function startLimitServers(bench: Bench, scenario: string): Promise
     bench.remark(`${scenario}: PostgreSQL and Redis left out: ${why}`);
     return null;
   };
+  if (!bench.options.servers) return without("--without-servers");
   const postgres = await startPostgres({ fsync: false });
   if ("skipped" in postgres) return without(postgres.skipped);
   const redis = await startRedis();

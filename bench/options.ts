@@ -50,6 +50,10 @@ export interface Options {
   /** Single receipts in the year of traffic; null for as many as are kept by default. */
   readonly receipts: number | null;
   readonly peer: boolean;
+  /** Whether PostgreSQL and Redis are started for what limits cost. */
+  readonly servers: boolean;
+  /** Where the numbers are written; null for bench/results/latest.json. */
+  readonly results: string | null;
   /** The programs of other gateways that were given. */
   readonly peers: Readonly<Partial<Record<GivenPeer, string>>>;
   /** Every gateway exports traces and metrics. */
@@ -70,6 +74,8 @@ export const usage = `npm run bench -- [options]
   --streams N        idle streams (9000)
   --receipts N       single receipts in the year of traffic (those of 90 days)
   --without-peer     do not install or start the npm peer
+  --without-servers  levels and limits-on without PostgreSQL and Redis
+  --results FILE     write the numbers to FILE instead of bench/results/latest.json
   --busbar PATH      the program of another gateway, for the scenario peers; likewise
   --bifrost PATH       (the binary bifrost-http) and
   --litellm PATH       (its command litellm, with the extra "proxy")
@@ -92,6 +98,8 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
         streams: { type: "string" },
         receipts: { type: "string" },
         "without-peer": { type: "boolean", default: false },
+        "without-servers": { type: "boolean", default: false },
+        results: { type: "string" },
         busbar: { type: "string" },
         bifrost: { type: "string" },
         litellm: { type: "string" },
@@ -113,6 +121,8 @@ export function readOptions(arguments_: readonly string[]): Options | { readonly
       idleStreams: positive("streams", values.streams, quick ? 1000 : 9000),
       receipts: values.receipts === undefined ? null : positive("receipts", values.receipts, 1),
       peer: !values["without-peer"],
+      servers: !values["without-servers"],
+      results: values.results ?? null,
       peers: given({ busbar: values.busbar, bifrost: values.bifrost, litellm: values.litellm }),
       telemetry: values.telemetry,
       quietWithinSeconds: positive("quiet-within", values["quiet-within"], 5),

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { arch, cpus, loadavg, platform, release } from "node:os";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { wrkVersion } from "./load.ts";
 import { nginxVersion } from "./nginx.ts";
 import type { ScenarioName } from "./options.ts";
@@ -44,6 +44,8 @@ export interface Table {
 }
 
 export interface Surroundings {
+  /** Where the numbers are written; null for results/latest.json. */
+  readonly results: string | null;
   readonly loadBefore: readonly number[];
   readonly remarks: readonly string[];
   readonly arguments: readonly string[];
@@ -76,10 +78,10 @@ export function verdict(judgement: Judgement): string {
 
 export function report({ rows, tables }: { rows: readonly ScenarioRow[]; tables: readonly Table[] }, surroundings: Surroundings): string {
   const facts = surroundingFacts(surroundings);
-  const directory = join(import.meta.dir, "results");
-  mkdirSync(directory, { recursive: true });
+  const file = surroundings.results === null ? join(import.meta.dir, "results/latest.json") : resolve(surroundings.results);
+  mkdirSync(dirname(file), { recursive: true });
   const results = { ...facts, rows: rows.map((row) => ({ ...row, verdict: verdict(row.judgement) })), tables };
-  writeFileSync(join(directory, "latest.json"), `${JSON.stringify(results, null, 2)}\n`);
+  writeFileSync(file, `${JSON.stringify(results, null, 2)}\n`);
   return [
     "",
     ...(rows.length === 0 ? [] : [...bars(rows), ""]),

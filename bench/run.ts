@@ -155,7 +155,8 @@ async function bench(asked: Options): Promise<string> {
     }
     scenarioSeconds[name] = (performance.now() - fromMs) / 1000;
   }
-  return report({ rows, tables }, { loadBefore, remarks, arguments: given, seconds: (performance.now() - began) / 1000, scenarioSeconds });
+  const seconds = (performance.now() - began) / 1000;
+  return report({ rows, tables }, { loadBefore, remarks, arguments: given, seconds, scenarioSeconds, results: asked.results });
 }
 
 /** A proxied stream takes two descriptors in the proxy. */

@@ -94,7 +94,7 @@ async function inRounds<Name extends string>(
     return (await Promise.all(clients)).reduce((sum, { requests }) => sum + requests, 0);
   };
   console.error("workers, warm-up");
-  for (const [, gateways] of all) await load(gateways, options.quick ? 3 : 15);
+  for (const [, gateways] of all) await load(gateways, options.quick ? 1 : 15);
   const speedUp = slowDown();
   try {
     for (let round = 1; round <= options.rounds; round += 1) {
