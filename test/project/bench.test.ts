@@ -45,7 +45,7 @@ const everythingOn = [
 ];
 
 test.skipIf(platform() !== "linux")(
-  "npm run bench measures levels of limits, everything on, and four workers, and says of each goal whether it is met (skipped without /proc)",
+  "npm run bench measures limits, everything on, and workers, and says of each goal whether it is met (skipped without /proc)",
   async () => {
     const cheap = ["--quick", "--rounds", "1", "--seconds", "1", "--streams", "200", "--without-peer", "--without-servers"];
     const file = join(folder, "results.json");
