@@ -300,17 +300,28 @@ export async function tallyAtOnce(
   key: MadeKey,
   calls: number,
 ): Promise<Readonly<Record<string, number>>> {
+  return (await admittedAtOnce(gateways, key, calls)).counts;
+}
+
+/** The same, with how long it took until all of them were admitted or refused. */
+export async function admittedAtOnce(
+  gateways: readonly { readonly url: string }[],
+  key: MadeKey,
+  calls: number,
+): Promise<{ readonly counts: Readonly<Record<string, number>>; readonly tookMs: number }> {
+  const beganMs = performance.now();
   const opening = Array.from({ length: calls }, (_, at) =>
     opened(gateways[at % gateways.length]!, key, { x_tokens: 1_000, x_pace_ms: 60 }),
   );
   const streams = await Promise.all(opening);
   await Promise.all(streams.map(({ untilHead }) => untilHead(slowed(20_000))));
+  const tookMs = performance.now() - beganMs;
   const admitted = streams.filter(({ response }) => response.status === 200);
   const refused = streams.filter((stream) => !admitted.includes(stream)).map(({ reply }) => reply);
   const counts = { ...tally(await Promise.all(refused)), "200": admitted.length };
   for (const { abort } of admitted) abort();
   await Promise.all(admitted.map(({ ended }) => ended));
-  return counts;
+  return { counts, tookMs };
 }
 
 export function count(replies: readonly ChatReply[], status: number): number {
