@@ -152,13 +152,21 @@ describe("metrics", () => {
     expect(valueOf(families, "sluice_gateway_overhead_seconds_count", { operation: "chat" })).toBeGreaterThan(calls);
   });
 
-  test("have the longest gap of a stream", async () => {
+  test("have a stream while it runs, and the longest gap of it after its end", async () => {
     const held = new HeldStream();
     sound.next(() => held.answer());
     const call = await openChat(gateway, { model: "large" }, { key, stream: true });
     await call.untilBody(1);
+    // A worker that is late is not part of a scrape.
+    const running = async (): Promise<readonly number[]> => {
+      const families = await scraped(gateway.adminUrl);
+      const names = ["sluice_workers_reporting", "sluice_in_flight_requests", "sluice_channel_in_flight"];
+      return [...names.map((name) => valueOf(families, name)), valueOf(families, "sluice_channel_in_flight", { channel: "sound" })];
+    };
+    await eventually("it alone is running", async () => String(await running()) === "2,1,1,1");
     held.finish();
     expect((await call.reply).content).toBe("begun and ended");
+    await eventually("nothing is running", async () => String(await running()) === "2,0,0,0");
     const families = await scraped(gateway.adminUrl);
     const labels = { operation: "chat", model: "large", channel: "sound" };
     expect(valueOf(families, "sluice_longest_gap_seconds_count", labels)).toBe(1);
@@ -340,6 +348,63 @@ describe("webhooks", () => {
       expect(text).not.toContain("canary");
     }
   });
+});
+
+test("a channel that fails again and again has a breaker that is open, and no other channel has", async () => {
+  await eventually(
+    "it is open in one of the workers",
+    async () => {
+      expect((await chat(gateway, { model: "failing" }, { key })).channel).toBe("spare");
+      const families = await scraped(gateway.adminUrl);
+      const [open, halfOpen] = ["open", "half_open"].map((state) =>
+        valueOf(families, "sluice_circuit_breakers", { channel: "broken", state }),
+      );
+      return open! >= 1 && halfOpen === 0;
+    },
+    20_000,
+  );
+  const families = await scraped(gateway.adminUrl);
+  for (const channel of ["sound", "spare"]) expect(valueOf(families, "sluice_circuit_breakers", { channel })).toBe(0);
+});
+
+test("no metric names a key or tells its budget unless it was asked to, and then what is left is less than the budget", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "sluice-test-"));
+  const adminTokenFile = join(directory, "token");
+  await writeFile(adminTokenFile, adminToken, { mode: 0o600 });
+  await using hook = await startScripted(() => Response.json({}));
+  const { metrics, otel: _, ...others } = config;
+  // Webhooks need what metrics do not show.
+  const usual = { ...others, webhooks: [{ url: hook.url, secret: webhookSecret }] };
+  const start = (more: object): Promise<Gateway> =>
+    startGateway({ config: { ...usual, ...more }, directory, env: { ADMIN_TOKEN_FILE: adminTokenFile } });
+  const families = async ({ adminUrl }: Gateway): Promise<readonly ExposedFamily[]> =>
+    parseExposition(await (await scrape(adminUrl, adminToken)).text());
+  const withKey = (all: readonly ExposedFamily[]): readonly string[] =>
+    all.filter(({ samples }) => samples.some(({ labels }) => "key" in labels)).map(({ name }) => name);
+  const ofBudgets = (all: readonly ExposedFamily[]): readonly string[] =>
+    all.map(({ name }) => name).filter((name) => /^sluice_(group_)?budget_/.test(name));
+  try {
+    const silent = await start({});
+    try {
+      expect((await chat(silent, { model: "large" }, { key: "sk-narrow-canary-0123456789abcdef" })).status).toBe(200);
+      await eventually("the call is counted", async () => valueOf(await families(silent), "sluice_requests_total") === 1);
+      await eventually("keys and their budgets are looked up", () => hook.requests.length > 0);
+      const shown = await families(silent);
+      expect([withKey(shown), ofBudgets(shown)]).toEqual([[], []]);
+    } finally {
+      expect(await silent.stop()).toBe(0);
+    }
+    await using asked = await start({ metrics });
+    await eventually("budgets are looked up", async () => ofBudgets(await families(asked)).length > 0);
+    const shown = await families(asked);
+    expect(ofBudgets(shown)).toEqual(["sluice_budget_limit_usd", "sluice_budget_left_usd", "sluice_budget_refused"]);
+    expect(valueOf(shown, "sluice_budget_limit_usd", { key: "file:narrow" })).toBe(10);
+    expect(valueOf(shown, "sluice_budget_left_usd", { key: "file:narrow" })).toBeCloseTo(10 - 0.0002, 9);
+    expect((await chat(asked, { model: "large" }, { key })).status).toBe(200);
+    await eventually("the call is counted by its key", async () => withKey(await families(asked)).includes("sluice_key_requests_total"));
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
 });
 
 describe("a collector and a receiver that hang", () => {
