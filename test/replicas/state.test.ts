@@ -1,7 +1,9 @@
 // Needs: alone, servers. A Redis that takes longer than 100 ms counts as lost, which shifts the figures that it judges.
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
-import { ben, count, degraded, offer, opened, startReplicas, tally, timed, type Replicas } from "../support/replicas.ts";
+import { valueOf } from "../support/exposition.ts";
+import type { Gateway } from "../support/gateway.ts";
+import { ben, count, degraded, exposed, offer, opened, openMetrics, startReplicas, tally, timed, type Replicas } from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
@@ -20,7 +22,7 @@ afterAll(async () => {
 
 describe.skipIf(missing !== "")(`a partition${missing}`, () => {
   test("F66: one that cannot reach Redis and one that can admit at most 1.2 times the limit from the first moment, and revocation reaches both", async () => {
-    await using replicas: Replicas = await startReplicas({ postgres: present(postgres), redis: present(first) });
+    await using replicas: Replicas = await startReplicas({ postgres: present(postgres), redis: present(first), config: openMetrics });
     const gateways = replicas.all.map(({ gateway }) => gateway);
     await replicas.acquainted();
     const [used, fresh, doomed] = [await replicas.key({ requests: 400 }), await replicas.key({ requests: 200 }), await replicas.key()];
@@ -51,6 +53,9 @@ describe.skipIf(missing !== "")(`a partition${missing}`, () => {
     expect(count(ofFresh, 200)).toBeLessThanOrEqual(240);
     expect(count(ofFresh, 200)).toBeGreaterThanOrEqual(100);
     expect(await degraded(replicas.a.gateway)).toEqual(["redis"]);
+    const limitsUp = async (gateway: Gateway): Promise<number> =>
+      valueOf(await exposed(gateway), "sluice_shared_limits_up", { kind: "redis" });
+    await eventually("the metrics of each say so", async () => String(await Promise.all(gateways.map(limitsUp))) === "0,1");
   });
 });
 

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { sql } from "../../src/store/sql.ts";
 import { chat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
+import { valueOf } from "../support/exposition.ts";
 import { startFaultyWire, type FaultyWire } from "../support/faulty-wire.ts";
 import { forMs, paced } from "../support/paced.ts";
 import { bystander, reachedOver, type Bystander } from "../support/bystander.ts";
@@ -12,8 +13,10 @@ import {
   ben,
   count,
   degraded,
+  exposed,
   offer,
   expectNoLater,
+  openMetrics,
   quantile,
   startReplicas,
   tally,
@@ -84,7 +87,7 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
     replicas = await startReplicas({
       postgres: reachedOver(present(postgres), wire),
       redis: present(redis),
-      config: { prices: [{ model: "*", call: 0.01 }] },
+      config: { prices: [{ model: "*", call: 0.01 }], ...openMetrics },
     });
     beside = await bystander(replicas);
   });
@@ -101,6 +104,16 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
   async function expectExact(key: MadeKey, calls: number): Promise<void> {
     await eventually(`all ${calls} calls are in the sums`, async () => (await replicas.calls(key.id)) >= calls, 15_000).catch(() => {});
     expect(await replicas.calls(key.id)).toBe(calls);
+  }
+
+  /** What its metrics say of the store, and of the receipts that are not in it yet. */
+  async function shownOf(gateway: { readonly url: string }) {
+    const families = await exposed(gateway);
+    return {
+      up: valueOf(families, "sluice_store_up", { kind: "postgres" }),
+      receipts: valueOf(families, "sluice_journal_waiting_receipts"),
+      oldest: valueOf(families, "sluice_journal_oldest_receipt_seconds"),
+    };
   }
 
   async function expectRecovery(key: MadeKey): Promise<void> {
@@ -131,6 +144,10 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
     for (const gateway of gateways()) {
       await eventually("it says what is degraded", async () => (await degraded(gateway)).includes("postgres"), 5_000);
       expect((await rawRequest(`${gateway.url}/healthz`)).text).toBe("ok\n");
+      await eventually("its metrics say so, and that receipts wait", async () => {
+        const { up, receipts, oldest } = await shownOf(gateway);
+        return up === 0 && receipts > 0 && oldest > 0;
+      });
     }
     const spending = await offer(gateways(), poor, { clients: 1, forMs: 1_000, enough: (so) => so.length > 60 });
     expect(Object.keys(tally(spending)).filter((kind) => !/^(200|503 store_unavailable|429 insufficient_quota)$/.test(kind))).toEqual([]);
@@ -146,6 +163,9 @@ describe.skipIf(missing !== "")(`two replicas whose PostgreSQL${missing}`, () =>
     expect(count([...rich, ...spending, ...after], 200)).toBeLessThanOrEqual(40);
     await expectExact(poor, count([...rich, ...spending, ...after], 200));
     await expectExact(unknown, 2);
+    const whole = { up: 1, receipts: 0, oldest: 0 };
+    for (const gateway of gateways())
+      await eventually("its metrics say that nothing waits", async () => Bun.deepEquals(await shownOf(gateway), whole));
   });
 
   test("F57: is lost: known keys are served that were changed a moment ago, alone or with thousands of others", async () => {

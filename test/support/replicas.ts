@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { startChaos, type Chaos } from "./chaos.ts";
 import { chat, openChat, type ChatCall, type ChatOptions, type ChatReply } from "./chat.ts";
 import { eventually } from "./eventually.ts";
+import { parseExposition, type ExposedFamily } from "./exposition.ts";
 import { startFaultProxy, type FaultProxy } from "./fault-proxy.ts";
 import { startGateway, type Gateway, type GatewayOptions } from "./gateway.ts";
 import { newGroup } from "./groups.ts";
@@ -348,6 +349,15 @@ export async function degraded({ url }: { readonly url: string }): Promise<reado
   if (ready.status !== 200) throw new Error(`not ready: ${ready.status}`);
   return (ready.json() as { readonly degraded?: readonly string[] }).degraded ?? [];
 }
+
+/** The metrics of one whose clients' listener shows them to everybody (`openMetrics`). */
+export async function exposed({ url }: { readonly url: string }): Promise<readonly ExposedFamily[]> {
+  const { status, text } = await rawRequest(`${url}/metrics`, { timeoutMs: slowed(2_000) });
+  if (status !== 200) throw new Error(`no metrics: ${status}`);
+  return parseExposition(text);
+}
+
+export const openMetrics = { metrics: { public: true, data_port: true } };
 
 /** The most attempts that an upstream had at the same time. */
 export function mostAtOnce(attempts: Replicas["attempts"]): number {
