@@ -43,6 +43,7 @@ interface Rule {
   readonly record?: string;
   readonly alert?: string;
   readonly expr: string;
+  readonly for?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
 }
@@ -83,6 +84,56 @@ function unknownIn(expression: string): readonly string[] {
 test("every metric and label in the alert rules is one that the gateway shows", () => {
   expect(rules.length).toBeGreaterThan(15);
   expect(rules.flatMap(({ expr }) => unknownIn(expr))).toEqual([]);
+});
+
+test("the alerts that are counted on fire at these conditions, whether or not promtool is there to try them", () => {
+  const counted: Readonly<Record<string, readonly [expr: string, lasting: string | null, severity: string]>> = {
+    SluiceErrorBudgetBurnsFast: [
+      "sluice:request_errors:ratio_rate1h > 14.4 * 0.005 and sluice:request_errors:ratio_rate5m > 14.4 * 0.005",
+      null,
+      "page",
+    ],
+    SluiceErrorBudgetBurns: [
+      "sluice:request_errors:ratio_rate6h > 6 * 0.005 and sluice:request_errors:ratio_rate30m > 6 * 0.005",
+      null,
+      "page",
+    ],
+    SluiceErrorBudgetBurnsSlowly: [
+      "sluice:request_errors:ratio_rate1d > 3 * 0.005 and sluice:request_errors:ratio_rate2h > 3 * 0.005",
+      null,
+      "ticket",
+    ],
+    SluiceCircuitBreakerOpen: ['max by (channel) (max_over_time(sluice_circuit_breakers{state="open"}[5m])) > 0', "10m", "ticket"],
+    SluiceJournalLags: [
+      "max by (instance) (sluice_journal_waiting_receipts) > 10000 or max by (instance) (sluice_journal_waiting_bytes) > 64 * 1024 * 1024",
+      "10m",
+      "ticket",
+    ],
+    SluiceReceiptsLate: ["max by (instance) (sluice_journal_oldest_receipt_seconds) > 300", "1m", "ticket"],
+    SluiceJournalFull: ["max by (instance) (sluice_journal_full) == 1", null, "page"],
+    SluiceStoreDown: ["min by (instance) (sluice_store_up) == 0", "2m", "page"],
+    SluiceSharedLimitsDown: ["min by (instance) (sluice_shared_limits_up) == 0", "2m", "ticket"],
+    SluiceBudgetNearlySpent: ["max by (key, models) (1 - sluice_budget_left_usd / sluice_budget_limit_usd) >= 0.8", null, "ticket"],
+    SluiceGroupBudgetNearlySpent: [
+      "max by (group, models) (1 - sluice_group_budget_left_usd / sluice_group_budget_limit_usd) >= 0.8",
+      null,
+      "ticket",
+    ],
+  };
+  const found = rules.flatMap(({ alert, expr, for: lasting, labels }) =>
+    alert !== undefined && alert in counted ? [[alert, [expr, lasting ?? null, labels?.["severity"]]]] : [],
+  );
+  expect(Object.fromEntries(found)).toEqual(counted);
+  expect(found.length).toBe(Object.keys(counted).length);
+  for (const window of ["5m", "30m", "1h", "2h", "6h", "1d"])
+    expect(rules.filter(({ record }) => record === `sluice:request_errors:ratio_rate${window}`)).toEqual([
+      {
+        record: `sluice:request_errors:ratio_rate${window}`,
+        expr:
+          `sum(rate(sluice_requests_total{blame=~"channel|gateway"}[${window}])) / ` +
+          `sum(rate(sluice_requests_total{blame!="client"}[${window}]))`,
+      },
+    ]);
 });
 
 test("every alert says how urgent it is, what is wrong, and what that means", () => {
