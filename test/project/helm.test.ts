@@ -1,3 +1,4 @@
+import { Validator, type Schema } from "@cfworker/json-schema";
 import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -445,7 +446,7 @@ describe("the rendered chart", () => {
   const validate = toolNamed("kubernetes-validate");
   test.skipIf(validate === null).each(names)("is what the schemas of Kubernetes allow: %s", (name) => {
     const folder = mkdtempSync(join(tmpdir(), "sluice-test-"));
-    // The schemas know what comes with Kubernetes itself.
+    // The schemas know what comes with Kubernetes itself; the test below knows the other.
     const files = objectsOf(name)
       .filter((object) => object.kind !== "ServiceMonitor")
       .map((object, at) => {
@@ -457,6 +458,15 @@ describe("the rendered chart", () => {
     const result = checked([validate ?? "", "--strict", ...files]);
     rmSync(folder, { recursive: true });
     expect([result.code, result.said]).toEqual([0, expect.any(String)]);
+  });
+
+  test("has a ServiceMonitor with fields that the operator of Prometheus has, and with no others", () => {
+    const schema = JSON.parse(readFileSync(join(root, "test/fixtures/kubernetes/service-monitor.schema.json"), "utf8")) as Schema;
+    const validator = new Validator(schema, "7", false);
+    const monitors = names.flatMap((name) => objectsOf(name).filter((object) => object.kind === "ServiceMonitor"));
+    expect(monitors.map((monitor) => validator.validate(monitor).errors)).toEqual([[], [], []]);
+    const schemes = monitors.map(({ spec }) => (spec as { readonly endpoints: readonly { readonly scheme: string }[] }).endpoints[0]?.scheme);
+    expect(schemes.toSorted()).toEqual(["http", "http", "https"]);
   });
 });
 
