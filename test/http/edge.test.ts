@@ -1,7 +1,7 @@
 // Needs: quiet. It mostly waits for workers to start, and to notice that files have changed.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { mkdtempSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -177,6 +177,60 @@ test.skipIf(certificates === null)("SIGHUP makes every worker read the certifica
   expect(await serialAt(gateway.url)).not.toBe(before);
 });
 
+test.skipIf(certificates === null)(
+  "required client certificates are asked for on both listeners, and those of an authority that was replaced are refused from then on",
+  async () => {
+    const { selfSigned } = certificates as Certificates;
+    const { authority: otherAuthority, valid: ofOther } = (await makeCertificates()) as Certificates;
+    const folder = mkdtempSync(join(tmpdir(), "sluice-clients-"));
+    const inFolder = (name: string, text: string): string => {
+      writeFileSync(join(folder, `${name}.new`), text, { mode: 0o600 });
+      renameSync(join(folder, `${name}.new`), join(folder, name));
+      return join(folder, name);
+    };
+    const files = { cert_file: inFolder("server.pem", renewed.cert), key_file: inFolder("server.key", renewed.key) };
+    const clientCa = { client_ca_file: inFolder("clients.pem", authority), client_certificates: "required" };
+    try {
+      await using served = await startGateway({
+        env: { ADMIN_TOKEN_FILE: join(directory, "token") },
+        config: { ...configWith([{ name: "client", key }]), tls: { ...files, ...clientCa } },
+      });
+      /** The status on a new connection, or null for one without an answer. */
+      const status = async (url: string, token: string, shown: Partial<KeyPair>, session?: Buffer): Promise<number | null> => {
+        const socket = tls.connect({ port: Number(new URL(url).port), host: "127.0.0.1", ca: authority, session, ...shown });
+        if (url === served.url) socket.on("session", (known) => sessions.push(known));
+        const received = collected(socket);
+        const path = url === served.url ? "/v1/models" : "/admin/api/health";
+        socket.write(`GET ${path} HTTP/1.1\r\nhost: ${new URL(url).host}\r\nauthorization: Bearer ${token}\r\nconnection: close\r\n\r\n`);
+        const [, found] = /^HTTP\/1\.1 (\d+)/.exec((await received).toString("latin1")) ?? [];
+        return found === undefined ? null : Number(found);
+      };
+      const sessions: Buffer[] = [];
+      const onBoth = (shown: Partial<KeyPair>): Promise<readonly (number | null)[]> =>
+        Promise.all([status(served.url, key, shown), status(served.adminUrl, operator, shown)]);
+      const refused = [null, null];
+      expect(await onBoth({})).toEqual(refused);
+      expect(await onBoth(valid)).toEqual([200, 200]);
+      expect(await onBoth(selfSigned)).toEqual(refused);
+      expect(await onBoth(ofOther)).toEqual(refused);
+      // It opens the connection and nothing more.
+      expect(await status(served.url, "sk-wrong", valid)).toBe(401);
+
+      const known = sessions.splice(0);
+      inFolder("clients.pem", otherAuthority);
+      await served.waitForLog(({ event }) => event === "certificate_renewed", 30_000);
+      expect(await onBoth(valid)).toEqual(refused);
+      expect(await onBoth(ofOther)).toEqual([200, 200]);
+      expect(await onBoth({})).toEqual(refused);
+      // Nor does a session of before open what its certificate no longer opens.
+      expect(known.length).toBeGreaterThan(0);
+      for (const session of known) expect(await status(served.url, key, valid, session)).toBeNull();
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  },
+);
+
 test.skipIf(certificates === null)("a client that leaves an encrypted stream cancels the upstream's", async () => {
   const before = held.cancelled;
   const leaving = new AbortController();
@@ -283,6 +337,7 @@ describe("a unix socket", () => {
     const config = { listen: `unix:${path}`, listen_mode: "600", keys: [{ name: "client", key }], channels, server: { linger: "0ms" } };
     await using served = await startGateway({ config });
     expect(served.url).toBe(`unix:${path}`);
+    expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(served.text).toContain(`curl --unix-socket ${path} http://localhost/v1/chat/completions`);
     const response = await fetch("http://localhost/v1/chat/completions", { unix: path, method: "POST", body: chat, headers: authorised });
     expect(await response.json()).toMatchObject(answer);
