@@ -16,7 +16,7 @@ test("a scrape shows no engine before it is needed, and then that it runs", asyn
       channels: [{ name: "here", provider: "embedded" }],
     },
   });
-  const states = async (): Promise<readonly (readonly [engine?: string, state?: string, value?: number])[]> => {
+  const states = async (): Promise<readonly unknown[]> => {
     const families = parseExposition(await (await fetch(`${gateway.adminUrl}/metrics`)).text());
     const samples = families.find(({ name }) => name === "sluice_engine_state")?.samples ?? [];
     return samples.map(({ labels, value }) => [labels["engine"], labels["state"], value]);

@@ -3,7 +3,19 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
 import { valueOf } from "../support/exposition.ts";
 import type { Gateway } from "../support/gateway.ts";
-import { ben, count, degraded, exposed, offer, opened, openMetrics, startReplicas, tally, timed, type Replicas } from "../support/replicas.ts";
+import {
+  ben,
+  count,
+  degraded,
+  exposed,
+  offer,
+  opened,
+  openMetrics,
+  startReplicas,
+  tally,
+  timed,
+  type Replicas,
+} from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
