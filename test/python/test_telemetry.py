@@ -1,6 +1,5 @@
 """What telemetry writes, read by the parsers that Prometheus, OpenTelemetry and Standard Webhooks have published."""
 
-import base64
 import json
 import pathlib
 import subprocess
@@ -9,6 +8,7 @@ import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from otlp_json import with_bytes
 from prometheus_client.parser import text_string_to_metric_families
 from standardwebhooks.webhooks import Webhook
 
@@ -20,16 +20,6 @@ def samples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("telemetry")
     subprocess.run(["sh", root / "bin/bun", root / "test/python/telemetry-samples.ts", folder], check=True)
     return folder
-
-
-def with_bytes(value):
-    """OTLP writes ids in hexadecimal, where the usual JSON of protocol buffers has base64."""
-    if isinstance(value, list):
-        return [with_bytes(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    ids = ("traceId", "spanId", "parentSpanId")
-    return {name: base64.b64encode(bytes.fromhex(one)).decode() if name in ids else with_bytes(one) for name, one in value.items()}
 
 
 def test_metrics_are_read_by_the_client_library_of_prometheus(samples):

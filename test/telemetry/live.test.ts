@@ -1,9 +1,12 @@
 // Needs: quiet. It mostly waits for workers to start, and for what they export.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { root } from "../../scripts/source-tree.ts";
 import { chat, openChat } from "../support/chat.ts";
+import { checked } from "../support/deploy-tools.ts";
 import { eventually } from "../support/eventually.ts";
 import { parseExposition, valueOf, type ExposedFamily } from "../support/exposition.ts";
 import { startGateway, type Gateway } from "../support/gateway.ts";
@@ -406,6 +409,40 @@ test("no metric names a key or tells its budget unless it was asked to, and then
     await rm(directory, { recursive: true, force: true });
   }
 });
+
+const python = join(root, ".venv/telemetry/bin/python");
+test.skipIf(!existsSync(python))(
+  "the libraries of Prometheus, OpenTelemetry and Standard Webhooks read what this gateway showed and sent (bin/install-telemetry-parsers)",
+  async () => {
+    const metrics = await (await scrape(gateway.adminUrl)).text();
+    const sent = (path: string): readonly string[] => collector.requests.filter((one) => one.path === path).map(({ text }) => text);
+    const [traces, exports] = [sent("/v1/traces"), sent("/v1/metrics").slice(-4)];
+    // The newest: one that is older than five minutes is refused as a replay.
+    const webhooks = receiver.requests.slice(-2).map(({ text, headers }) => ({ text, headers: Object.fromEntries(headers) }));
+    const input = JSON.stringify({ metrics, traces, exports, webhooks, secret: webhookSecret });
+    const { code, said } = checked([python, "-B", "test/python/read_telemetry.py"], input);
+    expect(code, said).toBe(0);
+    const read = JSON.parse(said) as Readonly<Record<"samples" | "spans" | "points" | "notices", readonly unknown[]>> & { types: object };
+    const families = parseExposition(metrics);
+    // Without what the name of a counter ends with, as this library has it.
+    expect(read.types).toEqual(
+      Object.fromEntries(families.map(({ name, type }) => [type === "counter" ? name.replace(/_total$/, "") : name, type])),
+    );
+    expect(read.samples).toEqual(families.flatMap(({ samples }) => samples.map(({ name, labels, value }) => [name, labels, value])));
+    expect(read.spans).toEqual(
+      traces.flatMap(readTraces).map(({ traceId: id, spanId, parentSpanId, name, kind, status, attributes }) => {
+        return [id, spanId, parentSpanId ?? "", name, kind, status, Object.keys(attributes).toSorted()];
+      }),
+    );
+    expect(read.points).toEqual(
+      exports.flatMap(readMetrics).flatMap(({ name, kind, points }) => {
+        return points.map(({ value, attributes }) => [name, kind, value, Object.keys(attributes).length]);
+      }),
+    );
+    expect(read.notices).toEqual(webhooks.map(({ text }) => JSON.parse(text) as unknown));
+    for (const some of [read.samples, read.spans, read.points, read.notices]) expect(some.length).toBeGreaterThan(1);
+  },
+);
 
 describe("a collector and a receiver that hang", () => {
   test("do not keep a gateway from ending, and the log tells what they did not get", async () => {
