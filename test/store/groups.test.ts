@@ -1,6 +1,6 @@
 // Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
-import type { BudgetHoldRequest, Storage } from "../../src/gateway/storage.ts";
+import { StorageError, type BudgetHoldRequest, type Storage } from "../../src/gateway/storage.ts";
 import { anyChannel } from "../../src/keys/budget-selector.ts";
 import type { Group } from "../../src/keys/group.ts";
 import { unlimited } from "../../src/limits/limits.ts";
@@ -129,6 +129,36 @@ for (const engine of engines) {
         { ...unlimited, budget: { nanos: -1, period: "day" as const } },
       ])
         expect(await errorKind(groups.change("a", { limits: wrong }, inFile, by))).toBe("invalid");
+    });
+
+    test("are not put below a group whose place is not known, and who tries is told what to do", async () => {
+      await using world = await storageWorld(engine);
+      const { groups } = world.storage;
+      const inFile: readonly Group[] = [{ ...newGroup("corp"), id: "file-group:corp", frozen: false }];
+      await groups.create("filed", newGroup("filed", { parent: "file-group:corp" }), inFile, by);
+      await groups.create("newer", newGroup("newer"), [], by);
+      await groups.create("project", newGroup("project", { parent: "newer" }), [], by);
+      await groups.create("moving", newGroup("moving"), [], by);
+      for (const parent of ["filed", "project"]) {
+        await groups.create(`gone-${parent}`, newGroup(`gone-${parent}`, { parent }), inFile, by);
+        await groups.remove(`gone-${parent}`, by);
+      }
+      // The group of the file is removed from it; the limits of the other one are of a later version.
+      await world.database.run(sql`update key_groups set limits = '{"later":true}' where id = 'newer'`);
+      for (const parent of ["filed", "project"]) {
+        for (const attempt of [
+          () => groups.create("x", newGroup("x", { parent }), [], by),
+          () => groups.change("moving", { parent }, [], by),
+          () => groups.restore(`gone-${parent}`, [], by),
+        ]) {
+          const problem: unknown = await attempt().catch((error: unknown) => error);
+          expect(problem).toBeInstanceOf(StorageError);
+          expect(problem).toMatchObject({ kind: "invalid", message: expect.stringContaining("above the parent is missing") });
+        }
+      }
+      expect(await groups.restore("gone-filed", inFile, by)).toMatchObject({ parent: "filed" });
+      expect(await groups.change("project", { parent: null }, [], by)).toMatchObject({ parent: null });
+      expect(await groups.change("moving", { parent: "project" }, [], by)).toMatchObject({ parent: "project" });
     });
 
     test("cannot be put below each other by two changes at once", async () => {

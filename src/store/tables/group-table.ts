@@ -181,7 +181,8 @@ export class GroupTable implements GroupStorage {
   async #rejectParent(transaction: Database, id: string | null, { parent }: GroupColumns, inFile: readonly Group[]): Promise<void> {
     if (parent === null) return;
     const tree = new GroupTree([...inFile, ...this.#readable(await rowsAbove(transaction, parent))]);
-    switch (parentProblem(tree, id, parent) ?? (await depthProblem(transaction, id, tree.chainOf(parent)!))) {
+    const chain = tree.chainOf(parent);
+    switch (parentProblem(tree, id, parent) ?? (chain === null ? "broken" : await depthProblem(transaction, id, chain))) {
       case null:
         return;
       case "missing":
@@ -190,6 +191,12 @@ export class GroupTable implements GroupStorage {
         throw new StorageError("invalid", "A group cannot be below itself.");
       case "too_deep":
         throw new StorageError("invalid", `Groups have at most ${groupLevelsMax} levels.`);
+      case "broken":
+        // It is not named: who manages only a part of the tree may not know what is above it.
+        throw new StorageError(
+          "invalid",
+          "A group above the parent is missing, or this version cannot read it. Put it back or repair it, or choose another parent.",
+        );
     }
   }
 }
