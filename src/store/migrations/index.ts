@@ -54,6 +54,9 @@ const firstContents: readonly SqlByEngine[] = [
   },
 ];
 
+/** What is below a group is asked for by every request of its administrators, and by every group that moves. */
+const groupsByParent: readonly Sql[] = [sql`create index key_groups_parent on key_groups (parent) where deleted_ms is null`];
+
 /** In order and without gaps. The names are stored in the database. */
 export const migrations: readonly Migration[] = [
   { number: 1, name: "beginning", reads: 1, statements: initialSchema },
@@ -66,4 +69,5 @@ export const migrations: readonly Migration[] = [
   { number: 8, name: "first contents", reads: 1, statements: firstContents },
   { number: 9, name: "outcomes", reads: 1, statements: outcomes },
   { number: 10, name: "sums of everybody", reads: 1, statements: sumsOfEverybody },
+  { number: 11, name: "groups by parent", reads: 1, statements: groupsByParent },
 ];
