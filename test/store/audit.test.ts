@@ -97,6 +97,15 @@ for (const engine of engines) {
       await audit.configured(two, null, ada);
       await audit.configured(three, null, ada);
       expect(await recorded()).toEqual([{ removed: ["keys.a"] }, added]);
+      // One process adds a key and takes it out again, and the other one reads only the last of it, and says so first.
+      const v1 = three;
+      const v2 = new Map([...three, ["keys.tmp", part("1")]]);
+      const v3 = new Map([["sign_in", part("2")]]);
+      await audit.configured(v2, v1, ada);
+      await audit.configured(v3, v1, ada);
+      await audit.configured(v3, v2, ada);
+      expect((await recorded()).slice(0, 2)).toEqual([{ changed: { sign_in: "changed" }, removed: ["keys.tmp"] }, { added: ["keys.tmp"] }]);
+      await audit.configured(three, v3, ada);
       const many = new Map(Array.from({ length: 200 }, (_, at) => [`keys.${at}`, part("1")]));
       await audit.configured(many, three, ada);
       const { added: names } = (await recorded())[0] as { readonly added: readonly string[] };

@@ -35,7 +35,8 @@ export function configurationChanges(
   const names = (one: ConfigurationParts, isConcerned: (name: string, part: ConfigurationPart) => boolean): readonly string[] =>
     [...one].filter(([name, part]) => isConcerned(name, part)).map(([name]) => name);
   const added = names(after, (name, { written }) => !from.has(name) && (before === null || stored.get(name)?.written !== written));
-  const removed = names(from, (name) => !after.has(name) && stored.has(name));
+  // Also what only another process has read, which was gone again before this one looked: nobody else will say so.
+  const removed = names(stored, (name) => !after.has(name));
   const changed = names(after, (name, { written, resolved }) => {
     const [known, old] = [stored.get(name), from.get(name)];
     if (old === undefined) return false;
