@@ -13,7 +13,7 @@ import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
 import type { Database } from "../../src/store/database.ts";
 import { StandbyReads } from "../../src/store/postgres/standby-reads.ts";
 import { openDatabase } from "../../src/store/open.ts";
-import { sql } from "../../src/store/sql.ts";
+import { sql, type Sql } from "../../src/store/sql.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPgBouncer } from "../support/servers/pgbouncer.ts";
 import { startPostgresPair, type TestPostgres } from "../support/servers/postgres.ts";
@@ -211,6 +211,49 @@ describe.skipIf(remark(pair) !== "")(`a standby that answers, but not for this s
     await eventually("nothing has happened for longer than it may be behind", async () => (await both.standby.all(idle)).length === 1);
     both.later();
     expect([await both.shown(), both.notices.length]).toEqual([2, 2]);
+  });
+
+  test("that is always behind is never asked", async () => {
+    const { primary, standby } = present(pair);
+    const store = await primary.freshDatabase();
+    await (await openDatabase({ store, dataDir: "" })).close();
+    await using reading = await reads(store, standby.urlOf(new URL(store).pathname.slice(1)), 1_000);
+    await show(reading.primary, "shown", "0");
+    const replayed = async (): Promise<number> => {
+      const rows = await reading.standby.all<{ value: string }>(sql`select value from settings where name = 'shown'`).catch(() => []);
+      return Number(rows[0]?.value ?? -1);
+    };
+    await eventually("the standby has it", async () => (await replayed()) === 0, 30_000);
+    const delay = async (to: Sql): Promise<void> => {
+      await reading.standby.run(sql`alter system set recovery_min_apply_delay = ${to}`);
+      await reading.standby.all(sql`select pg_reload_conf()`);
+    };
+    await delay(sql`'3s'`);
+    try {
+      let written = 0;
+      /** What is read of what was just written, at the time of the next check. */
+      const isCurrent = async (): Promise<boolean> => {
+        written += 1;
+        await show(reading.primary, "shown", String(written));
+        reading.later();
+        return (await reading.shown()) === written;
+      };
+      await eventually("it is found to be behind", async () => (await isCurrent()) && (await replayed()) < written);
+      // Until it has twice replayed what it lacked.
+      for (let times = 0; times < 2; times += 1) {
+        const lacked = written;
+        await eventually("it has replayed what it lacked", async () => {
+          const startedMs = performance.now();
+          const current = await isCurrent();
+          // What does not answer within two seconds, as on a busy machine, is not known to be behind.
+          if (performance.now() - startedMs < 2_000) expect(current).toBe(true);
+          return (await replayed()) > lacked;
+        });
+      }
+      expect(reading.notices[0]).toContain("behind");
+    } finally {
+      await delay(sql`'0'`);
+    }
   });
 
   test("is not asked if it belongs to another store, and is if it is not known to", async () => {

@@ -87,22 +87,21 @@ export class StandbyReads implements Database {
       );
     }
     // An idle primary writes nothing: time alone does not tell that a standby is behind.
-    const lsn = this.foundBehind?.lsn ?? written?.lsn;
-    const [late] =
-      lsn === undefined
-        ? []
-        : await rowsOrNone(
-            probe.all<object>(sql`
-              select 1 as late where pg_is_in_recovery() and pg_last_wal_replay_lsn() < cast(${lsn} as pg_lsn)
-                and coalesce(extract(epoch from now() - pg_last_xact_replay_timestamp()) * 1000 > ${lagMsMax}, true)`),
-          );
-    if (late === undefined || lsn === undefined) {
-      this.foundBehind = null;
-      return;
+    const isBehind = async (lsn: string): Promise<boolean> => {
+      const late = await rowsOrNone(
+        probe.all<object>(sql`
+          select 1 as late where pg_is_in_recovery() and pg_last_wal_replay_lsn() < cast(${lsn} as pg_lsn)
+            and coalesce(extract(epoch from now() - pg_last_xact_replay_timestamp()) * 1000 > ${lagMsMax}, true)`),
+      );
+      return late.length > 0;
+    };
+    if (this.foundBehind !== null && !(await isBehind(this.foundBehind.lsn))) this.foundBehind = null;
+    // A standby that is always late has replayed what was once found to be missing, and now misses something else.
+    if (this.foundBehind === null && written !== undefined && (await isBehind(written.lsn))) {
+      // After a pause of the primary the last change is old, and the next one may be on its way. That takes a moment, during which the primary is asked.
+      this.foundBehind = { lsn: written.lsn, atMs: nowMs() };
     }
-    // After a pause of the primary the last change is old, and the next one may be on its way. That takes a moment, during which the primary is asked.
-    this.foundBehind ??= { lsn, atMs: nowMs() };
-    if (nowMs() - this.foundBehind.atMs < replayGraceMs) return;
+    if (this.foundBehind === null || nowMs() - this.foundBehind.atMs < replayGraceMs) return;
     throw new StorageError("unavailable", `The standby is more than ${Math.round(lagMsMax / 1_000)} s behind: check its replication.`);
   }
 
