@@ -142,6 +142,7 @@ describe.skipIf(remark(pair) !== "")(`a standby that answers, but not for this s
   interface Reads extends AsyncDisposable {
     readonly primary: PostgresDatabase;
     readonly standby: PostgresDatabase;
+    readonly both: Pick<Database, "all">;
     /** How many calls are shown of a day. */
     readonly shown: () => Promise<number | undefined>;
     readonly notices: readonly (string | null)[];
@@ -164,6 +165,7 @@ describe.skipIf(remark(pair) !== "")(`a standby that answers, but not for this s
     return {
       primary: primary!,
       standby: standby!,
+      both,
       shown: async () =>
         (await both.all<{ value: string }>(sql`select value from settings where name = 'shown'`)).map(({ value }) => Number(value))[0],
       notices,
@@ -213,7 +215,7 @@ describe.skipIf(remark(pair) !== "")(`a standby that answers, but not for this s
     expect([await both.shown(), both.notices.length]).toEqual([2, 2]);
   });
 
-  test("that is always behind is never asked", async () => {
+  test("that is always behind is never asked, and is not blamed for what fails on the primary", async () => {
     const { primary, standby } = present(pair);
     const store = await primary.freshDatabase();
     await (await openDatabase({ store, dataDir: "" })).close();
@@ -239,6 +241,8 @@ describe.skipIf(remark(pair) !== "")(`a standby that answers, but not for this s
         return (await reading.shown()) === written;
       };
       await eventually("it is found to be behind", async () => (await isCurrent()) && (await replayed()) < written);
+      await expect(reading.both.all(sql`select * from nowhere`)).rejects.toThrow("nowhere");
+      expect(reading.notices).toEqual([]);
       // Until it has twice replayed what it lacked.
       for (let times = 0; times < 2; times += 1) {
         const lacked = written;

@@ -36,20 +36,20 @@ export class StandbyReads implements Database {
   async all<Row extends object>(query: Sql): Promise<Row[]> {
     const { standby, probe, primary, nowMs } = this.options;
     if (nowMs() < this.lostUntilMs) return primary.all<Row>(query);
-    let rows: Row[];
+    let rows: Row[] | null = null;
     try {
       // A long query gets a long timeout. A server that hangs is noticed before it.
       await probe.all(sql`select 1`);
       if (this.isLost || this.foundBehind !== null || nowMs() - this.checkedMs >= checkEveryMs) {
         await (this.checking ??= this.checkStandby().finally(() => void (this.checking = null)));
-        if (this.foundBehind !== null) return await primary.all<Row>(query);
       }
-      rows = await standby.all<Row>(query);
+      if (this.foundBehind === null) rows = await standby.all<Row>(query);
     } catch (error) {
       if (error instanceof StorageError && error.kind === "invalid") throw error;
       this.lost(error instanceof Error ? error.message : String(error));
-      return primary.all<Row>(query);
     }
+    // Outside of the `try`: what fails on the primary is not the fault of the standby.
+    if (rows === null) return primary.all<Row>(query);
     if (this.isLost) this.options.notice(null);
     this.isLost = false;
     return rows;
