@@ -52,7 +52,9 @@ export class BudgetWatch {
 
   /** What the last check found. Where none is made regularly, this begins the next, which whoever asks again will see. */
   latest(): { readonly spent: readonly BudgetState[]; readonly isWhole: boolean; readonly refusals: BudgetRefusals } {
-    if (this.options.wallMs() - this.checkedMs >= everyMs) void this.check();
+    const passedMs = this.options.wallMs() - this.checkedMs;
+    // Also after the clock was set back, or there would be no check until it is what it was.
+    if (passedMs < 0 || passedMs >= everyMs) void this.check();
     return { spent: this.states, isWhole: this.isWhole, refusals: this.refusals };
   }
 

@@ -47,7 +47,8 @@ interface BudgetCheck {
 }
 
 function isOld({ sinceMs, isRunning }: BudgetCheck, nowMs: number): boolean {
-  return !isRunning && nowMs - sinceMs >= everyMs;
+  // A clock that was set back would keep it until it is what it was.
+  return !isRunning && (nowMs < sinceMs || nowMs - sinceMs >= everyMs);
 }
 
 /** Looks up the budgets of all keys and groups in the scope, as far as a query for each may take. Groups go first. */

@@ -196,6 +196,39 @@ test("a watch that was stopped begins again when it is started", async () => {
   }
 });
 
+test("a look is due a minute after the last one, and when the clock was set back", async () => {
+  let nowMs = 1e12;
+  let looks = 0;
+  let looked = Promise.withResolvers<void>();
+  const watch = new BudgetWatch({
+    reports: listing([]),
+    wallMs: () => nowMs,
+    fileKeys: () => {
+      looks += 1;
+      return [];
+    },
+    attached: (key) => key,
+    groups: () => [],
+    ofAll: false,
+    refusals: async () => [],
+    onCheck: async () => void setTimeout(looked.resolve),
+    onBug: unexpected,
+  });
+  for (const passedMs of [0, 60_000, -600_000]) {
+    nowMs += passedMs;
+    const before = looks;
+    looked = Promise.withResolvers();
+    watch.latest();
+    await Promise.resolve();
+    expect(looks).toBe(before + 1);
+    await looked.promise;
+    nowMs += 59_999;
+    watch.latest();
+    await Promise.resolve();
+    expect(looks).toBe(before + 1);
+  }
+});
+
 test("a store that is away is no bug, and whatever else goes wrong in a look is told", async () => {
   const bugs: unknown[] = [];
   const errors = [new StorageError("unavailable", "away"), new TypeError("a mistake of ours"), null];

@@ -54,6 +54,17 @@ test("the budgets of a group are looked up once a minute, however many ask, and 
   expect(world.queries).toBe(3);
 });
 
+test("the budgets are looked up again when the clock was set back", async () => {
+  const { world, context } = scope();
+  const budgets = new OwnBudgets();
+  await budgets.of("web", context, new Map());
+  for (const passedMs of [-600_000, 59_999]) {
+    world.nowMs += passedMs;
+    await budgets.of("web", context, new Map());
+    expect(world.queries).toBe(2);
+  }
+});
+
 test("a lookup that fails is not kept, and one that takes long is not made twice", async () => {
   const { world, context } = scope();
   const budgets = new OwnBudgets();
