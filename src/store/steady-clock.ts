@@ -15,8 +15,7 @@ export interface ClockLook {
  * may need several runs for it: a further jump does not begin the day anew if it may be such a pause.
  */
 export async function lookAtClock(database: Database, wallMs: number): Promise<ClockLook> {
-  const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${settingName}`);
-  const last = lookFrom(parsedJson(row?.value ?? "null"));
+  const last = await lastLook(database);
   const passedMs = last === null ? 0 : wallMs - last.seenMs;
   const jumped = last !== null && Math.abs(passedMs) > jumpMs ? { fromMs: last.seenMs, toMs: wallMs } : null;
   const before = last === null || (jumped !== null && !mayBePause(last, passedMs)) ? 0 : last.steadyMs;
@@ -25,6 +24,12 @@ export async function lookAtClock(database: Database, wallMs: number): Promise<C
     insert into settings (name, value) values (${settingName}, ${JSON.stringify([Math.round(wallMs), Math.round(steadyMs)])})
     on conflict (name) do update set value = excluded.value`);
   return { steady: steadyMs >= enoughMs, jumped };
+}
+
+/** Whether the clock may be believed, by the last look and by how far it has gone since. Whoever looks once an hour says so to everybody else. */
+export async function isClockSteady(database: Database, wallMs: number): Promise<boolean> {
+  const last = await lastLook(database);
+  return last !== null && last.steadyMs >= enoughMs && Math.abs(wallMs - last.seenMs) <= jumpMs;
 }
 
 /** A clock that was believed begins anew with any jump, and a clock that is set right mostly goes back. */
@@ -36,6 +41,11 @@ interface LastLook {
   readonly seenMs: number;
   /** For how long the clock has gone on without a jump, other than pauses. */
   readonly steadyMs: number;
+}
+
+async function lastLook(database: Database): Promise<LastLook | null> {
+  const [row] = await database.all<{ readonly value: string }>(sql`select value from settings where name = ${settingName}`);
+  return lookFrom(parsedJson(row?.value ?? "null"));
 }
 
 function lookFrom(value: unknown): LastLook | null {

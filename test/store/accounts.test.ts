@@ -2,10 +2,16 @@
 import { describe, expect, test } from "bun:test";
 import type { ProvidedPerson, Session } from "../../src/gateway/storage.ts";
 import { sql } from "../../src/store/sql.ts";
+import { lookAtClock } from "../../src/store/steady-clock.ts";
 import { engines } from "../support/databases.ts";
-import { ada as by, storageWorld, errorKind } from "../support/storage-world.ts";
+import { ada as by, storageWorld, errorKind, type StorageWorld } from "../support/storage-world.ts";
 
 const grace = { name: "grace", role: "admin", passwordHash: "$hash$1" } as const;
+/** The last day, as a gateway has seen it go by. */
+async function watchClock({ database, clock }: StorageWorld): Promise<void> {
+  for (let hours = 24; hours >= 0; hours -= 1) await lookAtClock(database, clock.nowMs - hours * 3_600_000);
+}
+
 const session: Session = {
   digest: "s1",
   account: "grace",
@@ -158,6 +164,9 @@ for (const engine of engines) {
       world.clock.nowMs += 89 * dayMs;
       expect(await owns("oidc:ada", person("2"))).toBe(false);
       world.clock.nowMs += dayMs;
+      // Nobody has looked yet whether the clock is right.
+      expect(await owns("oidc:ada", person("2"))).toBe(false);
+      await watchClock(world);
       expect([await owns("oidc:ada", person("2")), await owns("oidc:ada", person("1"))]).toEqual([true, false]);
       expect(await owns("oidc:ada", person("1", "https://new.example.com"))).toBe(true);
 
@@ -166,7 +175,31 @@ for (const engine of engines) {
       await world.database.run(sql`insert into settings (name, value) values ('name oidc:old', ${old})`);
       expect(await owns("oidc:old", person("2"))).toBe(false);
       world.clock.nowMs += 90 * dayMs;
+      await watchClock(world);
       expect(await owns("oidc:old", person("2"))).toBe(true);
+    });
+
+    test("of a provider lose no name by a clock that is wrong for a while", async () => {
+      await using world = await storageWorld(engine, Date.UTC(2026, 0, 1));
+      const { accounts } = world.storage;
+      const dayMs = 86_400_000;
+      const owns = async (subject: string): Promise<boolean> =>
+        accounts.ownsName("oidc:ada", { issuer: "https://login.example.com", subject });
+      await watchClock(world);
+      expect(await owns("1")).toBe(true);
+      // It jumps far ahead, which is noticed at the next look or before it.
+      world.clock.nowMs += 365 * dayMs;
+      expect(await owns("2")).toBe(false);
+      await lookAtClock(world.database, world.clock.nowMs);
+      expect(await owns("2")).toBe(false);
+      // The owner signs in by then, and the clock is set right.
+      expect(await owns("1")).toBe(true);
+      world.clock.nowMs -= 365 * dayMs;
+      expect(await owns("2")).toBe(false);
+      // From now on the time counts: it is not kept for a year longer.
+      world.clock.nowMs += 90 * dayMs;
+      await watchClock(world);
+      expect(await owns("2")).toBe(true);
     });
 
     test("of a provider have their five last names", async () => {

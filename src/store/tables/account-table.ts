@@ -13,6 +13,7 @@ import type { HashedToken } from "../../keys/stored-key.ts";
 import { differences, type TableContext, change } from "./change.ts";
 import type { Database } from "../database.ts";
 import { sql, type Sql } from "../sql.ts";
+import { isClockSteady } from "../steady-clock.ts";
 import { parsedJson } from "../stored-json.ts";
 import { checkName, checkText, isValidName } from "../stored-text.ts";
 
@@ -135,8 +136,10 @@ export class AccountTable implements AccountStorage {
       const isOwn = owner !== null && owner.issuer === issuer && owner.subject === subject;
       // Nobody can sign in with another provider than that of the configuration: what its people had is free.
       if (owner !== null && owner.issuer === issuer && !isOwn) {
-        if (owner.seenMs === null) await writeNameOwner(transaction, setting, { ...owner, seenMs: nowMs });
-        if (owner.seenMs === null || nowMs - owner.seenMs < nameKeptMs) return false;
+        // What was written while the clock was ahead tells no more than what an earlier version wrote.
+        const isKnown = owner.seenMs !== null && owner.seenMs <= nowMs;
+        if (!isKnown) await writeNameOwner(transaction, setting, { ...owner, seenMs: nowMs });
+        if (!isKnown || nowMs - owner.seenMs < nameKeptMs || !(await isClockSteady(transaction, nowMs))) return false;
       }
       await writeNameOwner(transaction, setting, { issuer, subject, seenMs: nowMs });
       if (!isOwn) await releaseOldNames(transaction, { issuer, subject });
