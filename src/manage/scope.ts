@@ -79,7 +79,8 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
   const visible = (key: StoredKey | null): StoredKey | null => (key !== null && isKeyOf(key, ids) ? key : null);
   const visibleGroup = (group: StoredGroup | null): StoredGroup | null =>
     group !== null && ids.has(group.id) ? shownGroup(group, ids) : null;
-  // What is changed is looked up again in the transaction: it may have been moved elsewhere meanwhile. One look upwards tells.
+  // What is changed is looked up again in the transaction: it may have been moved elsewhere meanwhile. One look upwards tells. On SQLite, where
+  // a change of a key is one message to the thread of the store, it takes about ten in here, between which all other writers wait.
   const isInside = async (inner: Storage, id: string): Promise<boolean> => {
     const tree = await treeAbove({ fileGroups, reports: inner }, id);
     return tree.get(id) !== null && tree.isWithin(id, groupId);
