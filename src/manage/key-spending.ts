@@ -2,9 +2,12 @@ import { selectsPaid, type PaidCalls } from "../keys/budget-selector.ts";
 import type { Group } from "../keys/group.ts";
 import type { Key } from "../keys/key.ts";
 import { belongsTo } from "../keys/rule-models.ts";
+import { isRefusing, type BudgetRefusals } from "../limits/budget-refusal.ts";
+import { budgetId, budgetLabel } from "../limits/limit-id.ts";
 import type { Budget, Limits } from "../limits/limits.ts";
 import { periodEndMs, periodStartMs } from "../limits/period.ts";
 import type { ManageContext } from "./context.ts";
+import type { BudgetFact } from "./problems/problems.ts";
 
 /** One budget of a key or a group, and what was spent of it in the current period. */
 export interface BudgetSpending {
@@ -17,6 +20,24 @@ export interface BudgetSpending {
   /** Both are null for a budget without a period. */
   readonly sinceMs: number | null;
   readonly resetsMs: number | null;
+}
+
+/** What is told of one budget of a key or a group. */
+export interface ToldBudget extends BudgetFact {
+  /** When the present period began; null for a budget without one. */
+  readonly sinceMs: number | null;
+}
+
+/** `refusals`: the last ones of all budgets. */
+export function toldBudget(
+  { of, id, name }: Pick<ToldBudget, "of" | "id" | "name">,
+  { name: selected, models: pattern, budget, spentNanos, sinceMs }: BudgetSpending,
+  { refusals, nowMs }: { readonly refusals: BudgetRefusals; readonly nowMs: number },
+): ToldBudget {
+  const limitNanos = budget.nanos;
+  const refusal = refusals.get(budgetId(id, pattern, selected));
+  const refuses = isRefusing(refusal, { limitNanos, sinceMs }, nowMs);
+  return { of, id, name, models: budgetLabel(pattern, selected), limitNanos, spentNanos, isRefusing: refuses, sinceMs };
 }
 
 type SpendingContext = Pick<ManageContext, "reports" | "wallMs">;

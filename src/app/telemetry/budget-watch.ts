@@ -1,11 +1,10 @@
 import { StorageError, type Storage } from "../../gateway/storage.ts";
 import type { Group } from "../../keys/group.ts";
 import type { Key } from "../../keys/key.ts";
-import { isRefusing, lastRefusals, type BudgetRefusal, type BudgetRefusals } from "../../limits/budget-refusal.ts";
-import { budgetId, budgetLabel } from "../../limits/limit-id.ts";
+import { lastRefusals, type BudgetRefusal, type BudgetRefusals } from "../../limits/budget-refusal.ts";
 import { hasBudgets } from "../../limits/limits.ts";
 import { keyPage, storedKeys } from "../../manage/key-search.ts";
-import { budgetSpending, groupSpending, type BudgetSpending } from "../../manage/key-spending.ts";
+import { budgetSpending, groupSpending, toldBudget, type BudgetSpending } from "../../manage/key-spending.ts";
 import type { BudgetState } from "../../telemetry/metrics/state-metrics.ts";
 
 export interface BudgetWatchOptions {
@@ -138,12 +137,7 @@ export class BudgetWatch {
   }
 
   private stateOf(of: BudgetState["of"], { id, name }: Pick<Key, "id" | "name">, spending: BudgetSpending): BudgetState {
-    const { budget, spentNanos, sinceMs } = spending;
-    const models = budgetLabel(spending.models, spending.name);
-    const refusal = this.refusals.get(budgetId(id, spending.models, spending.name));
-    const limitNanos = budget.nanos;
-    const refuses = isRefusing(refusal, { limitNanos, sinceMs }, this.options.wallMs());
-    return { of, id, name, models, limitNanos, spentNanos, isRefusing: refuses, sinceMs };
+    return toldBudget({ of, id, name }, spending, { refusals: this.refusals, nowMs: this.options.wallMs() });
   }
 }
 

@@ -1,11 +1,10 @@
-import { isRefusing, type BudgetRefusals } from "../../limits/budget-refusal.ts";
-import { budgetId, budgetLabel } from "../../limits/limit-id.ts";
+import type { BudgetRefusals } from "../../limits/budget-refusal.ts";
 import { hasBudgets } from "../../limits/limits.ts";
 import { GroupTree } from "../../keys/group-tree.ts";
 import type { ManageContext } from "../context.ts";
 import { allGroups } from "../group-search.ts";
 import { storedKeys } from "../key-search.ts";
-import { budgetSpending, groupSpending, type BudgetSpending } from "../key-spending.ts";
+import { budgetSpending, groupSpending, toldBudget, type BudgetSpending } from "../key-spending.ts";
 import type { BudgetFact } from "./problems.ts";
 
 export interface BudgetFacts {
@@ -64,18 +63,8 @@ async function checked(context: ManageContext, refusals: BudgetRefusals): Promis
   const checkedGroups = groups.slice(0, ownersMax);
   const checkedKeys = keys.slice(0, ownersMax - checkedGroups.length);
   const budgets: BudgetFact[] = [];
-  const add = (
-    of: BudgetFact["of"],
-    { id, name }: { readonly id: string; readonly name: string },
-    spent: readonly BudgetSpending[],
-  ): void => {
-    for (const { name: selected, models: pattern, budget, spentNanos, sinceMs } of spent) {
-      const models = budgetLabel(pattern, selected);
-      const limitNanos = budget.nanos;
-      const refusal = refusals.get(budgetId(id, pattern, selected));
-      const refuses = isRefusing(refusal, { limitNanos, sinceMs }, context.wallMs());
-      budgets.push({ of, id, name, models, limitNanos, spentNanos, isRefusing: refuses });
-    }
+  const add = (of: BudgetFact["of"], { id, name }: Pick<BudgetFact, "id" | "name">, spent: readonly BudgetSpending[]): void => {
+    for (const one of spent) budgets.push(toldBudget({ of, id, name }, one, { refusals, nowMs: context.wallMs() }));
   };
   for (const key of checkedKeys) add("key", key, await budgetSpending(context, key));
   for (const group of checkedGroups) add("group", group, await groupSpending(context, group));
