@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { hidden, withoutUserInfo } from "../../channels/user-info.ts";
 import { notesOf, shapeOf, type Notes } from "../field.ts";
 import { isGroup } from "../kinds.ts";
 import { fileSchema } from "../schema.ts";
@@ -36,13 +37,4 @@ function shownSetting(notes: Notes | null, value: unknown, path: readonly (strin
   const secrecy = notes?.secrecy ?? null;
   const shown = secrecy === "whole" ? hidden : withoutUserInfo(withoutSecrets(value, secrecy));
   return { path: path.join("."), value, shown, isHidden: JSON.stringify(shown) !== JSON.stringify(value) };
-}
-
-/** Not even the end of a secret: what is shown here is kept. */
-const hidden = "****";
-
-function withoutUserInfo(value: unknown): unknown {
-  if (typeof value === "string") return value.replaceAll(/\/\/[^/\s]*@/g, `//${hidden}@`);
-  if (Array.isArray(value)) return value.map(withoutUserInfo);
-  return isGroup(value) ? Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withoutUserInfo(item)])) : value;
 }
