@@ -135,10 +135,11 @@ function valuesOf(section: string, written: unknown, digest: (path: string, text
     isHidden ? [shown, digest(path, JSON.stringify(value))] : [shown],
   ]);
   const values = Object.fromEntries(settings);
-  return JSON.stringify(values).length <= valuesCharactersMax ? values : null;
+  return JSON.stringify(values).length <= partCharactersMax ? values : null;
 }
 
-const valuesCharactersMax = 8_192;
+/** Of a part. Beyond it, the log says only that the part changed. */
+const partCharactersMax = 8_192;
 
 type NamedSetting = Readonly<Record<string, unknown>>;
 

@@ -77,6 +77,8 @@ export const personMember = "@person";
 /** Parts of the detail come from outside, so that its size is bounded. If even its short form is too long, its first member names remain. */
 const detailCharactersMax = 16_384;
 const membersMax = 50;
+/** For the settings in a detail: less than it may have, so that the names of those that changed always have room beside their values. */
+export const settingsCharactersMax = 8_192;
 
 function detailText(detail: Readonly<Record<string, unknown>>, person: Actor["person"]): string {
   return JSON.stringify({ ...boundedDetail(detail), ...(person === undefined ? {} : { [personMember]: person }) });

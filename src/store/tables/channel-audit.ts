@@ -1,6 +1,6 @@
 import type { StoredChannel } from "../../gateway/storage.ts";
 import { entryWithoutSecrets } from "../../channels/entry-without-secrets.ts";
-import { differences, shortened } from "./change.ts";
+import { differences, settingsCharactersMax, shortened } from "./change.ts";
 
 type ChannelEntryValues = StoredChannel["entry"];
 
@@ -8,7 +8,7 @@ type ChannelEntryValues = StoredChannel["entry"];
 export function auditedSettings(entry: ChannelEntryValues): Readonly<Record<string, unknown>> {
   const settings = entryWithoutSecrets(entry);
   // A channel that comes back must not lack some of them.
-  return JSON.stringify(settings).length <= valuesCharactersMax ? { settings } : {};
+  return JSON.stringify(settings).length <= settingsCharactersMax ? { settings } : {};
 }
 
 /** What changed of a channel's settings, from what to what, without anything secret. */
@@ -23,9 +23,6 @@ export function auditedChanges(
   const changed = differences(entryWithoutSecrets(before), { ...entryWithoutSecrets(after), ...gone });
   // Their values are masked before they are compared, so that a header with another value is not among the differences.
   const headers = members.includes("headers") && changed["headers"] === undefined ? { headers: "changed" } : {};
-  const short = shortened({ ...changed, ...headers }, valuesCharactersMax);
+  const short = shortened({ ...changed, ...headers }, settingsCharactersMax);
   return short === null ? {} : { changed: short };
 }
-
-/** Less than an entry may have, so that the names of the settings that changed always have room beside the values. */
-const valuesCharactersMax = 8_192;

@@ -1,11 +1,11 @@
 import type { ConfigurationPart, ConfigurationParts, WrittenValue } from "../../gateway/storage.ts";
 import { isJsonObject } from "../../operations/json.ts";
 import { parsedObject } from "../stored-json.ts";
-import { shortened } from "./change.ts";
+import { settingsCharactersMax, shortened } from "./change.ts";
 
 /** What the store keeps of a configuration file. Values without room are left out: of those, the log will say only that they changed. */
 export function storedParts(parts: ConfigurationParts): string {
-  let left = valuesCharactersMax;
+  let left = storedCharactersMax;
   const kept = [...parts].map(([name, part]) => {
     left -= part.values === null ? 0 : JSON.stringify(part.values).length;
     return [name, left >= 0 ? part : { ...part, values: null }];
@@ -58,7 +58,7 @@ function changesOf(names: readonly string[], from: ConfigurationParts, to: Confi
     const fields = before === null || after === null ? {} : valueChanges(name, before, after);
     Object.assign(changes, Object.keys(fields).length === 0 ? { [name]: "changed" } : fields);
   }
-  return shortened(changes, changesCharactersMax) ?? some(names);
+  return shortened(changes, settingsCharactersMax) ?? some(names);
 }
 
 type Values = Readonly<Record<string, WrittenValue>>;
@@ -90,9 +90,8 @@ function some(names: readonly string[]): readonly string[] {
   return shown.length === names.length ? shown : [...shown, `and ${names.length - shown.length} more`];
 }
 
-/** An entry of the log has a bound, of which each list and the changes have their part. */
+/** An entry of the log has a bound, of which each list of names has its part, beside the changes. */
 const namesMax = 50;
 const namesCharactersMax = 3_000;
-const changesCharactersMax = 8_192;
 /** Of a file with thousands of entries, the store need not hold a copy. */
-const valuesCharactersMax = 262_144;
+const storedCharactersMax = 262_144;
