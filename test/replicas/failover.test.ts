@@ -6,7 +6,7 @@ import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
 import { sql } from "../../src/store/sql.ts";
 import { eventually } from "../support/eventually.ts";
 import { newGroup } from "../support/groups.ts";
-import { paced, type PacedReply } from "../support/paced.ts";
+import { mostInAMinute, paced } from "../support/paced.ts";
 import { ben, count, degraded, masterKey, startReplicas, tally, timed, type MadeKey, type Replicas } from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgresPair } from "../support/servers/postgres.ts";
@@ -87,12 +87,6 @@ describe.skipIf(remark(pair) !== "")(`an address that names two servers${remark(
     expect(() => new PostgresDatabase(address)).toThrow(words);
   });
 });
-
-/** The most calls that were admitted within a minute, wherever it begins. */
-function mostInAMinute(replies: readonly PacedReply[]): number {
-  const times = replies.filter(({ status }) => status === 200).map(({ atMs }) => atMs);
-  return Math.max(0, ...times.map((fromMs) => times.filter((ms) => ms >= fromMs && ms < fromMs + 59_000).length));
-}
 
 describe.skipIf(missing !== "")(
   `two replicas${clocks}, whose Redis and then PostgreSQL is lost and replaced by its standby${missing}`,

@@ -45,6 +45,14 @@ export function forMs(ms: number): () => boolean {
   return () => performance.now() >= endMs;
 }
 
+/** The most calls that were certainly admitted within sixty seconds, wherever these begin: made in them, and answered in them. */
+export function mostInAMinute(calls: readonly PacedReply[]): number {
+  const admitted = calls.filter(({ status }) => status === 200);
+  const within = (fromMs: number): number =>
+    admitted.filter(({ atMs, tookMs }) => atMs >= fromMs && atMs + tookMs <= fromMs + 60_000).length;
+  return Math.max(0, ...admitted.map(({ atMs }) => within(atMs)));
+}
+
 /**
  * How much longer each call took than the machine can be blamed for: twice the longest of the calls beside it that had nothing to wait
  * for, because who waits in the gateway is held up on the way in and again on the way out.
