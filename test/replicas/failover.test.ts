@@ -4,10 +4,24 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { StorageError } from "../../src/gateway/storage.ts";
 import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
 import { sql } from "../../src/store/sql.ts";
+import type { ChatCall } from "../support/chat.ts";
+import { Crowd } from "../support/crowd.ts";
 import { eventually } from "../support/eventually.ts";
 import { newGroup } from "../support/groups.ts";
 import { mostInAMinute, paced } from "../support/paced.ts";
-import { ben, count, degraded, masterKey, startReplicas, tally, timed, type MadeKey, type Replicas } from "../support/replicas.ts";
+import {
+  ben,
+  count,
+  degraded,
+  masterKey,
+  opened,
+  startReplicas,
+  tally,
+  tallyAtOnce,
+  timed,
+  type MadeKey,
+  type Replicas,
+} from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgresPair } from "../support/servers/postgres.ts";
 import { startRedis, type TestRedis } from "../support/servers/redis.ts";
@@ -29,6 +43,9 @@ afterAll(async () => {
 });
 
 const nanosPerCall = 10_000_000;
+const budgetCalls = 60;
+const atOnce = 10;
+const passingTokens = 20;
 
 /** What the store says that a key's calls were, and cost. */
 async function summed({ store }: Replicas, { id }: MadeKey): Promise<{ readonly calls: number; readonly nanos: number }> {
@@ -110,24 +127,47 @@ describe.skipIf(missing !== "")(
       const beganMs = Date.now();
       // What the whole organisation may spend is spent by a key of a team below it.
       const { groups, keys } = replicas.store.storage;
-      await groups.create("grp_org", newGroup("org", { limits: { budget: { nanos: 60 * nanosPerCall, period: "total" } } }), [], ben);
+      await groups.create(
+        "grp_org",
+        newGroup("org", { limits: { budget: { nanos: budgetCalls * nanosPerCall, period: "total" } } }),
+        [],
+        ben,
+      );
       await groups.create("grp_team", newGroup("team", { parent: "grp_org" }), [], ben);
-      const [known, poor, grouped, rated, stranger] = [
+      const [known, poor, grouped, rated, stranger, placed] = [
         await replicas.key(),
-        await replicas.key({ budget: { nanos: 60 * nanosPerCall, period: "total" } }),
+        await replicas.key({ budget: { nanos: budgetCalls * nanosPerCall, period: "total" } }),
         await replicas.key(),
         await replicas.key({ requests: 60 }),
         await replicas.key(),
+        await replicas.key({ concurrency: atOnce }),
       ];
       await keys.change(grouped.id, { group: "grp_team" }, ben);
+      // As many streams as a key may have, which last until their clients leave, and others that try to join them all the time.
+      using crowd = new Crowd(() => replicas.attempts, { held: Infinity, passing: passingTokens });
+      const held: ChatCall[] = [];
+      await eventually("all places are taken", async () => {
+        const body = { model: "held", x_tokens: 100_000, x_pace_ms: 100 };
+        const stream = await opened(gateways[held.length % gateways.length]!, placed, body, { timeoutMs: 600_000 });
+        await stream.untilHead(60_000);
+        if (stream.response.status === 200) held.push(stream);
+        return held.length === atOnce;
+      });
       let over = false;
       let answered = 0;
+      const paidOf = { poor: 0, grouped: 0 };
       const until = (): boolean => over;
       const loads = [
         paced(gateways, known, { perSecond: 12, until, answered: () => (answered += 1) }),
-        paced(gateways, poor, { perSecond: 4, until }),
-        paced(gateways, grouped, { perSecond: 4, until }),
+        paced(gateways, poor, { perSecond: 4, until, answered: ({ status }) => (paidOf.poor += status === 200 ? 1 : 0) }),
+        paced(gateways, grouped, { perSecond: 4, until, answered: ({ status }) => (paidOf.grouped += status === 200 ? 1 : 0) }),
         paced(gateways, rated, { perSecond: 6, until }),
+        paced(gateways, placed, {
+          perSecond: 4,
+          until,
+          body: { model: "passing", x_tokens: passingTokens, x_pace_ms: 50 },
+          options: { stream: true },
+        }),
       ];
       const goesOn = (): Promise<void> => {
         const before = answered;
@@ -152,8 +192,9 @@ describe.skipIf(missing !== "")(
       await whole();
       for (const gateway of gateways) expect((await timed(gateway, stranger)).status).toBe(200);
       await goesOn();
+      await eventually("both budgets are spent to the last call", () => Math.min(paidOf.poor, paidOf.grouped) >= budgetCalls, 60_000);
       over = true;
-      const [steady = [], spending = [], ofGroup = [], limited = []] = await Promise.all(loads);
+      const [steady = [], spending = [], ofGroup = [], limited = [], joining = []] = await Promise.all(loads);
 
       expect(tally(steady)).toEqual({ "200": steady.length });
       const spent = /^(200|503 store_unavailable|429 insufficient_quota)$/;
@@ -161,9 +202,18 @@ describe.skipIf(missing !== "")(
       expect(Object.keys(tally(limited)).filter((kind) => !/^(200|429 rate_limit_exceeded)$/.test(kind))).toEqual([]);
       // What docs/replicas.md promises while Redis is lost.
       expect(mostInAMinute(limited)).toBeLessThanOrEqual(72);
+      expect(Object.keys(tally(joining)).filter((kind) => !/^(200|429 concurrency_limit)$/.test(kind))).toEqual([]);
+      expect(crowd.most).toBeWithin(atOnce, 1.2 * atOnce + 1);
+      // No stream was cut, and all of their places come back.
+      expect(held.filter(({ response }) => response.timing.endMs !== null)).toEqual([]);
+      for (const { abort } of held) abort();
+      await eventually(
+        "all places are free, and no more",
+        async () => (await tallyAtOnce(gateways, placed, 2 * atOnce))["200"] === atOnce,
+        30_000,
+      );
       const [paid, paidOfGroup] = [count(spending, 200), count(ofGroup, 200)];
-      expect(paid).toBeWithin(1, 61);
-      expect(paidOfGroup).toBeWithin(1, 61);
+      expect([paid, paidOfGroup]).toEqual([budgetCalls, budgetCalls]);
       for (const [key, calls] of [
         [known, steady.length],
         [poor, paid],

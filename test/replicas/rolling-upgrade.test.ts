@@ -8,6 +8,7 @@ import { openStore, type Store } from "../../src/app/durable.ts";
 import { startChaos } from "../support/chaos.ts";
 import type { Attempt } from "../support/chaos/ledger.ts";
 import { chat, type ChatReply } from "../support/chat.ts";
+import { Crowd } from "../support/crowd.ts";
 import { earlierVersion } from "../support/earlier-version.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway, type GatewayOptions } from "../support/gateway.ts";
@@ -117,23 +118,6 @@ class Clients implements AsyncDisposable {
   }
 }
 
-/** Looks again and again how many streams an upstream has that it has not sent to their end, so that they certainly have their places. */
-class Crowd implements Disposable {
-  most = 0;
-  private readonly watch = setInterval(() => this.look(), 10);
-
-  constructor(private readonly attempts: () => readonly Attempt[]) {}
-
-  [Symbol.dispose](): void {
-    clearInterval(this.watch);
-  }
-
-  private look(): void {
-    const running = this.attempts().filter(({ endedBy, tokensSent }) => endedBy === null && tokensSent.length < streamTokens);
-    this.most = Math.max(this.most, running.length);
-  }
-}
-
 /** The status and the code of each reply that is not 200. */
 function errors(replies: readonly ChatReply[]): readonly string[] {
   return [...new Set(replies.flatMap(({ status, error }) => (status === 200 ? [] : [`${status} ${error?.code}`])))];
@@ -168,7 +152,7 @@ async function replaceAll({ gateways, start, store: openedStore, open, budgeted,
   await using steady = new Clients(balancer, open, { streams: 2, others: 2 });
   await using spending = new Clients(balancer, budgeted, { streams: 2, others: 0 });
   await using hurrying = new Clients(balancer, rated, { streams: 0, others: 2 });
-  using crowd = new Crowd(() => attempts().filter(({ model }) => model === "crowded"));
+  using crowd = new Crowd(attempts, { crowded: streamTokens });
   await using crowding = new Clients(balancer, placed, { streams: 10, others: 0, model: "crowded" });
   for (const [at, old] of [...gateways].entries()) {
     const before = steady.replies.length;

@@ -1,3 +1,4 @@
+import type { ChatOptions } from "./chat.ts";
 import { timed, type MadeKey, type TimedReply } from "./replicas.ts";
 
 /** A call and when it was made, on the clock of the test. */
@@ -12,7 +13,7 @@ export interface PacedReply extends TimedReply {
 export async function paced(
   gateways: readonly { readonly url: string }[],
   key: MadeKey,
-  { perSecond, until, answered = () => {} }: PacedOptions,
+  { perSecond, until, answered = () => {}, body, options }: PacedOptions,
 ): Promise<readonly PacedReply[]> {
   const beganMs = performance.now();
   const calls: Promise<PacedReply>[] = [];
@@ -22,7 +23,7 @@ export async function paced(
     if (calls.length < due) {
       const atMs = performance.now();
       calls.push(
-        timed(gateways[calls.length % gateways.length]!, key).then((reply) => {
+        timed(gateways[calls.length % gateways.length]!, key, body, options).then((reply) => {
           answered(reply);
           return { ...reply, atMs };
         }),
@@ -38,6 +39,8 @@ export interface PacedOptions {
   readonly until: () => boolean;
   /** Called with each reply as it comes. */
   readonly answered?: (reply: TimedReply) => void;
+  readonly body?: Record<string, unknown>;
+  readonly options?: ChatOptions;
 }
 
 export function forMs(ms: number): () => boolean {
