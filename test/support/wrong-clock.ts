@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Skipped } from "./servers/obtain.ts";
 import { foundOrSkipped } from "./test-tools.ts";
@@ -22,4 +22,21 @@ export function findFakeTime(): FakeTime | Skipped {
 /** The environment of a program whose clock is wrong by so much, such as `+1h`. The steady clock is left alone. */
 export function wrongBy(offset: string, { path }: FakeTime): Readonly<Record<string, string>> {
   return { LD_PRELOAD: path, FAKETIME: offset, FAKETIME_DONT_FAKE_MONOTONIC: "1" };
+}
+
+/** A clock that can be set while a program runs. The library looks into the file whenever the program asks for the time of day. */
+export class SettableClock {
+  constructor(private readonly file: string) {
+    this.set("+0");
+  }
+
+  /** By how much it is wrong from now on, such as `+25h`. */
+  set(offset: string): void {
+    writeFileSync(`${this.file}.new`, `${offset}\n`);
+    renameSync(`${this.file}.new`, this.file);
+  }
+
+  environment({ path }: FakeTime): Readonly<Record<string, string>> {
+    return { LD_PRELOAD: path, FAKETIME_TIMESTAMP_FILE: this.file, FAKETIME_NO_CACHE: "1", FAKETIME_DONT_FAKE_MONOTONIC: "1" };
+  }
 }
