@@ -1,4 +1,5 @@
 // Needs: alone, servers. Calls that wait for Redis for longer than 100 ms are counted without it, which shifts the figures that it judges.
+import { RedisClient } from "bun";
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chat } from "../support/chat.ts";
 import { eventually } from "../support/eventually.ts";
@@ -19,7 +20,7 @@ import {
 } from "../support/replicas.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
-import { startRedis } from "../support/servers/redis.ts";
+import { startRedis, type TestRedis } from "../support/servers/redis.ts";
 import { slowed } from "../support/slowed.ts";
 
 setDefaultTimeout(60_000);
@@ -36,6 +37,41 @@ afterAll(async () => {
 });
 
 const prices = [{ model: "*", call: 0.01 }];
+
+/** Looks again and again how many connections of others a Redis has. */
+class Connections implements AsyncDisposable {
+  most = 0;
+  looks = 0;
+  private over = false;
+  private watching = Promise.resolve();
+
+  private constructor(private readonly client: RedisClient) {}
+
+  /** Begins when no more are left than there are gateways: the test itself was connected a moment ago. */
+  static async watch({ url }: TestRedis, gateways: number): Promise<Connections> {
+    const connections = new Connections(new RedisClient(url));
+    await eventually("the gateways are alone", async () => (await connections.look()) <= gateways, 30_000);
+    connections.most = connections.looks = 0;
+    connections.watching = (async () => {
+      for (; !connections.over; await Bun.sleep(20)) await connections.look();
+    })();
+    return connections;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.over = true;
+    await this.watching;
+    this.client.close();
+  }
+
+  private async look(): Promise<number> {
+    const listed = String(await this.client.send("CLIENT", ["LIST", "TYPE", "normal"]));
+    const others = listed.trim().split("\n").length - 1;
+    this.looks += 1;
+    this.most = Math.max(this.most, others);
+    return others;
+  }
+}
 
 describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through %s", (through) => {
   const servers = through === "Redis" ? [postgres, redis] : [postgres];
@@ -59,7 +95,15 @@ describe.each(["Redis", "PostgreSQL alone"])("limits over two replicas, through 
     test("P15: requests per minute are admitted to within 5 %", async () => {
       await replicas.acquainted();
       const key = await replicas.key({ requests: 300 });
+      await using connections =
+        through === "Redis" && present(redis).controlled ? await Connections.watch(present(redis), gateways().length) : null;
       const replies = await offer(gateways(), key, { clients: 4, forMs: 20_000, enough: (so) => count(so, 429) > 1_000 });
+      if (connections !== null) {
+        expect(connections.looks).toBeGreaterThan(5);
+        // One of each. Those that did not answer in time are replaced and kept for a while: eight at most.
+        const isLost = gateways().some(({ logs }) => logs.some(({ event }) => event === "state_lost"));
+        expect(connections.most).toBeWithin(gateways().length, gateways().length * (isLost ? 9 : 1) + 1);
+      }
       expect(count(replies, 200) + count(replies, 429)).toBe(replies.length);
       expect(count(replies, 429)).toBeGreaterThan(300);
       expect(count(replies, 200)).toBeLessThanOrEqual(315);
