@@ -91,6 +91,7 @@ export class KeyChurn {
   }
 }
 
-const keysMin = 8;
+/** As many are there from the beginning. */
+export const keysMin = 8;
 const restMs = 30_000;
 const revokedWithinMs = 5_000;

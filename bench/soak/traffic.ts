@@ -16,7 +16,7 @@ export interface Outcome {
   readonly refused: string | null;
 }
 
-/** In a hundred calls. */
+/** In each hundred calls. */
 const weights = {
   json: 20,
   stream: 32,
@@ -36,12 +36,16 @@ const weights = {
   wrongKey: 1,
 };
 
-/** Makes one call after the other by the clock, chosen by dice, and remembers how each ended. */
+export const kinds = Object.keys(weights) as readonly Kind[];
+
+/** Makes one call after the other by the clock, in an order that dice choose, and remembers how each ended. */
 export class Traffic {
   readonly outcomes = new Map<number, Outcome>();
   running = 0;
   sent = 0;
   private readonly roll: () => number;
+  /** Of the hundred calls that are being made: a short soak has made every kind as well, and not only by chance. */
+  private left: Kind[] = [];
 
   constructor(
     private readonly origin: string,
@@ -53,7 +57,7 @@ export class Traffic {
 
   /** Each kind of call once, so that everything that is started on first use has been started. */
   async rehearse(): Promise<void> {
-    for (const kind of Object.keys(weights)) await this.call(kind as Kind);
+    for (const kind of kinds) await this.call(kind);
   }
 
   /** Calls until the signal; resolves when no further call begins. */
@@ -88,12 +92,9 @@ export class Traffic {
   }
 
   private nextKind(): Kind {
-    let left = this.roll() * 100;
-    for (const [kind, weight] of Object.entries(weights)) {
-      left -= weight;
-      if (left < 0) return kind as Kind;
-    }
-    return "json";
+    if (this.left.length === 0) this.left = kinds.flatMap((kind) => Array.from({ length: weights[kind] }, () => kind));
+    const [kind = "json"] = this.left.splice(Math.floor(this.roll() * this.left.length), 1);
+    return kind;
   }
 
   private async made(kind: Kind, call: number, key: SoakKey, tokens: number): Promise<Ending> {

@@ -3,6 +3,8 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { platform } from "node:os";
 import type { Finding, Soaked } from "../../bench/soak/findings.ts";
+import { keysMin } from "../../bench/soak/key-churn.ts";
+import { kinds } from "../../bench/soak/traffic.ts";
 import { present, remark } from "../support/servers/obtain.ts";
 import { startPostgres } from "../support/servers/postgres.ts";
 import { startRedis } from "../support/servers/redis.ts";
@@ -29,6 +31,7 @@ describe("under mixed load, faults, reloads and key churn, the ledger is exact, 
       expect(soaked.calls).toBeGreaterThan(1_000);
       expect(soaked.reloads).toBeGreaterThan(5);
       expect(soaked.keys.revoked).toBeGreaterThan(0);
+      expectMixed(soaked);
     },
     waitsMs,
   );
@@ -39,10 +42,18 @@ describe("under mixed load, faults, reloads and key churn, the ledger is exact, 
       const soaked = await soak("--minutes", "0.5", "--store", await present(postgres).freshDatabase(), "--state", present(redis).url);
       expect(soaked.calls).toBeGreaterThan(200);
       expect(soaked.reloads).toBeGreaterThan(0);
+      expectMixed(soaked);
     },
     waitsMs,
   );
 });
+
+/** Every kind of call was made under load, and not only once before it, and keys came and changed. */
+function expectMixed({ byKind, keys }: Soaked): void {
+  expect(kinds.filter((kind) => (byKind[kind] ?? 0) <= 1)).toEqual([]);
+  expect(keys.created).toBeGreaterThan(keysMin);
+  expect(keys.rotated).toBeGreaterThan(0);
+}
 
 async function soak(...options: readonly string[]): Promise<Soaked> {
   const command = ["sh", join(root, "bin/bun"), join(root, "bench/soak/run.ts"), "--rate", "20", "--json", ...options];
