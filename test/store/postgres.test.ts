@@ -185,11 +185,15 @@ describe.skipIf(skipped !== null)(`postgres that fails${skipped === null ? "" : 
     const database = await opened({ statementMs: 20_000 });
     await database.run(sql`insert into settings (name, value) values ('a', '0'), ('b', '0')`);
     let runs = 0;
+    let holders = 0;
+    const bothHold = Promise.withResolvers<void>();
     const crossed = async (first: string, second: string): Promise<void> =>
       database.transaction(async (inner) => {
         runs += 1;
         await inner.run(sql`update settings set value = value || 'x' where name = ${first}`);
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        holders += 1;
+        if (holders === 2) bothHold.resolve();
+        await bothHold.promise;
         await inner.run(sql`update settings set value = value || 'x' where name = ${second}`);
       });
     await Promise.all([crossed("a", "b"), crossed("b", "a")]);
