@@ -13,6 +13,7 @@ import { sampleOf, type Sample } from "./watch.ts";
 const sampleEveryMs = 5_000;
 const reloadEveryMs = 15_000;
 const reportEveryMs = 10_000;
+const burstEveryMs = 60_000;
 /** It has as many rows at the end as at first: a report by key has one for every key there ever was, and takes as much more memory. */
 const reportPath = "/usage?by=model";
 /** Longer than a connection to an upstream is kept for the next call. */
@@ -58,7 +59,7 @@ async function soak(asked: SoakOptions): Promise<Soaked> {
   const repeating = (everyMs: number, what: string, work: () => Promise<unknown>): Promise<void> =>
     repeated(everyMs, over, () => work().catch((error: unknown) => void problems.push(`${what}: ${String(error)}`)));
   await Promise.all([
-    traffic.run(asked.rate, over),
+    traffic.run(asked.rate, Math.min(burstEveryMs, (asked.minutes * 60_000) / 5), over),
     repeating(1_000, "keys", () => churn.step(performance.now())),
     repeating(Math.min(reloadEveryMs, (asked.minutes * 60_000) / 5), "a reload", async () => {
       await subject.reload();

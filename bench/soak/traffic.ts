@@ -60,17 +60,28 @@ export class Traffic {
     for (const kind of kinds) await this.call(kind);
   }
 
-  /** Calls until the signal; resolves when no further call begins. */
-  async run(perSecond: number, until: AbortSignal): Promise<void> {
+  /**
+   * Calls until the signal; resolves when no further call begins. Now and then, as many calls as in some seconds begin at once: memory is as
+   * large as the greatest peak needed it, and what is not given back after a peak shows only at the next one.
+   */
+  async run(perSecond: number, burstEveryMs: number, until: AbortSignal): Promise<void> {
     const startedMs = performance.now();
     let due = 0;
+    let bursts = 0;
     while (!until.aborted) {
       due += 1;
       const waitMs = startedMs + (due * 1000) / perSecond - performance.now();
       if (waitMs > 0) await Bun.sleep(waitMs);
-      // A gateway that hangs must not make the soak itself grow.
-      if (this.running < runningMax) void this.call();
+      this.begin(1);
+      if (performance.now() - startedMs < (bursts + 1) * burstEveryMs) continue;
+      bursts += 1;
+      this.begin(perSecond * burstSeconds);
     }
+  }
+
+  private begin(calls: number): void {
+    // A gateway that hangs must not make the soak itself grow.
+    for (let begun = 0; begun < calls && this.running < runningMax; begun += 1) void this.call();
   }
 
   private async call(kind = this.nextKind()): Promise<void> {
@@ -207,6 +218,7 @@ function dice(seed: number): () => number {
 }
 
 const callMsMax = 60_000;
+const burstSeconds = 4;
 const runningMax = 2_000;
 const smallRecording = new Uint8Array(noiseWave(60_000));
 /** More than an upload may have in memory. */
