@@ -328,9 +328,11 @@ function costTo({ selector }: BudgetLimit, nanos: number | null, servedBy: Named
 /** The index of the limit of this kind that has the least left; null if there is none. */
 function tightest(what: RateLimit["what"], rates: readonly RateLimit[], statuses: LimitStatuses): number | null {
   let found: number | null = null;
+  let least = 0;
   for (let at = 0; at < rates.length; at += 1) {
     if (rates[at]!.what !== what) continue;
-    if (found === null || statuses.remaining(at) < statuses.remaining(found)) found = at;
+    const remaining = statuses.remaining(at);
+    if (found === null || remaining < least) [found, least] = [at, remaining];
   }
   return found;
 }

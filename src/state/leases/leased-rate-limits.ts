@@ -95,6 +95,8 @@ export class LeasedRateLimits implements RateLimitStore {
   private cappedUntilMs = Number.NEGATIVE_INFINITY;
   /** The number of slots in use that the store does not know of, by limit. */
   private readonly unreportedSlots = new Map<string, number>();
+  /** The leases of the call that is being admitted, by its claims: each is looked up once, and no call makes a list of its own. */
+  private readonly found: (RateLease | undefined)[] = [];
   private readonly corrections: CountCorrections;
   private readonly slotLeases: SlotLeases;
   private readonly nowMs: () => number;
@@ -216,10 +218,10 @@ export class LeasedRateLimits implements RateLimitStore {
       else if (actual > claimed) this.countExcess(request.id(at), actual - claimed, nowMs);
     }
     for (const slotLease of slotLeases) {
-      this.slotLeases.callEnded(slotLease);
+      this.slotLeases.callEnded(slotLease, nowMs);
       const lease = this.leases.get(slotLease.id);
       if (lease !== undefined) lease.refusedUntilMs = Number.NEGATIVE_INFINITY;
-      if (this.parked.has(slotLease.id)) this.unpark(slotLease.id);
+      if (this.parked.size > 0 && this.parked.has(slotLease.id)) this.unpark(slotLease.id);
     }
     this.tick();
   }
@@ -264,8 +266,12 @@ export class LeasedRateLimits implements RateLimitStore {
 
   /** Reserves from what this process holds: leases, and idle slots. Null where that is not enough. */
   private reserveFromLeases(request: ReservationRequest, nowMs: number): ReservationResult | null {
+    const { found } = this;
+    found.length = 0;
     for (let at = 0; at < request.claims; at += 1) {
-      if (wholeAmount(request.amount(at), 0) > leaseLeft(this.leases.get(request.id(at)), nowMs)) return null;
+      const lease = this.leases.get(request.id(at));
+      if (wholeAmount(request.amount(at), 0) > leaseLeft(lease, nowMs)) return null;
+      found.push(lease);
     }
     for (let at = 0; at < request.slots; at += 1) {
       if (!this.slotLeases.hasIdle(request.slotId(at), this.sharedLimit(request.slotLimit(at), 1))) return null;
@@ -276,16 +282,21 @@ export class LeasedRateLimits implements RateLimitStore {
     if (!localReservation.ok) return null;
     const sources: ClaimSources[] = [];
     for (let at = 0; at < request.claims; at += 1) {
-      const lease = this.leases.get(request.id(at));
+      const lease = found[at];
       const wanted = wholeAmount(request.amount(at), 0);
       if (lease !== undefined) {
         lease.left -= wanted;
         if (isNextDue(lease, this.leaseMs, nowMs)) this.askAhead(lease, request.limit(at), nowMs);
+        lease.spent += wanted;
       }
       sources.push(lease === undefined ? nothing : { fromLease: wanted, leaseSlot: lease.slot, fromStore: 0, storeSlot: 0, unreported: 0 });
     }
-    const slotLeases = request.slots === 0 ? noSlotLeases : slotsOf(request).flatMap((slot) => this.takeIdle(slot) ?? []);
-    return this.admitted(request, sources, localReservation, slotLeases);
+    const slotLeases: SlotLease[] = [];
+    for (let at = 0; at < request.slots; at += 1) {
+      const idle = this.slotLeases.takeIdle(request.slotId(at), this.sharedLimit(request.slotLimit(at), 1));
+      if (idle !== null) slotLeases.push(idle);
+    }
+    return this.admitted(request, sources, localReservation, slotLeases, nowMs);
   }
 
   private takeIdle({ id, limit }: SlotLimit): SlotLease | null {
@@ -535,7 +546,8 @@ export class LeasedRateLimits implements RateLimitStore {
       const granted = slotLeases.map((slotLease, at) => this.slotLeases.granted(slotLease, taken.slots[at] ?? 1));
       const localReservation = this.options.local.reserve(new UnlimitedReservationRequest(request));
       if (!localReservation.ok) throw new Error("a call without limits was refused");
-      return this.admitted(request, sources, localReservation, [...idleSlots, ...granted]);
+      for (const [at, { lease }] of draws.entries()) lease.spent += wholeAmount(request.amount(at), 0);
+      return this.admitted(request, sources, localReservation, [...idleSlots, ...granted], nowMs);
     }
     for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs);
     for (const idleSlot of idleSlots) this.slotLeases.callEnded(idleSlot);
@@ -594,13 +606,10 @@ export class LeasedRateLimits implements RateLimitStore {
     sources: readonly ClaimSources[],
     localReservation: Reservation,
     slotLeases: readonly SlotLease[],
+    nowMs: number,
   ): ReservationResult {
-    for (let at = 0; at < request.claims; at += 1) {
-      const lease = this.leases.get(request.id(at));
-      if (lease !== undefined) lease.spent += wholeAmount(request.amount(at), 0);
-    }
     if (slotLeases.length > 0) this.tick();
-    return new LeasedReservation(this, request, sources, localReservation, slotLeases, null);
+    return new LeasedReservation(this, request, sources, localReservation, slotLeases, null, nowMs);
   }
 
   /** Reserves without the store. What was admitted is reported later. */
@@ -633,7 +642,7 @@ export class LeasedRateLimits implements RateLimitStore {
       return this.slotLeases.unreportedSlot(slot.id, slot.limit);
     });
     this.tick();
-    return new LeasedReservation(this, request, sources, reservation, slotLeases, unreportedIds);
+    return new LeasedReservation(this, request, sources, reservation, slotLeases, unreportedIds, nowMs);
   }
 
   private localClaim({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): Claim {
@@ -705,18 +714,17 @@ export class LeasedRateLimits implements RateLimitStore {
     const ofStore = Math.min(fromStore, amount);
     const ofLease = Math.min(fromLease, amount - ofStore);
     const ofUnreported = Math.min(unreported, amount - ofStore - ofLease);
-    this.putBack(id, ofStore, storeSlot, nowMs);
-    this.putBack(id, ofLease, leaseSlot, nowMs);
+    const lease = this.leases.get(id);
+    this.putBack(id, ofStore, storeSlot, nowMs, lease);
+    this.putBack(id, ofLease, leaseSlot, nowMs, lease);
     // If it was reported meanwhile, its slot is not known: it stays counted until it leaves the window.
     if (ofUnreported > 0) this.corrections.reduceUnreported(id, ofUnreported);
-    const lease = this.leases.get(id);
     if (lease !== undefined) lease.refusedUntilMs = Number.NEGATIVE_INFINITY;
   }
 
   /** Returns an amount to the lease that it came from, or else to the store. An old count must not be used as if it were new. */
-  private putBack(id: string, amount: number, slot: number, nowMs: number): void {
+  private putBack(id: string, amount: number, slot: number, nowMs: number, lease = this.leases.get(id)): void {
     if (amount === 0) return;
-    const lease = this.leases.get(id);
     if (lease !== undefined && lease.slot === slot && lease.endsMs > nowMs) {
       lease.left += amount;
     } else {
@@ -836,10 +844,12 @@ class LeasedReservation implements Reservation {
     private readonly slotLeases: readonly SlotLease[],
     /** Where the store was lost: the limits of which it took a slot that the store does not know of. Null: the store knows of all. */
     private readonly unreportedSlots: readonly string[] | null,
+    private readonly nowMs: number,
   ) {}
 
   remaining(at: number): number {
-    return this.unreportedSlots === null ? this.rates.remainingOf(this.request.id(at), this.request.limit(at)) : this.local.remaining(at);
+    if (this.unreportedSlots !== null) return this.local.remaining(at);
+    return this.rates.remainingOf(this.request.id(at), this.request.limit(at), this.nowMs);
   }
 
   resetMs(at: number): number {
@@ -867,7 +877,6 @@ function missingSlot(taken: TakeResult | null, slotLeases: readonly SlotLease[])
   return taken !== null && !taken.ok ? taken.short : (slotLeases[0]?.id ?? "");
 }
 
-const noSlotLeases: readonly SlotLease[] = [];
 const nothing: ClaimSources = { fromLease: 0, leaseSlot: 0, fromStore: 0, storeSlot: 0, unreported: 0 };
 /** The most slots that are requested at once for waiting calls. */
 const countedMax = 100;

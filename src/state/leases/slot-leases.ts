@@ -45,7 +45,7 @@ export class SlotLeases {
     const [first, ...others] = [call, ...more].slice(0, Math.max(1, count)).map((name): SlotLease => ({ id, limit, call: name, ttlMs }));
     for (const lease of others) {
       this.add(lease);
-      this.makeIdle(lease);
+      this.makeIdle(lease, this.nowMs());
     }
     this.add(first!);
     return first!;
@@ -73,11 +73,11 @@ export class SlotLeases {
   }
 
   /** The call of the slot has ended, or was not admitted. */
-  callEnded(lease: SlotLease): void {
+  callEnded(lease: SlotLease, nowMs = this.nowMs()): void {
     if (this.unreported.size > 0 && this.unreported.delete(nameOf(lease))) {
       this.held.delete(nameOf(lease));
-      void this.release(lease.id, [lease], this.nowMs() + this.ttlMs);
-    } else this.makeIdle(lease);
+      void this.release(lease.id, [lease], nowMs + this.ttlMs);
+    } else this.makeIdle(lease, nowMs);
   }
 
   /** The store granted slots too late, after the call had gone on without it; or its answer was lost, and it may have granted them. */
@@ -184,9 +184,9 @@ export class SlotLeases {
     this.held.set(nameOf(lease), { lease, renewedMs: this.nowMs() });
   }
 
-  private makeIdle(lease: SlotLease): void {
+  private makeIdle(lease: SlotLease, nowMs: number): void {
     const idleSlots = this.idle.get(lease.id);
-    const idle: IdleSlot = { lease, sinceMs: this.nowMs() };
+    const idle: IdleSlot = { lease, sinceMs: nowMs };
     if (idleSlots === undefined) this.idle.set(lease.id, [idle]);
     else idleSlots.push(idle);
   }
