@@ -5,7 +5,7 @@ import { StorageError } from "../../src/gateway/storage.ts";
 import { PostgresDatabase } from "../../src/store/postgres/postgres.ts";
 import { sql } from "../../src/store/sql.ts";
 import type { ChatCall } from "../support/chat.ts";
-import { Crowd } from "../support/crowd.ts";
+import { OpenStreams } from "../support/open-streams.ts";
 import { eventually } from "../support/eventually.ts";
 import { newGroup } from "../support/groups.ts";
 import { mostInAMinute, paced } from "../support/paced.ts";
@@ -150,7 +150,7 @@ describe.skipIf(missing !== "")(
       ];
       await keys.change(grouped.id, { group: "grp_team" }, ben);
       // As many streams as a key may have, which last until their clients leave, and others that try to join them all the time.
-      using crowd = new Crowd(() => replicas.attempts, { held: Infinity, passing: passingTokens });
+      using openStreams = new OpenStreams(() => replicas.attempts, { held: Infinity, passing: passingTokens });
       const held: ChatCall[] = [];
       await eventually("all places are taken", async () => {
         const body = { model: "held", x_tokens: 100_000, x_pace_ms: 100 };
@@ -209,7 +209,7 @@ describe.skipIf(missing !== "")(
       // What docs/replicas.md promises while Redis is lost.
       expect(mostInAMinute(limited)).toBeLessThanOrEqual(72);
       expect(Object.keys(tally(joining)).filter((kind) => !/^(200|429 concurrency_limit)$/.test(kind))).toEqual([]);
-      expect(crowd.most).toBeWithin(atOnce, 1.2 * atOnce + 1);
+      expect(openStreams.most).toBeWithin(atOnce, 1.2 * atOnce + 1);
       // No stream was cut, and all of their places come back.
       expect(held.filter(({ response }) => response.timing.endMs !== null)).toEqual([]);
       for (const { abort } of held) abort();

@@ -8,7 +8,7 @@ import { openStore, type Store } from "../../src/app/durable.ts";
 import { startChaos } from "../support/chaos.ts";
 import type { Attempt } from "../support/chaos/ledger.ts";
 import { chat, type ChatReply } from "../support/chat.ts";
-import { Crowd } from "../support/crowd.ts";
+import { OpenStreams } from "../support/open-streams.ts";
 import { earlierVersion } from "../support/earlier-version.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway, type Gateway, type GatewayOptions } from "../support/gateway.ts";
@@ -152,7 +152,7 @@ async function replaceAll({ gateways, start, store: openedStore, open, budgeted,
   await using steady = new Clients(balancer, open, { streams: 2, others: 2 });
   await using spending = new Clients(balancer, budgeted, { streams: 2, others: 0 });
   await using hurrying = new Clients(balancer, rated, { streams: 0, others: 2 });
-  using crowd = new Crowd(attempts, { crowded: streamTokens });
+  using openStreams = new OpenStreams(attempts, { crowded: streamTokens });
   await using crowding = new Clients(balancer, placed, { streams: 10, others: 0, model: "crowded" });
   for (const [at, old] of [...gateways].entries()) {
     const before = steady.replies.length;
@@ -184,7 +184,7 @@ async function replaceAll({ gateways, start, store: openedStore, open, budgeted,
   expect(most).toBeLessThanOrEqual(perMinute * (isLost ? 2 : 1.05));
   expect(most + hurrying.unanswered).toBeGreaterThanOrEqual(isLost ? 1 : perMinute * 0.95);
   expect(errors(crowding.replies)).toEqual(["429 concurrency_limit"]);
-  expect(crowd.most).toBeLessThanOrEqual(isLost ? 2 * atOnce : atOnce);
+  expect(openStreams.most).toBeLessThanOrEqual(isLost ? 2 * atOnce : atOnce);
   await eventually("all places are free, and no more", async () => (await tallyAtOnce(gateways, placed, 3 * atOnce))["200"] === atOnce);
 
   const answered = spending.replies.filter(({ status }) => status === 200);

@@ -186,7 +186,12 @@ function workDoneBy({ outcome, failure, sent, outputTokens }: AttemptRecord): Wo
 
 /** The gateway ended the attempt. An attempt that was sent is `saturated` where the gateway lost the process that converts its audio. */
 const ours: ReadonlySet<FailureKind> = new Set<FailureKind>([
-  ...(["client_gone", "deadline", "key_revoked", "shutting_down", "internal", "saturated"] as const),
+  "client_gone",
+  "deadline",
+  "key_revoked",
+  "shutting_down",
+  "internal",
+  "saturated",
 ]);
 
 const doubtful: ReadonlySet<FailureKind> = new Set<FailureKind>([

@@ -4,7 +4,7 @@ import type { Attempt } from "./chaos/ledger.ts";
  * Looks again and again how many streams an upstream has that it has not sent to their end. These certainly have their places, while one
  * that was sent whole may have given up its own before the upstream hears of that.
  */
-export class Crowd implements Disposable {
+export class OpenStreams implements Disposable {
   most = 0;
   private readonly watch = setInterval(() => (this.most = Math.max(this.most, this.now)), 10);
 
