@@ -21,12 +21,37 @@ export interface ReservationRequest {
   id(at: number): string;
   limit(at: number): number;
   amount(at: number): number;
+  /** Where stores keep what they have found by the id; null where it would not be asked for again. */
+  memo(at: number): LimitMemo | null;
   /** The number of limits on concurrent calls. The call needs a slot of each. */
   readonly slots: number;
   slotId(at: number): string;
   slotLimit(at: number): number;
+  slotMemo(at: number): LimitMemo | null;
   /** Names the call, so that its slots can be freed if this process dies. */
   readonly call: string;
+}
+
+/**
+ * What stores have found by the id of a limit that was prepared for many calls. A call through four levels has a dozen limits, and each
+ * store would look each of them up again.
+ */
+export interface LimitMemo {
+  /** What was used of it in this process. */
+  counts: LimitRecord | null;
+  /** What this process holds of it. */
+  held: LimitRecord | null;
+}
+
+/** What a store knows of one limit. */
+export interface LimitRecord {
+  readonly store: object;
+  /** The store has forgotten it, and may have made another one for the same limit. */
+  readonly isForgotten: boolean;
+}
+
+export function newLimitMemo(): LimitMemo {
+  return { counts: null, held: null };
 }
 
 /** One limit, and the amount that is requested of it. */
@@ -121,12 +146,20 @@ export class ListedReservationRequest implements ReservationRequest {
     return this.list[at]!.amount;
   }
 
+  memo(_at: number): LimitMemo | null {
+    return null;
+  }
+
   slotId(at: number): string {
     return this.slotList[at]!.id;
   }
 
   slotLimit(at: number): number {
     return this.slotList[at]!.limit;
+  }
+
+  slotMemo(_at: number): LimitMemo | null {
+    return null;
   }
 }
 
@@ -158,12 +191,20 @@ export class UnlimitedReservationRequest implements ReservationRequest {
     return this.request.amount(at);
   }
 
+  memo(at: number): LimitMemo | null {
+    return this.request.memo(at);
+  }
+
   slotId(at: number): string {
     return this.request.slotId(at);
   }
 
   slotLimit(): number {
     return Infinity;
+  }
+
+  slotMemo(at: number): LimitMemo | null {
+    return this.request.slotMemo(at);
   }
 }
 

@@ -5,7 +5,7 @@ import { mayOverlap } from "../keys/rule-models.ts";
 import type { Budget, BudgetSelector, Demand, Limits, ModelLimits, RateLimits } from "../limits/limits.ts";
 import { budgetId, limitOwner } from "../limits/limit-id.ts";
 import { wholeAmount } from "../limits/minute-window.ts";
-import type { Claim } from "../limits/rate-limit-store.ts";
+import { newLimitMemo, type Claim, type LimitMemo } from "../limits/rate-limit-store.ts";
 import type { BudgetLimit } from "./budgets/leased-budget.ts";
 
 /** One limit per minute that applies to a call. */
@@ -23,6 +23,7 @@ export interface RateLimit {
   readonly of: string;
   /** A claim of the smallest amount: what every call claims where requests are counted. */
   readonly one: Claim;
+  readonly memo: LimitMemo;
 }
 
 /** How many calls may run at the same time. */
@@ -31,6 +32,7 @@ export interface ConcurrencyLimit {
   readonly limit: number;
   readonly pattern: string | null;
   readonly of: string;
+  readonly memo: LimitMemo;
 }
 
 /** All limits that apply to a call: the key's own first, then those of its groups, the nearest first. */
@@ -166,7 +168,7 @@ function callLimits(
     if (figure === null) return [];
     const id = `${prefix} ${what}${suffix}`;
     const limit = Math.floor(figure * unit);
-    return [{ id, what, figure, limit, pattern, of, one: { id, limit, amount: 1 } }];
+    return [{ id, what, figure, limit, pattern, of, one: { id, limit, amount: 1 }, memo: newLimitMemo() }];
   };
   const budgetLimit = (name: string | null, { nanos, period }: Budget, selector: BudgetSelector | null): BudgetLimit => ({
     budget: budgetId(owner.id, pattern, name),
@@ -187,7 +189,7 @@ function callLimits(
       ...rateLimit("audio", rule.audioSeconds, msPerSecond),
       ...rateLimit("characters", rule.characters),
     ],
-    rule.concurrency === null ? [] : [{ id: `${prefix} concurrency${suffix}`, limit: rule.concurrency, pattern, of }],
+    rule.concurrency === null ? [] : [{ id: `${prefix} concurrency${suffix}`, limit: rule.concurrency, pattern, of, memo: newLimitMemo() }],
     [
       ...(rule.budget === null ? [] : [budgetLimit(null, rule.budget, null)]),
       ...(pattern === null ? selected.map((budget) => budgetLimit(budget.name, budget, selectorOf(budget))) : []),

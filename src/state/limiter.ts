@@ -12,6 +12,7 @@ import { isNamedBy, namesAny, selectsCall, type NamedChannel } from "../keys/bud
 import type { Demand } from "../limits/limits.ts";
 import {
   ListedReservationRequest,
+  type LimitMemo,
   type LimitStatuses,
   type RateLimitStore,
   type Reservation,
@@ -179,11 +180,16 @@ const unlimitedSlot: ConcurrencySlot = { kind: "slot", release: () => {} };
 
 /** What a call claims of limits per minute, and the concurrency slots that it needs. */
 class CallClaims implements ReservationRequest {
+  /** Of each limit per minute: they are read several times. */
+  private readonly amounts: number[] = [];
+
   constructor(
     readonly limits: CallLimits,
     readonly demand: Demand,
     readonly asked: AskedCall,
-  ) {}
+  ) {
+    for (let at = 0; at < limits.rates.length; at += 1) this.amounts.push(amountOn(limits.rates[at]!, demand, 0));
+  }
 
   get call(): string {
     return this.asked.id;
@@ -202,7 +208,11 @@ class CallClaims implements ReservationRequest {
   }
 
   amount(at: number): number {
-    return amountOn(this.limits.rates[at]!, this.demand, 0);
+    return this.amounts[at]!;
+  }
+
+  memo(at: number): LimitMemo {
+    return this.limits.rates[at]!.memo;
   }
 
   get slots(): number {
@@ -215,6 +225,10 @@ class CallClaims implements ReservationRequest {
 
   slotLimit(at: number): number {
     return this.limits.concurrency[at]!.limit;
+  }
+
+  slotMemo(at: number): LimitMemo {
+    return this.limits.concurrency[at]!.memo;
   }
 
   get needsRates(): boolean {

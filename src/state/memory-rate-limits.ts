@@ -3,6 +3,8 @@ import {
   claimsOf,
   ReservationRefused,
   type Claim,
+  type LimitMemo,
+  type LimitRecord,
   type LimitStatus,
   type RateLimitStore,
   type Reservation,
@@ -43,14 +45,14 @@ export class MemoryRateLimits implements RateLimitStore {
     const nowMs = this.nowMs();
     const reservation = new MemoryReservation(request, nowMs);
     for (let at = 0; at < request.slots; at += 1) {
-      const slots = this.entry(request.slotId(at), nowMs);
+      const slots = this.entryOf(request.slotMemo(at), request.slotId(at), nowMs);
       if (slots.taken >= request.slotLimit(at)) {
         return new ReservationRefused(request.slotId(at), slotWaitMs, this.statuses(request, nowMs));
       }
       reservation.addSlot(slots);
     }
     for (let at = 0; at < request.claims; at += 1) {
-      const { window } = this.entry(request.id(at), nowMs);
+      const { window } = this.entryOf(request.memo(at), request.id(at), nowMs);
       const amount = wholeAmount(request.amount(at), 0);
       if (!fits(window, request.limit(at), amount, nowMs)) {
         return new ReservationRefused(request.id(at), waitMs(window, request.limit(at), amount, nowMs), this.statuses(request, nowMs));
@@ -102,11 +104,22 @@ export class MemoryRateLimits implements RateLimitStore {
     });
   }
 
+  private entryOf(memo: LimitMemo | null, id: string, nowMs: number): LimitEntry {
+    const known = memo?.counts;
+    if (known instanceof LimitEntry && known.store === this && !known.isForgotten) {
+      known.usedMs = nowMs;
+      return known;
+    }
+    const entry = this.entry(id, nowMs);
+    if (memo !== null) memo.counts = entry;
+    return entry;
+  }
+
   private entry(id: string, nowMs: number): LimitEntry {
     let entry = this.entries.get(id);
     if (entry === undefined) {
       this.evict(nowMs);
-      this.entries.set(id, (entry = new LimitEntry()));
+      this.entries.set(id, (entry = new LimitEntry(this)));
     }
     entry.usedMs = nowMs;
     return entry;
@@ -116,20 +129,24 @@ export class MemoryRateLimits implements RateLimitStore {
   private evict(nowMs: number): void {
     const full = this.entries.size >= this.entriesMax;
     let evicted = 0;
-    let idlest: string | null = null;
-    let idlestMs = Infinity;
+    let idlest: readonly [string, LimitEntry] | null = null;
     for (let checks = full ? checksWhenFull : checksAlways; checks > 0 && evicted < checksAlways; checks -= 1) {
       const next = this.nextEntry();
       if (next === null) return;
       const [id, entry] = next;
       if (entry.taken === 0 && nowMs - entry.usedMs >= windowMs) {
-        this.entries.delete(id);
+        this.forget(id, entry);
         evicted += 1;
         continue;
       }
-      if (entry.taken === 0 && entry.usedMs < idlestMs) [idlest, idlestMs] = [id, entry.usedMs];
+      if (entry.taken === 0 && (idlest === null || entry.usedMs < idlest[1].usedMs)) idlest = next;
     }
-    if (full && evicted === 0 && idlest !== null) this.entries.delete(idlest);
+    if (full && evicted === 0 && idlest !== null) this.forget(...idlest);
+  }
+
+  private forget(id: string, entry: LimitEntry): void {
+    this.entries.delete(id);
+    entry.isForgotten = true;
   }
 
   private nextEntry(): readonly [string, LimitEntry] | null {
@@ -142,10 +159,13 @@ export class MemoryRateLimits implements RateLimitStore {
 }
 
 /** One limit: what was used of it in the last minute, or how many calls hold a slot. */
-class LimitEntry {
+class LimitEntry implements LimitRecord {
   taken = 0;
   usedMs = 0;
+  isForgotten = false;
   private made: MinuteWindow | null = null;
+
+  constructor(readonly store: MemoryRateLimits) {}
 
   /** Allocated when it is first needed: a limit on concurrent calls never needs one. */
   get window(): MinuteWindow {

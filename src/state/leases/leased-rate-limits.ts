@@ -23,19 +23,9 @@ import {
   type SlotLimit,
 } from "../../limits/rate-limit-store.ts";
 import { timerWithLagGrace } from "../lag-grace.ts";
-import {
-  noteReturned,
-  leaseLeft,
-  isExact,
-  isNextDue,
-  isRefused,
-  newRateLease,
-  partWithoutStore,
-  leaseWish,
-  type RateLease,
-} from "./rate-lease.ts";
+import { noteReturned, leaseLeft, isExact, isNextDue, isRefused, RateLease, partWithoutStore, leaseWish } from "./rate-lease.ts";
 import { CountCorrections } from "./count-corrections.ts";
-import { SlotLeases } from "./slot-leases.ts";
+import { hasIdle, SlotLeases, type HeldSlot, type SlotPool } from "./slot-leases.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
 export interface LeasedRateLimitsOptions {
@@ -91,12 +81,12 @@ export class LeasedRateLimits implements RateLimitStore {
   private readonly requestedSlots = new Set<string>();
   /** Since when no slot was free, by limit. Other processes may still return idle ones. */
   private readonly fullSinceMs = new Map<string, number>();
+  /** Until then no slot is requested, by limit: none was free. */
+  private readonly fullUntilMs = new Map<string, number>();
   /** Until then each process keeps to its part: the store has lost its counts, and others may not have reported theirs again. */
   private cappedUntilMs = Number.NEGATIVE_INFINITY;
   /** The number of slots in use that the store does not know of, by limit. */
   private readonly unreportedSlots = new Map<string, number>();
-  /** The leases of the call that is being admitted, by its claims: each is looked up once, and no call makes a list of its own. */
-  private readonly found: (RateLease | undefined)[] = [];
   private readonly corrections: CountCorrections;
   private readonly slotLeases: SlotLeases;
   private readonly nowMs: () => number;
@@ -204,24 +194,23 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Corrects the counts when the real use of a call is known. See `LeasedReservation`. */
-  settled(
-    request: ReservationRequest,
-    sources: readonly ClaimSources[],
-    slotLeases: readonly SlotLease[],
-    amounts: readonly number[],
-  ): void {
+  settled(request: ReservationRequest, { leases, leaseSlots, sources, slots }: HeldByCall, amounts: readonly number[]): void {
     const nowMs = this.nowMs();
-    for (let at = 0; at < sources.length; at += 1) {
+    for (let at = 0; at < request.claims; at += 1) {
       const claimed = wholeAmount(request.amount(at), 0);
       const actual = wholeAmount(amounts[at] ?? claimed, claimed);
-      if (actual < claimed) this.returnUnused(request.id(at), sources[at]!, claimed - actual, nowMs);
-      else if (actual > claimed) this.countExcess(request.id(at), actual - claimed, nowMs);
+      if (actual === claimed) continue;
+      const lease = this.known(leases[at], request.id(at));
+      if (actual > claimed) this.countExcess(request.id(at), actual - claimed, nowMs, lease);
+      else if (sources === null) this.putBack(request.id(at), claimed - actual, leaseSlots[at]!, nowMs, lease);
+      else this.returnUnused(request.id(at), sources[at]!, claimed - actual, nowMs, lease);
+      if (actual < claimed && lease !== undefined) lease.refusedUntilMs = Number.NEGATIVE_INFINITY;
     }
-    for (const slotLease of slotLeases) {
-      this.slotLeases.callEnded(slotLease, nowMs);
-      const lease = this.leases.get(slotLease.id);
-      if (lease !== undefined) lease.refusedUntilMs = Number.NEGATIVE_INFINITY;
-      if (this.parked.size > 0 && this.parked.has(slotLease.id)) this.unpark(slotLease.id);
+    for (const slot of slots) {
+      const { id } = slot.lease;
+      this.slotLeases.callEnded(slot, nowMs);
+      if (this.fullUntilMs.size > 0) this.fullUntilMs.delete(id);
+      if (this.parked.size > 0 && this.parked.has(id)) this.unpark(id);
     }
     this.tick();
   }
@@ -239,7 +228,7 @@ export class LeasedRateLimits implements RateLimitStore {
       }
     }
     for (const slot of slots) {
-      const isFull = isRefused(this.leases.get(slot.id), 1, nowMs) && !this.hasIdle(slot);
+      const isFull = this.fullUntilMs.size > 0 && nowMs < (this.fullUntilMs.get(slot.id) ?? nowMs) && !this.hasIdle(slot);
       if (isFull || this.slotsTaken(slot.id) >= slot.limit) return this.refused(claims, slot.id, slotWaitMs, nowMs);
     }
     return null;
@@ -253,7 +242,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   private hasIdle({ id, limit }: SlotLimit): boolean {
-    return this.slotLeases.hasIdle(id, this.sharedLimit(limit, 1));
+    return hasIdle(this.slotLeases.pool(id), this.sharedLimit(limit, 1));
   }
 
   private refused(claims: readonly Claim[], shortId: string, waitMs: number, nowMs: number): ReservationResult {
@@ -266,41 +255,65 @@ export class LeasedRateLimits implements RateLimitStore {
 
   /** Reserves from what this process holds: leases, and idle slots. Null where that is not enough. */
   private reserveFromLeases(request: ReservationRequest, nowMs: number): ReservationResult | null {
-    const { found } = this;
-    found.length = 0;
+    const leases: (RateLease | undefined)[] = [];
     for (let at = 0; at < request.claims; at += 1) {
-      const lease = this.leases.get(request.id(at));
+      const lease = this.leaseOf(request, at);
       if (wholeAmount(request.amount(at), 0) > leaseLeft(lease, nowMs)) return null;
-      found.push(lease);
+      leases.push(lease);
     }
     for (let at = 0; at < request.slots; at += 1) {
-      if (!this.slotLeases.hasIdle(request.slotId(at), this.sharedLimit(request.slotLimit(at), 1))) return null;
+      if (!hasIdle(this.poolOf(request, at), this.sharedLimit(request.slotLimit(at), 1))) return null;
     }
     // A store that was restarted empty does not know what was used here; this process does.
     const { guard, local } = this.options;
     const localReservation = local.reserve(guard.open ? request : new UnlimitedReservationRequest(request));
     if (!localReservation.ok) return null;
-    const sources: ClaimSources[] = [];
+    const leaseSlots: number[] = [];
     for (let at = 0; at < request.claims; at += 1) {
-      const lease = found[at];
+      const lease = leases[at];
+      leaseSlots.push(lease === undefined ? 0 : lease.slot);
+      if (lease === undefined) continue;
       const wanted = wholeAmount(request.amount(at), 0);
-      if (lease !== undefined) {
-        lease.left -= wanted;
-        if (isNextDue(lease, this.leaseMs, nowMs)) this.askAhead(lease, request.limit(at), nowMs);
-        lease.spent += wanted;
-      }
-      sources.push(lease === undefined ? nothing : { fromLease: wanted, leaseSlot: lease.slot, fromStore: 0, storeSlot: 0, unreported: 0 });
+      lease.left -= wanted;
+      if (isNextDue(lease, this.leaseMs, nowMs)) this.askAhead(lease, request.limit(at), nowMs);
+      lease.spent += wanted;
     }
-    const slotLeases: SlotLease[] = [];
+    const slots: HeldSlot[] = [];
     for (let at = 0; at < request.slots; at += 1) {
-      const idle = this.slotLeases.takeIdle(request.slotId(at), this.sharedLimit(request.slotLimit(at), 1));
-      if (idle !== null) slotLeases.push(idle);
+      const idle = this.slotLeases.takeIdle(this.poolOf(request, at), this.sharedLimit(request.slotLimit(at), 1));
+      if (idle !== null) slots.push(idle);
     }
-    return this.admitted(request, sources, localReservation, slotLeases, nowMs);
+    if (slots.length > 0) this.tick();
+    return new LeasedReservation(this, request, localReservation, {
+      leases,
+      leaseSlots,
+      sources: null,
+      slots,
+      unreportedSlots: null,
+      nowMs,
+    });
   }
 
-  private takeIdle({ id, limit }: SlotLimit): SlotLease | null {
-    return this.slotLeases.takeIdle(id, this.sharedLimit(limit, 1));
+  private leaseOf(request: ReservationRequest, at: number): RateLease | undefined {
+    const memo = request.memo(at);
+    const known = memo?.held;
+    if (known instanceof RateLease && known.store === this && !known.isForgotten) return known;
+    const lease = this.leases.get(request.id(at));
+    if (memo !== null && lease !== undefined) memo.held = lease;
+    return lease;
+  }
+
+  /** The lease of a call that is settled: the limit may have been forgotten meanwhile, and have another one. */
+  private known(lease: RateLease | undefined, id: string): RateLease | undefined {
+    return lease === undefined || lease.isForgotten ? this.leases.get(id) : lease;
+  }
+
+  private poolOf(request: ReservationRequest, at: number): SlotPool | undefined {
+    return this.slotLeases.pool(request.slotId(at), request.slotMemo(at));
+  }
+
+  private takeIdle({ id, limit }: SlotLimit): HeldSlot | null {
+    return this.slotLeases.takeIdle(this.slotLeases.pool(id), this.sharedLimit(limit, 1));
   }
 
   /** Whether other calls wait for one of these limits, which come first. */
@@ -441,7 +454,7 @@ export class LeasedRateLimits implements RateLimitStore {
     const requests = draws.flatMap(({ request }) => request ?? []);
     const requested = draws.flatMap(({ lease, request }, at) => (request === null || isExact(claims[at]!.limit) ? [] : [lease]));
     for (const lease of requested) lease.requesting = true;
-    const idleSlots: SlotLease[] = [];
+    const idleSlots: HeldSlot[] = [];
     const slotLeases: SlotLease[] = [];
     for (const slot of slots) {
       const idle = this.takeIdle(slot);
@@ -528,11 +541,11 @@ export class LeasedRateLimits implements RateLimitStore {
     draws: readonly LeaseDraw[],
     taken: TakeResult | null,
     slotLeases: readonly SlotLease[],
-    idleSlots: readonly SlotLease[],
+    idleSlots: readonly HeldSlot[],
     askedMs: number,
   ): ReservationResult | null {
     const nowMs = this.nowMs();
-    const { request, claims, slots } = waiter;
+    const { request, claims } = waiter;
     if (taken !== null && taken.ok) {
       let next = 0;
       const sources = draws.map(({ lease, fromLease, leaseSlot, request: asked }): ClaimSources => {
@@ -547,11 +560,21 @@ export class LeasedRateLimits implements RateLimitStore {
       const localReservation = this.options.local.reserve(new UnlimitedReservationRequest(request));
       if (!localReservation.ok) throw new Error("a call without limits was refused");
       for (const [at, { lease }] of draws.entries()) lease.spent += wholeAmount(request.amount(at), 0);
-      return this.admitted(request, sources, localReservation, [...idleSlots, ...granted], nowMs);
+      const slots = [...idleSlots, ...granted];
+      if (slots.length > 0) this.tick();
+      const leases = draws.map(({ lease }) => lease);
+      return new LeasedReservation(this, request, localReservation, {
+        leases,
+        leaseSlots: [],
+        sources,
+        slots,
+        unreportedSlots: null,
+        nowMs,
+      });
     }
-    for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs);
+    for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs, this.known(lease, lease.id));
     for (const idleSlot of idleSlots) this.slotLeases.callEnded(idleSlot);
-    if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(request, claims, slots) : null;
+    if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(request, claims, waiter.slots) : null;
     const fullSlot = slotLeases.find(({ id }) => id === taken.short);
     if (fullSlot !== undefined && !this.isFull(fullSlot, nowMs)) return null;
     const short = draws.find((draw) => draw.request?.id === taken.short);
@@ -566,7 +589,7 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Whether no slot will become free soon. Before that is assumed, other processes get the time to return idle ones. */
-  private isFull({ id, limit }: SlotLease, nowMs: number): boolean {
+  private isFull({ id }: SlotLease, nowMs: number): boolean {
     if (this.options.processes() <= 1) return true;
     const sinceMs = this.fullSinceMs.get(id) ?? nowMs;
     if (nowMs - sinceMs < this.tickMs * fullTicks) {
@@ -575,7 +598,8 @@ export class LeasedRateLimits implements RateLimitStore {
     }
     this.fullSinceMs.delete(id);
     // Calls that wait for the same limit, or arrive in the next moment, would get the same answer.
-    noteNoRoom(this.lease(id, limit), 1, slotWaitMs, nowMs);
+    this.fullUntilMs.set(id, nowMs + Math.min(slotWaitMs, refusalMs));
+    this.tick();
     if (this.parked.has(id)) this.unpark(id);
     return true;
   }
@@ -601,17 +625,6 @@ export class LeasedRateLimits implements RateLimitStore {
     this.tick();
   }
 
-  private admitted(
-    request: ReservationRequest,
-    sources: readonly ClaimSources[],
-    localReservation: Reservation,
-    slotLeases: readonly SlotLease[],
-    nowMs: number,
-  ): ReservationResult {
-    if (slotLeases.length > 0) this.tick();
-    return new LeasedReservation(this, request, sources, localReservation, slotLeases, null, nowMs);
-  }
-
   /** Reserves without the store. What was admitted is reported later. */
   private reserveWithoutStore(request: ReservationRequest, claims: readonly Claim[], slots: readonly SlotLimit[]): ReservationResult {
     const rule = this.options.onStoreLoss ?? "split";
@@ -633,16 +646,16 @@ export class LeasedRateLimits implements RateLimitStore {
       this.corrections.addUnreported(id, unreported);
       return { ...nothing, unreported };
     });
-    const unreportedIds: string[] = [];
-    const slotLeases = slots.map((slot) => {
+    const unreportedSlots: string[] = [];
+    const held = slots.map((slot) => {
       const idle = this.takeIdle(slot);
       if (idle !== null) return idle;
-      unreportedIds.push(slot.id);
+      unreportedSlots.push(slot.id);
       this.unreportedSlots.set(slot.id, (this.unreportedSlots.get(slot.id) ?? 0) + 1);
       return this.slotLeases.unreportedSlot(slot.id, slot.limit);
     });
     this.tick();
-    return new LeasedReservation(this, request, sources, reservation, slotLeases, unreportedIds, nowMs);
+    return new LeasedReservation(this, request, reservation, { leases: [], leaseSlots: [], sources, slots: held, unreportedSlots, nowMs });
   }
 
   private localClaim({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): Claim {
@@ -710,20 +723,19 @@ export class LeasedRateLimits implements RateLimitStore {
     { fromLease, leaseSlot, fromStore, storeSlot, unreported }: ClaimSources,
     amount: number,
     nowMs: number,
+    lease: RateLease | undefined,
   ): void {
     const ofStore = Math.min(fromStore, amount);
     const ofLease = Math.min(fromLease, amount - ofStore);
     const ofUnreported = Math.min(unreported, amount - ofStore - ofLease);
-    const lease = this.leases.get(id);
     this.putBack(id, ofStore, storeSlot, nowMs, lease);
     this.putBack(id, ofLease, leaseSlot, nowMs, lease);
     // If it was reported meanwhile, its slot is not known: it stays counted until it leaves the window.
     if (ofUnreported > 0) this.corrections.reduceUnreported(id, ofUnreported);
-    if (lease !== undefined) lease.refusedUntilMs = Number.NEGATIVE_INFINITY;
   }
 
   /** Returns an amount to the lease that it came from, or else to the store. An old count must not be used as if it were new. */
-  private putBack(id: string, amount: number, slot: number, nowMs: number, lease = this.leases.get(id)): void {
+  private putBack(id: string, amount: number, slot: number, nowMs: number, lease: RateLease | undefined): void {
     if (amount === 0) return;
     if (lease !== undefined && lease.slot === slot && lease.endsMs > nowMs) {
       lease.left += amount;
@@ -734,8 +746,7 @@ export class LeasedRateLimits implements RateLimitStore {
     this.tick();
   }
 
-  private countExcess(id: string, amount: number, nowMs: number): void {
-    const lease = this.leases.get(id);
+  private countExcess(id: string, amount: number, nowMs: number, lease: RateLease | undefined): void {
     const fromLease = Math.min(amount, leaseLeft(lease, nowMs));
     if (lease !== undefined) {
       lease.left -= fromLease;
@@ -755,7 +766,7 @@ export class LeasedRateLimits implements RateLimitStore {
     let lease = this.leases.get(id);
     if (lease === undefined) {
       if (this.leases.size >= this.leasesMax) this.forget(this.leases.values().next().value!);
-      this.leases.set(id, (lease = newRateLease(id, limit)));
+      this.leases.set(id, (lease = new RateLease(this, id, limit)));
     }
     return lease;
   }
@@ -764,17 +775,12 @@ export class LeasedRateLimits implements RateLimitStore {
     this.returnLease(lease);
     this.activeLeases.delete(lease);
     this.leases.delete(lease.id);
+    lease.isForgotten = true;
   }
 
   private statusOf(id: string, limit: number, nowMs: number): LimitStatus {
     const { resetMs } = this.options.local.status({ id, limit, amount: 0 });
-    return { limit, remaining: this.remainingOf(id, limit, nowMs), resetMs };
-  }
-
-  /** What is left of a limit for all processes, as of the last answer. */
-  remainingOf(id: string, limit: number, nowMs = this.nowMs()): number {
-    const lease = this.leases.get(id);
-    return lease === undefined ? limit : Math.min(limit, lease.remaining + leaseLeft(lease, nowMs));
+    return { limit, remaining: leftForAll(this.leases.get(id), limit, nowMs), resetMs };
   }
 
   private usedHere(id: string): number {
@@ -795,9 +801,10 @@ export class LeasedRateLimits implements RateLimitStore {
       this.returnLease(lease);
       this.activeLeases.delete(lease);
     }
+    for (const [id, untilMs] of this.fullUntilMs) if (untilMs <= nowMs) this.fullUntilMs.delete(id);
     await Promise.all([this.corrections.flush(), this.slotLeases.maintain()]);
     this.cancelTimer = null;
-    if (this.activeLeases.size > 0 || this.corrections.size > 0 || this.slotLeases.busy) this.tick();
+    if (this.activeLeases.size > 0 || this.corrections.size > 0 || this.fullUntilMs.size > 0 || this.slotLeases.busy) this.tick();
   }
 }
 
@@ -831,25 +838,35 @@ interface ClaimSources {
   readonly unreported: number;
 }
 
+/** What a call holds. */
+interface HeldByCall {
+  /** The leases of its limits, by claim. */
+  readonly leases: readonly (RateLease | undefined)[];
+  /** The slots of time that these were counted in; of a call that took all from its leases. */
+  readonly leaseSlots: readonly number[];
+  /** Where its amounts came from, by claim; null: all of them from the leases. */
+  readonly sources: readonly ClaimSources[] | null;
+  readonly slots: readonly HeldSlot[];
+  /** Where the store was lost: the limits of which it took a slot that the store does not know of. Null: the store knows of all. */
+  readonly unreportedSlots: readonly string[] | null;
+  readonly nowMs: number;
+}
+
 class LeasedReservation implements Reservation {
   readonly ok = true;
   private open = true;
 
   constructor(
     private readonly rates: LeasedRateLimits,
-    private readonly request: ReservationRequest,
-    private readonly sources: readonly ClaimSources[],
+    readonly request: ReservationRequest,
     /** The one in the local store, which is settled together with this. */
     private readonly local: Reservation,
-    private readonly slotLeases: readonly SlotLease[],
-    /** Where the store was lost: the limits of which it took a slot that the store does not know of. Null: the store knows of all. */
-    private readonly unreportedSlots: readonly string[] | null,
-    private readonly nowMs: number,
+    readonly held: HeldByCall,
   ) {}
 
   remaining(at: number): number {
-    if (this.unreportedSlots !== null) return this.local.remaining(at);
-    return this.rates.remainingOf(this.request.id(at), this.request.limit(at), this.nowMs);
+    const { leases, unreportedSlots, nowMs } = this.held;
+    return unreportedSlots === null ? leftForAll(leases[at], this.request.limit(at), nowMs) : this.local.remaining(at);
   }
 
   resetMs(at: number): number {
@@ -859,10 +876,16 @@ class LeasedReservation implements Reservation {
   settle(amounts: readonly number[]): void {
     if (!this.open) throw new Error("what a call took of its limits was settled twice");
     this.open = false;
+    const { unreportedSlots } = this.held;
     this.local.settle(amounts);
-    if (this.unreportedSlots !== null) this.rates.unreportedSlotsFreed(this.unreportedSlots);
-    this.rates.settled(this.request, this.sources, this.slotLeases, amounts);
+    if (unreportedSlots !== null) this.rates.unreportedSlotsFreed(unreportedSlots);
+    this.rates.settled(this.request, this.held, amounts);
   }
+}
+
+/** What is left of a limit for all processes, as of the last answer. */
+function leftForAll(lease: RateLease | undefined, limit: number, nowMs: number): number {
+  return lease === undefined ? limit : Math.min(limit, lease.remaining + leaseLeft(lease, nowMs));
 }
 
 /** Remembers for a moment that a limit has no room. */

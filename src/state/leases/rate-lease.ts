@@ -1,50 +1,39 @@
+import type { LimitRecord } from "../../limits/rate-limit-store.ts";
+
 /** What this process knows of one limit, and its lease: a part of the limit that it uses without asking again. */
-export interface RateLease {
-  readonly id: string;
+export class RateLease implements LimitRecord {
+  isForgotten = false;
   /** How large the lease was, what is left of it, the slot of time it was counted in, and when it ends. */
-  size: number;
-  left: number;
-  slot: number;
-  endsMs: number;
+  size = 0;
+  left = 0;
+  slot = 0;
+  endsMs = Number.NEGATIVE_INFINITY;
   /** A lease is being requested. Other calls wait for it instead of asking too. */
-  requesting: boolean;
+  requesting = false;
   /** The next one was requested before this one ended, whatever the answer was. */
-  askedAhead: boolean;
+  askedAhead = false;
   /** What was used since the last request, and when that was. */
-  spent: number;
-  askedMs: number;
+  spent = 0;
+  askedMs = Number.NEGATIVE_INFINITY;
   /** What was left for all processes and what this one had used or held, as of the last answer; and when that was. */
   remaining: number;
-  ownUse: number;
-  knownMs: number;
+  ownUse = 0;
+  knownMs = Number.NEGATIVE_INFINITY;
   /** There was no room for this amount, and it is not requested again before this time. */
-  refusedNeed: number;
-  refusedUntilMs: number;
+  refusedNeed = 0;
+  refusedUntilMs = Number.NEGATIVE_INFINITY;
   /** When there may be room. */
-  roomMs: number;
+  roomMs = Number.NEGATIVE_INFINITY;
   /** What this process may use after the store has lost its counts; null: nothing was known of the limit then. */
-  cap: number | null;
-}
+  cap: number | null = null;
 
-export function newRateLease(id: string, limit: number): RateLease {
-  return {
-    id,
-    size: 0,
-    left: 0,
-    slot: 0,
-    endsMs: Number.NEGATIVE_INFINITY,
-    requesting: false,
-    askedAhead: false,
-    spent: 0,
-    askedMs: Number.NEGATIVE_INFINITY,
-    remaining: limit,
-    ownUse: 0,
-    knownMs: Number.NEGATIVE_INFINITY,
-    refusedNeed: 0,
-    refusedUntilMs: Number.NEGATIVE_INFINITY,
-    roomMs: Number.NEGATIVE_INFINITY,
-    cap: null,
-  };
+  constructor(
+    readonly store: object,
+    readonly id: string,
+    limit: number,
+  ) {
+    this.remaining = limit;
+  }
 }
 
 /** What can be used without asking. */

@@ -1,4 +1,5 @@
 import { slotName, type DistributedCounts, type ReleasedSlots, type SlotLease } from "../../limits/distributed-counts.ts";
+import type { LimitMemo, LimitRecord } from "../../limits/rate-limit-store.ts";
 import type { StoreGuard } from "../store-guard.ts";
 
 /**
@@ -9,8 +10,10 @@ import type { StoreGuard } from "../store-guard.ts";
 export class SlotLeases {
   /** By limit and name, in use or not. Those that were granted or renewed longest ago come first. */
   private readonly held = new Map<string, HeldSlot>();
-  /** Slots that no call uses, by limit, and since when. The last one is used again first. */
-  private readonly idle = new Map<string, IdleSlot[]>();
+  /** By limit, of those slots. */
+  private readonly pools = new Map<string, SlotPool>();
+  /** The pools that have idle slots. The one whose first slot has been idle longest comes first. */
+  private readonly idlePools = new Set<SlotPool>();
   /** Slots that were taken without the store. They are not used again after their call. */
   private readonly unreported = new Set<string>();
   /** Slots that could not be released in the store. Their leases end there by themselves. */
@@ -41,43 +44,42 @@ export class SlotLeases {
   }
 
   /** The store granted so many of the requested slots. The first is in use, the others are idle. */
-  granted({ id, limit, call, ttlMs, more = [] }: SlotLease, count: number): SlotLease {
+  granted({ id, limit, call, ttlMs, more = [] }: SlotLease, count: number): HeldSlot {
     const [first, ...others] = [call, ...more].slice(0, Math.max(1, count)).map((name): SlotLease => ({ id, limit, call: name, ttlMs }));
-    for (const lease of others) {
-      this.add(lease);
-      this.makeIdle(lease, this.nowMs());
-    }
-    this.add(first!);
-    return first!;
+    for (const lease of others) makeIdle(this.idlePools, this.add(lease), this.nowMs());
+    return this.add(first!);
   }
 
   /** A slot for a call that was admitted without the store. */
-  unreportedSlot(id: string, limit: number): SlotLease {
+  unreportedSlot(id: string, limit: number): HeldSlot {
     const lease: SlotLease = { id, limit, call: this.name(), ttlMs: this.ttlMs };
-    this.add(lease);
     this.unreported.add(nameOf(lease));
-    return lease;
+    return this.add(lease);
   }
 
-  /** Whether there is an idle slot. One that was granted under another limit is not used again. */
-  hasIdle(id: string, limit: number): boolean {
-    return this.idle.get(id)?.at(-1)?.lease.limit === limit;
+  /** The slots of a limit that are held here; undefined if none is. */
+  pool(id: string, memo: LimitMemo | null = null): SlotPool | undefined {
+    const known = memo?.held;
+    if (known instanceof SlotPool && known.store === this && !known.isForgotten) return known;
+    const pool = this.pools.get(id);
+    if (memo !== null && pool !== undefined) memo.held = pool;
+    return pool;
   }
 
-  takeIdle(id: string, limit: number): SlotLease | null {
-    if (!this.hasIdle(id, limit)) return null;
-    const idleSlots = this.idle.get(id)!;
-    const { lease } = idleSlots.pop()!;
-    if (idleSlots.length === 0) this.idle.delete(id);
-    return lease;
+  takeIdle(pool: SlotPool | undefined, limit: number): HeldSlot | null {
+    if (!hasIdle(pool, limit)) return null;
+    const slot = pool.idle.pop()!;
+    if (pool.idle.length === 0) this.idlePools.delete(pool);
+    return slot;
   }
 
   /** The call of the slot has ended, or was not admitted. */
-  callEnded(lease: SlotLease, nowMs = this.nowMs()): void {
+  callEnded(slot: HeldSlot, nowMs = this.nowMs()): void {
+    const { lease } = slot;
     if (this.unreported.size > 0 && this.unreported.delete(nameOf(lease))) {
-      this.held.delete(nameOf(lease));
+      this.remove(slot);
       void this.release(lease.id, [lease], nowMs + this.ttlMs);
-    } else this.makeIdle(lease, nowMs);
+    } else makeIdle(this.idlePools, slot, nowMs);
   }
 
   /** The store granted slots too late, after the call had gone on without it; or its answer was lost, and it may have granted them. */
@@ -92,11 +94,11 @@ export class SlotLeases {
     if (this.renewing !== null) return [];
     const nowMs = this.nowMs();
     const due: ReleasedSlots[] = [];
-    for (const [id, idleSlots] of this.idle) {
+    for (const pool of this.idlePools) {
       // Those that have been idle longest come first.
-      if (due.length >= dueMax || nowMs - idleSlots[0]!.sinceMs < this.idleMs * dueShare) break;
-      const leases = this.removeIdle(id, idleSlots, nowMs, this.idleMs * dueShare);
-      due.push({ id, calls: leases.map(({ call }) => call) });
+      if (due.length >= dueMax || nowMs - pool.idle[0]!.idleSinceMs < this.idleMs * dueShare) break;
+      const leases = this.removeIdle(pool, nowMs, this.idleMs * dueShare);
+      due.push({ id: pool.id, calls: leases.map(({ call }) => call) });
     }
     return due;
   }
@@ -119,7 +121,7 @@ export class SlotLeases {
       this.unreleased.delete(name);
       if (nowMs < untilMs) void this.release(lease.id, [lease], untilMs);
     }
-    for (const [id, idleSlots] of this.idle) this.freeIdle(id, idleSlots, nowMs);
+    for (const pool of this.idlePools) this.freeIdle(pool, nowMs);
     if (!this.guard.open || this.renewing !== null) return;
     const leases = this.dueRenewals(nowMs);
     if (leases.length === 0) return;
@@ -138,8 +140,10 @@ export class SlotLeases {
       0,
       unreleasedMax,
     );
+    for (const pool of this.pools.values()) pool.isForgotten = true;
     this.held.clear();
-    this.idle.clear();
+    this.pools.clear();
+    this.idlePools.clear();
     this.unreleased.clear();
     const byId = Map.groupBy(leases, ({ id }) => id);
     await Promise.all([...byId].map(([id, some]) => this.release(id, some, 0)));
@@ -172,7 +176,11 @@ export class SlotLeases {
     }
     for (const lease of leases) {
       const name = nameOf(lease);
-      if (this.held.delete(name)) this.held.set(name, { lease, renewedMs: nowMs });
+      const slot = this.held.get(name);
+      if (slot === undefined) continue;
+      slot.renewedMs = nowMs;
+      this.held.delete(name);
+      this.held.set(name, slot);
     }
   }
 
@@ -180,31 +188,40 @@ export class SlotLeases {
     return slotName(this.process, (this.serial += 1));
   }
 
-  private add(lease: SlotLease): void {
-    this.held.set(nameOf(lease), { lease, renewedMs: this.nowMs() });
+  private add(lease: SlotLease): HeldSlot {
+    let pool = this.pools.get(lease.id);
+    if (pool === undefined) this.pools.set(lease.id, (pool = new SlotPool(this, lease.id)));
+    const nowMs = this.nowMs();
+    const slot: HeldSlot = { lease, pool, renewedMs: nowMs, idleSinceMs: nowMs };
+    pool.held += 1;
+    this.held.set(nameOf(lease), slot);
+    return slot;
   }
 
-  private makeIdle(lease: SlotLease, nowMs: number): void {
-    const idleSlots = this.idle.get(lease.id);
-    const idle: IdleSlot = { lease, sinceMs: nowMs };
-    if (idleSlots === undefined) this.idle.set(lease.id, [idle]);
-    else idleSlots.push(idle);
+  private remove({ lease, pool }: HeldSlot): void {
+    // Those that were released when the process ended are gone already.
+    if (!this.held.delete(nameOf(lease))) return;
+    pool.held -= 1;
+    if (pool.held > 0) return;
+    pool.isForgotten = true;
+    this.pools.delete(pool.id);
   }
 
-  private freeIdle(id: string, idleSlots: IdleSlot[], nowMs: number): void {
-    const released = this.removeIdle(id, idleSlots, nowMs, this.idleMs);
-    if (released.length > 0) void this.release(id, released, nowMs + this.ttlMs);
+  private freeIdle(pool: SlotPool, nowMs: number): void {
+    const released = this.removeIdle(pool, nowMs, this.idleMs);
+    if (released.length > 0) void this.release(pool.id, released, nowMs + this.ttlMs);
   }
 
   /** The first ones have been idle longest, both of a limit and among the limits. */
-  private removeIdle(id: string, idleSlots: IdleSlot[], nowMs: number, sinceMsMin: number): readonly SlotLease[] {
-    const keptFrom = idleSlots.findIndex(({ sinceMs }) => nowMs - sinceMs < sinceMsMin);
-    const removed = idleSlots.splice(0, keptFrom < 0 ? idleSlots.length : keptFrom).map(({ lease }) => lease);
-    if (removed.length === 0) return removed;
-    for (const lease of removed) this.held.delete(nameOf(lease));
-    this.idle.delete(id);
-    if (idleSlots.length > 0) this.idle.set(id, idleSlots);
-    return removed;
+  private removeIdle(pool: SlotPool, nowMs: number, sinceMsMin: number): readonly SlotLease[] {
+    const { idle } = pool;
+    const keptFrom = idle.findIndex(({ idleSinceMs }) => nowMs - idleSinceMs < sinceMsMin);
+    const removed = idle.splice(0, keptFrom < 0 ? idle.length : keptFrom);
+    if (removed.length === 0) return [];
+    for (const slot of removed) this.remove(slot);
+    this.idlePools.delete(pool);
+    if (idle.length > 0) this.idlePools.add(pool);
+    return removed.map(({ lease }) => lease);
   }
 
   private async release(id: string, leases: readonly SlotLease[], untilMs: number): Promise<void> {
@@ -227,15 +244,40 @@ export class SlotLeases {
   }
 }
 
-interface HeldSlot {
+/** A slot that this process holds. */
+export interface HeldSlot {
   readonly lease: SlotLease;
+  readonly pool: SlotPool;
   /** When it was granted or renewed. */
-  readonly renewedMs: number;
+  renewedMs: number;
+  /** When its last call ended. */
+  idleSinceMs: number;
 }
 
-interface IdleSlot {
-  readonly lease: SlotLease;
-  readonly sinceMs: number;
+/** The slots of one limit that this process holds. */
+export class SlotPool implements LimitRecord {
+  /** Those that no call uses. The last one is used again first. */
+  readonly idle: HeldSlot[] = [];
+  /** How many there are, in use or not. */
+  held = 0;
+  isForgotten = false;
+
+  constructor(
+    readonly store: SlotLeases,
+    readonly id: string,
+  ) {}
+}
+
+/** Whether there is an idle slot. One that was granted under another limit is not used again. */
+export function hasIdle(pool: SlotPool | undefined, limit: number): pool is SlotPool {
+  return pool !== undefined && pool.idle.length > 0 && pool.idle.at(-1)!.lease.limit === limit;
+}
+
+function makeIdle(idlePools: Set<SlotPool>, slot: HeldSlot, nowMs: number): void {
+  const { pool } = slot;
+  slot.idleSinceMs = nowMs;
+  pool.idle.push(slot);
+  if (pool.idle.length === 1) idlePools.add(pool);
 }
 
 function nameOf({ id, call }: SlotLease): string {

@@ -6,12 +6,12 @@ import { ResponseHead } from "../../../src/net/server/http-response.ts";
 import { asResponse } from "../../support/http-answer.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../../../src/limits/limits.ts";
-import type { Claim, ReservationResult } from "../../../src/limits/rate-limit-store.ts";
+import { ListedReservationRequest, type Claim, type ReservationResult } from "../../../src/limits/rate-limit-store.ts";
 import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/leased-budget.ts";
 import { RefusedBudgets } from "../../../src/state/budgets/refused-budgets.ts";
 import { makeLimiter } from "../../../src/state/limiter.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
-import { reserve } from "../../support/reserve.ts";
+import { prepared, reserve } from "../../support/reserve.ts";
 import { asks } from "../../support/limits.ts";
 
 function clockAt(startMs = 10_500): { nowMs: number; readonly read: () => number } {
@@ -93,6 +93,26 @@ describe("rates in memory", () => {
     clock.nowMs += 61_000;
     for (let id = 0; id < 60; id += 1) reserve(rates, [claim(`n${id}`, 10, 1)], null);
     expect(rates.size).toBeLessThanOrEqual(61);
+  });
+
+  test("count a limit that was forgotten and has come back once, also for calls that were prepared before", () => {
+    const clock = clockAt();
+    const rates = new MemoryRateLimits(clock.read, 2);
+    const request = prepared([claim("a", 3, 1)], [], "c");
+    const unprepared = new ListedReservationRequest([claim("a", 3, 1)], [], "c");
+    taken(rates.reserve(request)).settle([1]);
+    clock.nowMs += 1;
+    for (const other of ["b", "c", "d"]) taken(rates.reserve(prepared([claim(other, 2, 1)], [], "c"))).settle([1]);
+    expect(rates.status(claim("a", 3, 1)).remaining).toBe(3);
+    for (const again of [unprepared, unprepared, request]) taken(rates.reserve(again));
+    expect(rates.reserve(request).ok).toBe(false);
+  });
+
+  test("are told apart from those of another store for calls that were prepared for both", () => {
+    const stores = [new MemoryRateLimits(clockAt().read), new MemoryRateLimits(clockAt().read)];
+    const request = prepared([claim("both", 1, 1)], [{ id: "both slots", limit: 1 }], "c");
+    for (const rates of stores) taken(rates.reserve(request));
+    for (const rates of stores) expect(rates.slotsTaken("both slots")).toBe(1);
   });
 
   test("cost a new limit as much when there are many as when there are few", () => {

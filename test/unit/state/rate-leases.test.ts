@@ -3,6 +3,7 @@ import type { CountCorrection, CountRequest, DistributedCounts, TakeResult } fro
 import { ListedReservationRequest, type ReservationResult } from "../../../src/limits/rate-limit-store.ts";
 import { LeasedRateLimits } from "../../../src/state/leases/leased-rate-limits.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
+import { reserve } from "../../support/reserve.ts";
 
 const limit = 60_000;
 
@@ -59,18 +60,21 @@ async function pass(ms: number): Promise<void> {
   }
 }
 
-const call = (): ReservationResult | Promise<ReservationResult> =>
-  rates.reserve(new ListedReservationRequest([{ id: "key rpm", limit, amount: 1 }], [], "call"));
+const call = (): ReservationResult | Promise<ReservationResult> => reserve(rates, [{ id: "key rpm", limit, amount: 1 }], null);
 
 beforeEach(() => {
   nowMs = 1_000_000;
   timers = [];
   counts = new SlowCounts(50);
+  rates = leasedRates({});
+});
+
+function leasedRates(options: { readonly leasesMax?: number }): LeasedRateLimits {
   const guard = { open: true, stalledMs: 250, lostSinceMs: null, run: async <T>(work: () => Promise<T>): Promise<T> => work() };
   const local = new MemoryRateLimits(() => nowMs);
   const shared = counts as unknown as DistributedCounts;
-  rates = new LeasedRateLimits({ counts: shared, guard, local, processes: () => 4, nowMs: () => nowMs, after });
-});
+  return new LeasedRateLimits({ counts: shared, guard, local, processes: () => 4, nowMs: () => nowMs, after, ...options });
+}
 
 /** As many calls, evenly over the time, each of which ends at once. Returns how many had to wait, and how many were admitted. */
 async function calls(count: number, everyMs: number): Promise<{ readonly waited: number; readonly admitted: number }> {
@@ -125,6 +129,33 @@ describe("leases of limits per minute", () => {
     await pass(1_000);
     expect(admitted).toBe(500);
     expect(counts.used).toBe(limit);
+  });
+});
+
+describe("a lease that was forgotten, because there are too many", () => {
+  beforeEach(() => {
+    rates = leasedRates({ leasesMax: 1 });
+  });
+
+  /** Another limit is asked for, so that the first one is forgotten. */
+  const forget = (): void => void reserve(rates, [{ id: "other rpm", limit, amount: 1 }], null);
+
+  test("is replaced by one that serves as many calls, also of a key whose limits were prepared before", async () => {
+    const before = await calls(300, 10);
+    const takes = counts.takes;
+    forget();
+    const since = await calls(300, 10);
+    expect(since.waited).toBeLessThanOrEqual(before.waited + 5);
+    expect(counts.takes).toBeLessThanOrEqual(2 * takes + 1);
+  });
+
+  test("gives what its calls did not use to the store, although it has not ended", async () => {
+    const { admitted } = await calls(300, 10);
+    const early = await call();
+    forget();
+    if (early.ok) early.settle([0]);
+    await pass(1_000);
+    expect(counts.used).toBe(admitted + 1);
   });
 });
 

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { SlotLease } from "../../../src/limits/distributed-counts.ts";
-import { SlotLeases } from "../../../src/state/leases/slot-leases.ts";
+import { newLimitMemo } from "../../../src/limits/rate-limit-store.ts";
+import { SlotLeases, type HeldSlot } from "../../../src/state/leases/slot-leases.ts";
 
 const ttlMs = 30_000;
 const idleMs = 100;
@@ -28,7 +29,7 @@ beforeEach(() => {
   leases = new SlotLeases(counts, guard, () => nowMs, ttlMs, idleMs, "process");
 });
 
-const taken = (id: string): SlotLease => leases.granted(leases.request(id, 5, 0), 1);
+const taken = (id: string): HeldSlot => leases.granted(leases.request(id, 5, 0), 1);
 
 /** As the timer does it, ten times a second. */
 async function pass(ms: number): Promise<void> {
@@ -99,5 +100,18 @@ describe("slots", () => {
     expect(renewed).toEqual([]);
     await pass(8_000);
     expect(renewed.map((calls) => calls.length)).toEqual([21]);
+  });
+
+  test("that are taken again after all of a limit were released are found for calls whose limits were prepared before", async () => {
+    const memo = newLimitMemo();
+    for (let round = 0; round < 2; round += 1) {
+      leases.callEnded(taken("key"));
+      const again = leases.takeIdle(leases.pool("key", memo), 5);
+      expect(again).not.toBeNull();
+      leases.callEnded(again!);
+      await pass(1_000);
+      expect(released).toHaveLength(round + 1);
+      expect(leases.takeIdle(leases.pool("key", memo), 5)).toBeNull();
+    }
   });
 });
