@@ -30,7 +30,7 @@ const group = (id: string, kind: Group["kind"], parent: string | null): Group =>
   defaults: { keys: unlimited, groups: unlimited },
 });
 const tree = new GroupTree([group("org", "organisation", null), group("web", "team", "org"), group("app", "project", "web")]);
-const key = { ...defaultKey, id: "k1", limits: farBudget, chain: tree.chainOf("app") };
+const key = { ...defaultKey, id: "k1", name: "k1", limits: farBudget, chain: tree.chainOf("app") };
 
 const generous: DistributedCounts = {
   releasesInPassing: true,
@@ -57,12 +57,16 @@ const storage = {
 
 const others = new Float64Array(1 << 18);
 let sum = 0;
+function readOthers(): void {
+  for (let i = 0; i < others.length; i += 8) sum += others[i]!;
+}
+
 const parallel = 16;
 const rounds = 12;
 const callsPerRound = 20_000;
 
 async function measured(name: string, rates: RateLimitStore, isCold: boolean): Promise<void> {
-  const budgets = new BudgetLedger({ storage: storage as never, holder: "bench", nowMs, wallMs: Date.now, after, processes: () => 4 });
+  const budgets = new BudgetLedger({ storage, holder: "bench", nowMs, wallMs: Date.now, after, processes: () => 4 });
   const limiter = makeLimiter({ rates, budgets, wallMs: Date.now });
   const demand = { tokens: 150, audioSeconds: 0, characters: 0, nanos: 400_000 };
   const used = { ...demand, tokens: 128, nanos: 300_000 };
@@ -72,18 +76,18 @@ async function measured(name: string, rates: RateLimitStore, isCold: boolean): P
     for (let call = 0; call < callsPerRound; call += parallel) {
       const grants: { settle(actual: typeof used): void }[] = [];
       for (let at = 0; at < parallel; at += 1) {
-        if (isCold) for (let i = 0; i < others.length; i += 8) sum += others[i]!;
+        if (isCold) readOthers();
         const asked = { id: `c${call + at}`, model: "gpt", operation: "chat", route: [] };
         const began = nowMs();
-        const answer = limiter.admit(key as never, asked as never, demand as never);
+        const answer = limiter.admit(key, asked, demand);
         const passed = nowMs() - began;
         const grant = answer instanceof Promise ? await answer : answer;
         if (grant.kind !== "grant") throw new Error(JSON.stringify(grant));
         if (!(answer instanceof Promise)) micros += passed * 1000;
-        grants.push(grant as never);
+        grants.push(grant);
       }
       for (const grant of grants) {
-        if (isCold) for (let i = 0; i < others.length; i += 8) sum += others[i]!;
+        if (isCold) readOthers();
         const began = nowMs();
         grant.settle(used);
         micros += (nowMs() - began) * 1000;

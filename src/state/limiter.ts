@@ -181,14 +181,14 @@ const unlimitedSlot: ConcurrencySlot = { kind: "slot", release: () => {} };
 /** What a call claims of limits per minute, and the concurrency slots that it needs. */
 class CallClaims implements ReservationRequest {
   /** Of each limit per minute: they are read several times. */
-  private readonly amounts: number[] = [];
+  private readonly amounts: readonly number[];
 
   constructor(
     readonly limits: CallLimits,
     readonly demand: Demand,
     readonly asked: AskedCall,
   ) {
-    for (let at = 0; at < limits.rates.length; at += 1) this.amounts.push(amountOn(limits.rates[at]!, demand, 0));
+    this.amounts = limits.rates.map((limit) => amountOn(limit, demand, 0));
   }
 
   get call(): string {
