@@ -30,7 +30,7 @@ const group = (id: string, kind: Group["kind"], parent: string | null): Group =>
   defaults: { keys: unlimited, groups: unlimited },
 });
 const tree = new GroupTree([group("org", "organisation", null), group("web", "team", "org"), group("app", "project", "web")]);
-const key = { ...defaultKey, id: "k1", name: "k1", limits: farBudget, chain: tree.chainOf("app") };
+const key = { ...defaultKey, id: "k1", name: "k1", limits: farBudget, chain: tree.chainOf("app")! };
 
 const generous: DistributedCounts = {
   releasesInPassing: true,
