@@ -55,6 +55,7 @@ const storage = {
   wanted: () => Promise.resolve([]),
 };
 
+const route = { model: "gpt", tiers: [], size: 0 };
 const others = new Float64Array(1 << 18);
 let sum = 0;
 function readOthers(): void {
@@ -77,7 +78,7 @@ async function measured(name: string, rates: RateLimitStore, isCold: boolean): P
       const grants: { settle(actual: typeof used): void }[] = [];
       for (let at = 0; at < parallel; at += 1) {
         if (isCold) readOthers();
-        const asked = { id: `c${call + at}`, model: "gpt", operation: "chat", route: [] };
+        const asked = { id: `c${call + at}`, model: "gpt", operation: "chat" as const, route };
         const began = nowMs();
         const answer = limiter.admit(key, asked, demand);
         const passed = nowMs() - began;
