@@ -2,8 +2,11 @@
 export interface RateLimitStore {
   /** Reserves everything a call needs, or nothing. */
   reserve(request: ReservationRequest): ReservationResult | Promise<ReservationResult>;
-  /** A cheap test that is true only where the claim certainly fits. Where it is false, `status` gives the precise answer. */
-  surelyFits(claim: Claim): boolean;
+  /**
+   * A cheap test that is true only where the request would certainly be granted. Where it is false, `status` and `slotsTaken` give
+   * the precise answer.
+   */
+  surelyFits(request: ReservationRequest): boolean;
   /** What is left, as far as this process knows without asking the shared store. Used to reject a request before its body is read. */
   status(claim: Claim): LimitStatus;
   /** How many calls hold a concurrency slot, as far as this process knows. */
@@ -59,12 +62,14 @@ export interface Claim {
   readonly id: string;
   readonly limit: number;
   readonly amount: number;
+  readonly memo?: LimitMemo;
 }
 
 /** A limit on concurrent calls. */
 export interface SlotLimit {
   readonly id: string;
   readonly limit: number;
+  readonly memo?: LimitMemo;
 }
 
 export type ReservationResult = Reservation | ReservationRefused;
@@ -146,8 +151,8 @@ export class ListedReservationRequest implements ReservationRequest {
     return this.list[at]!.amount;
   }
 
-  memo(_at: number): LimitMemo | null {
-    return null;
+  memo(at: number): LimitMemo | null {
+    return this.list[at]!.memo ?? null;
   }
 
   slotId(at: number): string {
@@ -158,8 +163,8 @@ export class ListedReservationRequest implements ReservationRequest {
     return this.slotList[at]!.limit;
   }
 
-  slotMemo(_at: number): LimitMemo | null {
-    return null;
+  slotMemo(at: number): LimitMemo | null {
+    return this.slotList[at]!.memo ?? null;
   }
 }
 

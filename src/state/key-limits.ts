@@ -5,7 +5,7 @@ import { mayOverlap } from "../keys/rule-models.ts";
 import type { Budget, BudgetSelector, Demand, Limits, ModelLimits, RateLimits } from "../limits/limits.ts";
 import { budgetId, limitOwner } from "../limits/limit-id.ts";
 import { wholeAmount } from "../limits/minute-window.ts";
-import { newLimitMemo, type Claim, type LimitMemo } from "../limits/rate-limit-store.ts";
+import { ListedReservationRequest, newLimitMemo, type Claim, type LimitMemo, type ReservationRequest } from "../limits/rate-limit-store.ts";
 import type { BudgetLimit } from "./budgets/leased-budget.ts";
 
 /** One limit per minute that applies to a call. */
@@ -46,6 +46,8 @@ export interface CallLimits {
 /** The limits of a key and its groups, prepared once, because every call needs them. */
 export class KeyLimits {
   readonly own: CallLimits;
+  /** What every call needs of them, whatever it is. */
+  readonly leastRequest: ReservationRequest;
   private readonly levels: readonly LevelLimits[];
   private readonly hasRules: boolean;
   /** By the rules that match the model, one digit for each level. */
@@ -54,6 +56,12 @@ export class KeyLimits {
   constructor(key: Key) {
     this.levels = [new LevelLimits(keyOwner(key), key.limits), ...(key.chain?.groups ?? []).map(groupLimits)];
     this.own = joined(this.levels.map(({ own }) => own));
+    const counted = this.own.rates.filter(({ what }) => what === "requests");
+    this.leastRequest = new ListedReservationRequest(
+      counted.map(({ one }) => one),
+      this.own.concurrency,
+      "",
+    );
     this.hasRules = this.levels.some(({ rules }) => rules > 0);
   }
 
@@ -168,7 +176,8 @@ function callLimits(
     if (figure === null) return [];
     const id = `${prefix} ${what}${suffix}`;
     const limit = Math.floor(figure * unit);
-    return [{ id, what, figure, limit, pattern, of, one: { id, limit, amount: 1 }, memo: newLimitMemo() }];
+    const memo = newLimitMemo();
+    return [{ id, what, figure, limit, pattern, of, one: { id, limit, amount: 1, memo }, memo }];
   };
   const budgetLimit = (name: string | null, { nanos, period }: Budget, selector: BudgetSelector | null): BudgetLimit => ({
     budget: budgetId(owner.id, pattern, name),

@@ -20,7 +20,7 @@ import {
   type ReservationRequest,
   type ReservationResult,
 } from "../limits/rate-limit-store.ts";
-import type { BudgetLimit, BudgetRefused, BudgetReservation } from "./budgets/leased-budget.ts";
+import type { BudgetLimit, BudgetRefused, BudgetReservation, ClockReading } from "./budgets/leased-budget.ts";
 import { amountOn, KeyLimits, type CallLimits, type ConcurrencyLimit, type RateLimit } from "./key-limits.ts";
 import {
   budgetExceeded,
@@ -34,7 +34,12 @@ import {
 export interface LimiterParts {
   readonly rates: RateLimitStore;
   readonly budgets: {
-    reserve(budget: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused>;
+    readClock(): ClockReading;
+    reserve(
+      budget: BudgetLimit,
+      nanos: number,
+      now: ClockReading,
+    ): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused>;
   };
   /** The wall clock, which tells when a new budget period begins. */
   readonly wallMs: () => number;
@@ -93,10 +98,12 @@ export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts):
   /** Reserves what the call may cost in each of its budgets, one after the other. */
   function reserveBudgets(grant: CallGrant, from: number): Grant | LimitExceeded | Promise<Grant | LimitExceeded> {
     const { budgets: all } = grant.limits;
+    if (from >= all.length) return grant;
+    const now = budgets.readClock();
     for (let at = from; at < all.length; at += 1) {
       const budget = all[at]!;
       if (!appliesTo(budget, grant.asked)) continue;
-      const result = budgets.reserve(budget, grant.nanos);
+      const result = budgets.reserve(budget, grant.nanos, now);
       if (result instanceof Promise) {
         return result.then((late) => addBudget(grant, budget, late) ?? reserveBudgets(grant, at + 1));
       }
@@ -121,7 +128,8 @@ export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts):
   }
 
   function precheck(key: Key): LimitExceeded | null {
-    const { own } = limitsOf(key);
+    const { own, leastRequest } = limitsOf(key);
+    if (rates.surelyFits(leastRequest)) return null;
     for (const limit of own.concurrency) if (rates.slotsTaken(limit.id) >= limit.limit) return concurrencyLimitExceeded(limit, null);
     for (const rateLimit of own.rates) {
       const exceeded = rateLimit.what === "requests" ? withoutRoom(rateLimit, 1) : null;
@@ -133,7 +141,7 @@ export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts):
   /** Null where the amount fits, as far as this process knows. */
   function withoutRoom(rateLimit: RateLimit, amount: number): LimitExceeded | null {
     const claim = amount === 1 ? rateLimit.one : { ...rateLimit.one, amount };
-    if (rates.surelyFits(claim)) return null;
+    if (rates.surelyFits(new ListedReservationRequest([claim], [], ""))) return null;
     const status = rates.status(claim);
     if (status.remaining >= amount) return null;
     // Where the wait is not known, what is used is assumed to be spread evenly.

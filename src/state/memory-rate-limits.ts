@@ -64,9 +64,21 @@ export class MemoryRateLimits implements RateLimitStore {
   }
 
   /** A window only becomes emptier with time, so its stored total is an upper bound. */
-  surelyFits({ id, limit, amount }: Claim): boolean {
-    const used = this.entries.get(id)?.window.total ?? 0;
-    return used + wholeAmount(amount, 0) <= limit;
+  surelyFits(request: ReservationRequest): boolean {
+    for (let at = 0; at < request.claims; at += 1) {
+      const used = this.known(request.memo(at), request.id(at))?.window.total ?? 0;
+      if (used + wholeAmount(request.amount(at), 0) > request.limit(at)) return false;
+    }
+    return this.hasSlots(request);
+  }
+
+  /** Whether each limit on concurrent calls has a free slot. */
+  hasSlots(request: ReservationRequest): boolean {
+    for (let at = 0; at < request.slots; at += 1) {
+      const taken = this.known(request.slotMemo(at), request.slotId(at))?.taken ?? 0;
+      if (taken >= request.slotLimit(at)) return false;
+    }
+    return true;
   }
 
   status({ id, limit, amount }: Claim): LimitStatus {
@@ -105,13 +117,21 @@ export class MemoryRateLimits implements RateLimitStore {
   }
 
   private entryOf(memo: LimitMemo | null, id: string, nowMs: number): LimitEntry {
-    const known = memo?.counts;
-    if (known instanceof LimitEntry && known.store === this && !known.isForgotten) {
+    const known = this.known(memo, id);
+    if (known !== undefined) {
       known.usedMs = nowMs;
       return known;
     }
     const entry = this.entry(id, nowMs);
     if (memo !== null) memo.counts = entry;
+    return entry;
+  }
+
+  private known(memo: LimitMemo | null, id: string): LimitEntry | undefined {
+    const known = memo?.counts;
+    if (known instanceof LimitEntry && known.store === this && !known.isForgotten) return known;
+    const entry = this.entries.get(id);
+    if (memo !== null && entry !== undefined) memo.counts = entry;
     return entry;
   }
 

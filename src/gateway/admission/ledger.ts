@@ -208,11 +208,16 @@ function countedOf({ state, delivered, attempts }: Receipt): Figures {
   return state === "complete" ? delivered : sumOf(attempts);
 }
 
-/** Whose sums a call is counted in besides those of its key. */
-function ownersOf({ id, limits, chain }: Key): readonly string[] {
-  if (limits.budgets.length > 0) return [...(chain?.ids ?? []), id];
-  return chain === undefined ? noOwners : chain.ids;
+/** Whose sums a call is counted in besides those of its key. One list for all calls of a key, which the journal keeps as text. */
+function ownersOf(key: Key): readonly string[] {
+  const { limits, chain } = key;
+  if (limits.budgets.length === 0) return chain === undefined ? noOwners : chain.ids;
+  let owners = ownersOfKeys.get(key);
+  if (owners === undefined) ownersOfKeys.set(key, (owners = [...(chain?.ids ?? []), key.id]));
+  return owners;
 }
+
+const ownersOfKeys = new WeakMap<Key, readonly string[]>();
 
 /** The channel that a call is paid for, as its receipt remembers it: budgets for channels must agree with the sums. */
 function servingOf({ channel, channelTags, owners }: Receipt): NamedChannel | null {

@@ -6,6 +6,7 @@ import {
   type BudgetLimit,
   type BudgetRefused,
   type BudgetReservation,
+  type ClockReading,
 } from "./leased-budget.ts";
 
 export interface LedgerOptions {
@@ -68,7 +69,11 @@ export class BudgetLedger {
   }
 
   /** Reserves money: at once if the lease has enough, otherwise after a request to the store. */
-  reserve(limit: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
+  reserve(
+    limit: BudgetLimit,
+    nanos: number,
+    now: ClockReading = this.readClock(),
+  ): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
     if (this.stopped) return unavailable;
     let leased = this.budgets.get(limit.budget);
     if (leased === undefined) {
@@ -78,7 +83,12 @@ export class BudgetLedger {
       }
       this.budgets.set(limit.budget, (leased = new LeasedBudget(this.context, limit)));
     }
-    return leased.reserve(limit, wholeNanos(nanos, 0));
+    return leased.reserve(limit, wholeNanos(nanos, 0), now);
+  }
+
+  /** Read once for all budgets of a call. */
+  readClock(): ClockReading {
+    return { nowMs: this.context.nowMs(), wallMs: this.context.wallMs() };
   }
 
   /** Tells the store what is still needed, which returns the rest, and forgets budgets that were not used for long. */

@@ -128,15 +128,19 @@ export class LeasedBudget {
     this.usedMs = this.idleSinceMs = this.drainSinceMs = context.nowMs();
   }
 
-  reserve(limit: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
-    this.update(limit);
+  reserve(
+    limit: BudgetLimit,
+    nanos: number,
+    now: ClockReading,
+  ): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
+    this.update(limit, now);
     if (nanos === 0) return this.reservation(0);
     if (freeNanos(this.lease) >= nanos && (this.waiting.size === 0 || this.shortSinceMs !== null || this.isLate())) {
       const reservation = this.reservation(nanos);
       if (freeNanos(this.lease) < this.chunkNanos / refillShare) this.refill();
       return reservation;
     }
-    const nowMs = this.context.nowMs();
+    const { nowMs } = now;
     if (nanos > limit.limitNanos || this.isRefused(nanos, nowMs)) return this.refused("spent");
     if (this.isOverdue() || nowMs < this.unavailableUntilMs || this.waiting.size >= waitingMax) return this.refused("unavailable");
     return new Promise((resolve) => {
@@ -216,11 +220,10 @@ export class LeasedBudget {
   }
 
   /** Handles a new period, and changes of the limit. */
-  private update(limit: BudgetLimit): void {
+  private update(limit: BudgetLimit, { nowMs, wallMs }: ClockReading = this.readClock()): void {
     const before = this.limit;
-    const wallMs = this.context.wallMs();
     // The store measures the lifetime of a hold on one of these clocks, and either may stop or jump.
-    if (wallMs >= this.until.wallMs || this.context.nowMs() >= this.until.nowMs) this.markExpired();
+    if (wallMs >= this.until.wallMs || nowMs >= this.until.nowMs) this.markExpired();
     if (limit === before && wallMs >= this.sinceMs && wallMs < this.endMs) return;
     this.limit = limit;
     // A clock that is set back a little at the start of a period does not bring the old one back.
@@ -235,6 +238,10 @@ export class LeasedBudget {
       returnFree(this.lease);
       this.context.returnSoon();
     }
+  }
+
+  private readClock(): ClockReading {
+    return { nowMs: this.context.nowMs(), wallMs: this.context.wallMs() };
   }
 
   /** The hold has expired in the store, which may have granted the money to others. */
@@ -362,7 +369,7 @@ export class LeasedBudget {
     const chunk = leaseSize(need, this.remaining(), processes, this.spentNanos === null ? need * firstCalls : undefined);
     request.lease = this.lease;
     request.need = need;
-    request.sent = { nowMs: this.context.nowMs(), wallMs: this.context.wallMs() };
+    request.sent = this.readClock();
     const waiting = Math.min(Math.max(0, this.waitingNanos - has), limitNanos);
     request.wish = Math.min(Math.max(chunk, waiting), Math.max(need, limitNanos));
     request.sharers = processes > 1 ? sharersOf(processes) : 1;

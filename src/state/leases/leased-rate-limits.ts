@@ -56,6 +56,8 @@ export type StoreLossRule = "split" | "open" | "closed";
 /** A store in memory, which answers synchronously. */
 export interface LocalRateLimitStore extends RateLimitStore {
   reserve(request: ReservationRequest): ReservationResult;
+  /** Whether each limit on concurrent calls has a free slot. */
+  hasSlots(request: ReservationRequest): boolean;
   /** What was used of a limit in each slot of the window, and how many slots ago that was. */
   usedBySlot(id: string): readonly { readonly ago: number; readonly amount: number }[];
 }
@@ -136,8 +138,13 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** The use of other processes is not known here, but what is leased is this one's. */
-  surelyFits({ id, limit, amount }: Claim): boolean {
-    return amount <= limit && wholeAmount(amount, 0) <= leaseLeft(this.leases.get(id), this.nowMs());
+  surelyFits(request: ReservationRequest): boolean {
+    const nowMs = this.nowMs();
+    for (let at = 0; at < request.claims; at += 1) {
+      const amount = request.amount(at);
+      if (amount > request.limit(at) || wholeAmount(amount, 0) > leaseLeft(this.leaseOf(request, at), nowMs)) return false;
+    }
+    return this.options.local.hasSlots(request);
   }
 
   status({ id, limit, amount }: Claim): LimitStatus {

@@ -43,7 +43,7 @@ export function headLine({ segment, runId, holder, receipts, inFlight }: Segment
 }
 
 export function openingLine(opening: ReceiptOpening): string {
-  return JSON.stringify([
+  const fields: unknown[] = [
     1,
     opening.id,
     ownName(opening.requestId, opening.id),
@@ -56,9 +56,10 @@ export function openingLine(opening: ReceiptOpening): string {
     opening.audioSeconds,
     opening.characters,
     opening.nanos,
-    // An optional last field, because few installations have groups.
-    ...(opening.owners.length === 0 ? none : [wordsText(opening.owners)]),
-  ]);
+  ];
+  // Optional, because few installations have groups.
+  if (opening.owners.length > 0) fields.push(ownersText(opening.owners));
+  return JSON.stringify(fields);
 }
 
 export function receiptLine(receipt: Receipt): string {
@@ -109,12 +110,21 @@ function lineWith(receipt: Receipt, plan: Receipt["plan"]): string {
 }
 
 function lastFields({ warning, owners, channelTags, finish, cacheSavedNanos }: Receipt): readonly unknown[] {
-  if (finish !== null || cacheSavedNanos !== null) return [warning, wordsText(owners), wordsText(channelTags), finish, cacheSavedNanos];
-  if (owners.length > 0) return [warning, wordsText(owners), wordsText(channelTags)];
+  if (finish !== null || cacheSavedNanos !== null) return [warning, ownersText(owners), wordsText(channelTags), finish, cacheSavedNanos];
+  if (owners.length > 0) return [warning, ownersText(owners), wordsText(channelTags)];
   return warning === null ? none : [warning];
 }
 
 const none: readonly string[] = [];
+
+/** The calls of a key share one list of owners, which two lines of each call name. */
+function ownersText(owners: readonly string[]): string {
+  let text = ownersTexts.get(owners);
+  if (text === undefined) ownersTexts.set(owners, (text = wordsText(owners)));
+  return text;
+}
+
+const ownersTexts = new WeakMap<readonly string[], string>();
 
 /** Ids and tags without spaces as one text. */
 export function wordsText(words: readonly string[]): string {

@@ -8,7 +8,7 @@ import type { Key } from "../../../src/keys/key.ts";
 import { defaultKey } from "../../../src/keys/stored-key.ts";
 import { budgetId, ownerOfLimit, rootOfLimit } from "../../../src/limits/limit-id.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits } from "../../../src/limits/limits.ts";
-import type { BudgetLimit, BudgetRefused, BudgetReservation } from "../../../src/state/budgets/leased-budget.ts";
+import type { BudgetLimit, BudgetRefused, BudgetReservation, ClockReading } from "../../../src/state/budgets/leased-budget.ts";
 import { KeyLimits } from "../../../src/state/key-limits.ts";
 import { makeLimiter } from "../../../src/state/limiter.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
@@ -19,6 +19,7 @@ const demand = (more: Partial<Demand> = {}): Demand => ({ tokens: 0, audioSecond
 
 /** Budgets in memory, each exactly as large as it says. */
 class Purses {
+  readonly readClock = (): ClockReading => ({ nowMs: 0, wallMs: 0 });
   readonly spent = new Map<string, number>();
 
   reserve({ budget, limitNanos }: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused {
