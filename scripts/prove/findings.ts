@@ -60,8 +60,8 @@ export interface BenchRow {
   readonly judgement:
     | { readonly kind: "judged"; readonly what: string; readonly value: number; readonly limit: number; readonly sense: string }
     | { readonly kind: "compared" | "unjudged" };
-  /** Which of its runs this is, from 1. */
-  readonly run?: number;
+  /** It missed its bar in short turns. */
+  readonly isRerun?: boolean;
   /** Why nothing may be judged by it. */
   readonly disturbance?: string | null;
 }
@@ -99,10 +99,10 @@ function isOurFault(remark: string, scenarios: readonly ScenarioName[]): boolean
   return scenarios.some((name) => remark.startsWith(`${name} was not completed`)) || /\bgateway (left out|did not start)\b/.test(remark);
 }
 
-function lineOf({ measure, unit, judgement, verdict, run = 1 }: BenchRow): string {
+function lineOf({ measure, unit, judgement, verdict, isRerun = false }: BenchRow): string {
   if (judgement.kind !== "judged") return `${measure}: ${verdict}`;
   const { what, value, sense, limit } = judgement;
-  return `${measure}, ${unit}: ${what} ${rounded(value)}, ${sense} ${rounded(limit)}${run > 1 ? ` (in run ${run})` : ""}`;
+  return `${measure}, ${unit}: ${what} ${rounded(value)}, ${sense} ${rounded(limit)}${isRerun ? " (in longer turns)" : ""}`;
 }
 
 function rounded(value: number): string {
@@ -119,11 +119,11 @@ export function missedScenarios(ids: readonly string[], { rows }: BenchResults):
   return [...new Set(rows.filter((row) => isMiss(row) && ids.includes(row.bar)).map(({ scenario }) => scenario))];
 }
 
-/** One miss is not a miss (bench/README.md): a row that missed its bar is replaced by that of another run. */
-export function withRerun(before: BenchResults, again: BenchResults, run: number): BenchResults {
+/** One miss is not a miss (bench/README.md): a row that missed its bar is replaced by that of another run, with longer turns. */
+export function withRerun(before: BenchResults, again: BenchResults): BenchResults {
   const rows = before.rows.map((row) => {
     const other = isMiss(row) ? again.rows.find((one) => isSame(one, row)) : undefined;
-    return other === undefined ? row : { ...other, run };
+    return other === undefined ? row : { ...other, isRerun: true };
   });
   const scenarioSeconds = { ...before.scenarioSeconds };
   for (const name of Object.keys(again.scenarioSeconds) as ScenarioName[]) {
