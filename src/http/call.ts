@@ -208,6 +208,8 @@ class InboundCall implements RequestObserver {
     if (!allowsModel(key, ask.model)) return this.reject(forbiddenModel(ask.model));
     const route = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
     if (route === null) return this.reject(unknownModel(ask.model));
+    // The same text, but one for all calls: what counts them later need not read a text of each.
+    facts.model = route.model;
     const bound = boundTo(route, key.channels);
     if (bound === null) return this.reject(forbiddenModel(ask.model));
     const able = eligible(bound, ask, key.splits, snapshot.service);

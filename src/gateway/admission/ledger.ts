@@ -81,7 +81,7 @@ export class Ledger {
       requestId: facts.id,
       keyId: key.id,
       operation: ask.operation,
-      model: ask.model,
+      model: route.model,
       stream: facts.stream,
       startedMs,
       promptTokens: unit === "tokens" ? promptTokensOf(ask) : null,
@@ -188,7 +188,7 @@ export class Ledger {
 
   /** The expected demand. Only a budget needs the price before the call: the highest of the route. */
   private demand(ask: CallRequest, route: Route, atMs: number, metered: boolean): Demand {
-    const options = { outputAverage: this.outputs.of(ask.model), ceiling: ceilingOf(route) };
+    const options = { outputAverage: this.outputs.of(route.model), ceiling: ceilingOf(route) };
     return expectedDemand(metered ? highestCost(ask, this.ratesOn(route, atMs), options) : null, ask, options);
   }
 
