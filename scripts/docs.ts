@@ -5,7 +5,7 @@ import { loginRoutes } from "../src/admin/routes/login-routes.ts";
 import { openApiRoute } from "../src/admin/openapi.ts";
 import type { AdminRoute } from "../src/admin/route.ts";
 import { resourceRoutes } from "../src/admin/routes/routes.ts";
-import { clientKeyVariable, edgeVariables } from "../src/config/environment.ts";
+import { clientKeyVariable, edgeVariables, localVariable } from "../src/config/environment.ts";
 import { notesOf, shapeOf } from "../src/config/field.ts";
 import { publishedSchemaText } from "../src/config/json-schema/published.ts";
 import { fileSchema } from "../src/config/schema.ts";
@@ -71,7 +71,7 @@ line of a file brings completion and checks ([configuration-as-code.md](configur
   file wins.
 
 **Variables.** \`\${NAME}\` in a value is replaced by that environment variable, \`\${NAME:-default}\` falls back when it is
-unset or empty, and \`$\${\` stands for a literal \`\${\`. A variable that is not set and has no default is an error,
+unset or empty, \`$\${\` stands for a literal \`\${\`, and \`\${$}\` for a literal \`$\`. A variable that is not set and has no default is an error,
 and so is \`$NAME\` without braces. If only \`NAME_FILE\` is set, the value is the contents of the file that it names, such as a
 mounted secret (up to 64 KiB, without the line end); it is read at the start and at each reload. Keep API keys in variables or
 files, not in the configuration. An empty file is an error; on a reload, the old configuration stays in use.
@@ -141,11 +141,22 @@ function remarks(preset: Preset): string {
 
 function environmentSection(): string {
   const rows = presets
-    .filter(({ environment }) => environment.key.length + environment.address.length > 0)
+    .filter(({ environment: { key, address, keyParts = [], keyFile = [] } }) =>
+      [key, address, keyParts, keyFile].some(({ length }) => length > 0),
+    )
     .map(({ name, environment }) => {
+      const { key, keyParts = [], keyFile = [], resource = [], region, address, beside } = environment;
+      const code = (variable: string): string => `\`${variable}\``;
+      const joined = keyParts.map(({ variable, optional }) => `${code(variable)}${optional ? " (optional)" : ""}`).join(" + ");
+      const keys = [
+        ...key.map(code),
+        ...(joined === "" ? [] : [joined]),
+        ...keyFile.map((variable) => `${code(variable)} (the path of a file)`),
+      ];
       // Where a provider has both, a region and an address are two ways to say where it is.
-      const parts = [environment.key, [...environment.region, ...environment.address]].filter((names) => names.length > 0);
-      return `| \`${name}\` | ${parts.map((names) => names.map((variable) => `\`${variable}\``).join(" or ")).join(" and ")} |`;
+      const places = [resource, [...region, ...address]].filter((names) => names.length > 0).map((names) => names.map(code).join(" or "));
+      const channels = [name, ...(beside === undefined ? [] : [`${name}-${beside.suffix}`])].map(code).join(" and ");
+      return `| ${channels} | ${keys.join(" or ")} | ${places.join("; ")} |`;
     });
   return `## Without a file
 
@@ -153,13 +164,18 @@ Each provider whose variables are set becomes a channel of that name in tier 1. 
 does not list its models, its channel accepts any name that no other channel lists, unless the name shows that the model is another
 provider's: \`aura-2\` goes to \`deepgram\`, if there is such a channel.
 
-| channel | variables |
-|---|---|
+| channel | its key | and where it is |
+|---|---|---|
 ${rows.join("\n")}
 
 \`${clientKeyVariable}\` sets the only client key. Without it, the first start creates one and prints it. What stands in front of the gateway
 ([edge.md](edge.md)) has variables too: ${edgeVariables.map(({ variable, path }) => `\`${variable}\` is \`${path}\``).join(", ")}.
-The proxies are separated by commas.`;
+The proxies are separated by commas. \`${localVariable}=off\` leaves the models of this machine out.
+
+The program itself has these: \`SLUICE_CONFIG\` is \`--config\`; \`SLUICE_MASTER_KEY\` or \`SLUICE_MASTER_KEY_FILE\` is the master key, in place of
+\`data_dir/master-key\` ([store.md](store.md)); \`SLUICE_ADMIN_URL\`, with \`SLUICE_ADMIN_TOKEN\` or \`SLUICE_ADMIN_TOKEN_FILE\`, makes commands use a gateway
+elsewhere ([admin.md](admin.md#the-command-line-from-elsewhere)); \`SLUICE_HEALTH_URL\` is where \`sluice health\` asks; \`SLUICE_ENGINE_NICENESS\` is the priority of the
+processes of local models ([embedded.md](embedded.md)).`;
 }
 
 function cell(text: string): string {
@@ -174,9 +190,16 @@ export function withRoutes(text: string): string {
   const begins = text.indexOf(tableBegins);
   const ends = text.indexOf(tableEnds);
   if (begins < 0 || ends < begins) throw new Error("The page was believed to mark where its table of routes goes, and does not.");
-  const rows = adminRoutes().map(({ method, path, access, summary }) => `| ${method} | \`${path}\` | ${access} | ${cell(summary)} |`);
+  const rows = adminRoutes().map((route) => `| ${route.method} | \`${route.path}\` | ${whoMayUse(route)} | ${cell(route.summary)} |`);
   const table = ["", "| method | path | who | what |", "|---|---|---|---|", ...rows, "", ""].join("\n");
   return text.slice(0, begins + tableBegins.length) + table + text.slice(ends);
+}
+
+/** Group admins use a `scoped` route for what is in their group. What changes the caller alone is for every account. */
+function whoMayUse({ access, scoped, own }: AdminRoute): string {
+  if (access === "public") return access;
+  if (own) return "every account";
+  return scoped ? `${access}, group_admin` : access;
 }
 
 /** Everything that the listener serves, in the order of its paths. */

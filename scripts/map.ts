@@ -15,7 +15,7 @@ const purposes: Readonly<Record<string, string>> = {
   http: "the endpoints of the data plane: authentication, bodies, forms, errors",
   console: "the web console: what browsers run, on the admin API alone",
   admin: "the admin API: login, routes, views; serves the console",
-  cli: "the commands of `sluice`, on the store itself",
+  cli: "the commands of `sluice`, on the store itself or on a gateway elsewhere",
   manage: "what an operator can do: keys, channels, prices, accounts, backups",
   net: "HTTP/1.1 in bytes: server and client connections, parsers, pools",
   store: "SQLite and PostgreSQL: tables, migrations, the journal, backups",
@@ -35,7 +35,7 @@ const purposes: Readonly<Record<string, string>> = {
   keys: "client keys: their form, and what each may reach",
   channels: "what is known of upstreams: channels, voices, health, load",
   limits: "arithmetic of rate limits, budgets, leases and retry budgets",
-  operations: "chat, transcription and speech as data; failures; the JSON scanner",
+  operations: "what clients ask for, as data: chats, transcripts, speech; failures; the JSON scanner",
   media: "audio containers: what kind, how long, where they end",
 };
 

@@ -364,7 +364,11 @@ export const fileSchema = z.strictObject({
     "split",
     "What each replica grants while shared limits cannot be reached: its share of a limit, everything, or nothing. Budgets are always enforced.",
   ),
-  expose: defaulted(choice(["all", "none"]), "all", "`none` hides `x-sluice-channel` and `x-sluice-attempts` from clients."),
+  expose: defaulted(
+    choice(["all", "none"]),
+    "all",
+    "`none` hides `x-sluice-channel` and `x-sluice-attempts` from clients, and the names of channels in the list of models.",
+  ),
   cors: optionalGroup(
     {
       origins: required(

@@ -166,7 +166,7 @@ export class MemoryRateLimits implements RateLimitStore {
 
   private forget(id: string, entry: LimitEntry): void {
     this.entries.delete(id);
-    entry.isForgotten = true;
+    entry.forget();
   }
 
   private nextEntry(): readonly [string, LimitEntry] | null {
@@ -190,6 +190,12 @@ class LimitEntry implements LimitRecord {
   /** Allocated when it is first needed: a limit on concurrent calls never needs one. */
   get window(): MinuteWindow {
     return (this.made ??= newMinuteWindow());
+  }
+
+  /** A memo may keep the entry for as long as its key is known, but not the window. */
+  forget(): void {
+    this.isForgotten = true;
+    this.made = null;
   }
 }
 

@@ -13,7 +13,8 @@ function codesIn(file: string): string[] {
     (match) => match[1]!,
   );
   const ineligible = [...source.matchAll(/\brefused\("[^"]*", \d{3}, "([a-z_]+)"/g)].map((match) => match[1]!);
-  return [...named, ...refused, ...ineligible];
+  const byStatus = [...source.matchAll(/\brequestError\([a-z0-9]+, "([a-z_]+)"/g)].map((match) => match[1]!);
+  return [...named, ...refused, ...ineligible, ...byStatus];
 }
 
 const sources = [

@@ -27,6 +27,8 @@ export class ScopeHealth {
 /** The attempts that are running on one channel, over all its models. */
 export interface ChannelCalls {
   running: number;
+  /** As with health: the table of channels has another one by now, or none. */
+  dropped: boolean;
 }
 
 /** All that is remembered about one candidate: with thousands of channels, each search in a table would cost more than what it finds. */
@@ -41,8 +43,8 @@ export class CandidateState {
   ) {}
 
   get isCurrent(): boolean {
-    const { host, credential, deployment, quota } = this;
-    return !deployment.dropped && !credential.dropped && !host.dropped && quota?.dropped !== true;
+    const { host, credential, deployment, quota, calls } = this;
+    return !deployment.dropped && !credential.dropped && !host.dropped && quota?.dropped !== true && !calls.dropped;
   }
 
   /** Every scope is well, and the channel has capacity. */

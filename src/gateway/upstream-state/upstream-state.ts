@@ -157,11 +157,12 @@ export class UpstreamState {
     const asked = new Map<string, string[]>();
     for (const scope of this.healths.keys()) {
       if (!scope.startsWith(deploymentScope)) continue;
-      const end = scope.indexOf("/");
-      const channel = scope.slice(deploymentScope.length, end);
+      const deployment = scope.slice(deploymentScope.length);
+      const channel = channelOf(deployment);
+      const model = deployment.slice(channel.length + 1);
       const models = asked.get(channel);
-      if (models === undefined) asked.set(channel, [scope.slice(end + 1)]);
-      else models.push(scope.slice(end + 1));
+      if (models === undefined) asked.set(channel, [model]);
+      else models.push(model);
     }
     return asked;
   }
@@ -340,6 +341,17 @@ export class UpstreamState {
       this.healths.delete(scope);
       of.dropped = true;
     }
+    // Clients can make up models, but not channels. What a call still runs on is counted on, and goes with a later reload.
+    const channels = new Set(snapshot.channels.map(({ name }) => name));
+    for (const [name, calls] of this.channelCalls) {
+      if (calls.running > 0 || channels.has(name)) continue;
+      this.channelCalls.delete(name);
+      calls.dropped = true;
+    }
+    for (const id of this.loads.keys()) {
+      const channel = channelOf(id);
+      if (!channels.has(channel) && !this.channelCalls.has(channel)) this.loads.delete(id);
+    }
     if (snapshot.wildcard !== null) return;
     for (const model of this.routes.keys()) if (!snapshot.routes.has(model)) this.routes.delete(model);
   }
@@ -360,8 +372,10 @@ export class UpstreamState {
   private readonly channelInFlight = (channel: Channel): number => this.running(channel.name);
 
   private stateOf(candidate: Candidate): CandidateState {
-    const known = this.states.get(candidate);
-    if (known?.isCurrent === true) return known;
+    const before = this.states.get(candidate);
+    if (before?.isCurrent === true) return before;
+    // The load of a channel that was forgotten is forgotten with it.
+    const known = before?.calls.dropped === true ? undefined : before;
     const { scopes, deployment } = candidate;
     const state = new CandidateState(
       this.scopeHealth(scopes.host),
@@ -462,7 +476,12 @@ interface RouteState {
 const entriesMax = 5_000;
 const ignore = (): void => {};
 const newScopeHealth = (): ScopeHealth => new ScopeHealth();
-const noCalls = (): ChannelCalls => ({ running: 0 });
+const noCalls = (): ChannelCalls => ({ running: 0, dropped: false });
+
+/** The channel of a deployment, by its id: names of channels have no slash. */
+function channelOf(deployment: string): string {
+  return deployment.slice(0, deployment.indexOf("/"));
+}
 
 /** What a table has under a key; if it has nothing, a new value from now on. */
 function found<Value>(table: Map<string, Value>, key: string, make: () => Value): Value {

@@ -626,6 +626,10 @@ export class LeasedRateLimits implements RateLimitStore {
     lease.endsMs = askedMs + this.leaseMs;
     this.activeLeases.delete(lease);
     this.activeLeases.add(lease);
+    // While the store was asked, the limit may have been forgotten, and become known again with another lease.
+    const other = this.leases.get(lease.id);
+    if (other !== undefined && other !== lease) this.forget(other);
+    lease.isForgotten = false;
     // Active leases are evicted last.
     this.leases.delete(lease.id);
     this.leases.set(lease.id, lease);

@@ -24,8 +24,10 @@ function world(clock = { nowMs: 1_000_000 }) {
     const found = upstreams.plan(of, 10, 60_000, clock.nowMs);
     return found.ok && found.mode === "normal" ? found.candidates.map((choice) => choice.candidate.deployment.channel.name) : [];
   };
-  const reload = (...routes: readonly Route[]): void =>
-    upstreams.forgetUnknown({ routes: new Map(routes.map((one) => [one.model, one])), wildcard: null } as unknown as Snapshot);
+  const reload = (...routes: readonly Route[]): void => {
+    const channels = routes.flatMap(({ tiers }) => tiers.flat().map(({ deployment }) => deployment.channel));
+    upstreams.forgetUnknown({ channels, routes: new Map(routes.map((one) => [one.model, one])), wildcard: null } as unknown as Snapshot);
+  };
   return { upstreams, clock, fail, planned, reload };
 }
 
@@ -55,6 +57,42 @@ test("what was learned of a channel stays with it when the configuration is read
   fail(after.b);
   expect(planned(route([before.b, candidate("c")]))).toEqual(["c"]);
   expect(planned(route([after.b, candidate("c")]))).toEqual(["c"]);
+});
+
+test("a channel that is gone is forgotten when a reload finds no call running on it, and its calls are counted until then", () => {
+  const [a, b] = [candidate("a", { concurrencyMax: 1 }), candidate("b")];
+  const again = candidate("a", { concurrencyMax: 1 });
+  const { upstreams, planned, reload, clock } = world();
+  reload(route([a, b]));
+  const running = upstreams.begin({ candidate: a, probe: false }, "m", clock.nowMs, true);
+  running.firstContent(clock.nowMs + 700);
+  reload(route([b]));
+  expect(upstreams.running("a")).toBe(1);
+  reload(route([again, b]));
+  expect(planned(route([again]))).toEqual([]);
+  expect(upstreams.loadOf(again)?.averageMs).toBe(700);
+  running.succeeded(clock.nowMs + 900);
+  reload(route([again, b]));
+  expect(upstreams.loadOf(candidate("a"))?.averageMs).toBe(700);
+  reload(route([b]));
+  expect(upstreams.running("a")).toBe(0);
+  expect(upstreams.loadOf(candidate("a"))?.observedMs).toBeNull();
+});
+
+test("a call that began before its channel was removed counts against the channel when it is back", () => {
+  const [a, b] = [candidate("a", { concurrencyMax: 1 }), candidate("b")];
+  const again = candidate("a", { concurrencyMax: 1 });
+  const { upstreams, planned, reload, clock } = world();
+  reload(route([a, b]));
+  upstreams.begin({ candidate: a, probe: false }, "m", clock.nowMs, true).abandoned();
+  reload(route([b]));
+  const late = upstreams.begin({ candidate: a, probe: false }, "m", clock.nowMs, true);
+  expect(upstreams.hasCapacity(a)).toBe(false);
+  reload(route([again, b]));
+  expect(upstreams.running("a")).toBe(1);
+  expect(planned(route([again]))).toEqual([]);
+  late.abandoned();
+  expect(planned(route([again]))).toEqual(["a"]);
 });
 
 test("a failing host keeps out all candidates on it, and the attempts of a channel count for all its models", () => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { CountCorrection, CountRequest, DistributedCounts, TakeResult } from "../../../src/limits/distributed-counts.ts";
-import { ListedReservationRequest, type ReservationResult } from "../../../src/limits/rate-limit-store.ts";
+import { ListedReservationRequest, newLimitMemo, type ReservationResult } from "../../../src/limits/rate-limit-store.ts";
 import { LeasedRateLimits } from "../../../src/state/leases/leased-rate-limits.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
 import { reserve } from "../../support/reserve.ts";
@@ -147,6 +147,21 @@ describe("a lease that was forgotten, because there are too many", () => {
     const since = await calls(300, 10);
     expect(since.waited).toBeLessThanOrEqual(before.waited + 5);
     expect(counts.takes).toBeLessThanOrEqual(2 * takes + 1);
+  });
+
+  test("and is granted after all, serves calls whose limits were prepared without asking for each", async () => {
+    const memo = newLimitMemo();
+    const prepared = (): ReservationResult | Promise<ReservationResult> =>
+      rates.reserve(new ListedReservationRequest([{ id: "key rpm", limit, amount: 1, memo }], [], ""));
+    await calls(300, 10);
+    await pass(600);
+    // The first asks for as much as was used lately, the second for itself alone; the third waits for it.
+    const first = prepared();
+    forget();
+    const waiting = [first, prepared(), prepared()];
+    await pass(60);
+    for (const reservation of await Promise.all(waiting)) expect(reservation.ok).toBe(true);
+    for (let call = 0; call < 3; call += 1) expect(prepared()).not.toBeInstanceOf(Promise);
   });
 
   test("gives what its calls did not use to the store, although it has not ended", async () => {
