@@ -46,7 +46,7 @@ const plainClaims: readonly (readonly [string, string])[] = [
   ["It runs on Linux and macOS, x64 and arm64", "platforms"],
   ["LangChain, the Vercel AI SDK, LlamaIndex and the Python client work the same way", "openai-clients"],
   ["LangChain, the Vercel AI SDK, LlamaIndex and the Python client work the same way", "python-clients"],
-  ["If `main` rejects the request, stalls, disconnects or sends an invalid answer", "failover"],
+  ["If `main` refuses for reasons of its own (401, 429, 5xx), stalls, disconnects or sends an invalid answer", "failover"],
   ["The gateway reloads the file when it changes", "reload"],
   ["If the new file has a mistake, the old configuration stays in use", "reload"],
   ["A web console shows what happens, why a call went as it did and what it cost", "console"],
@@ -56,7 +56,7 @@ const plainClaims: readonly (readonly [string, string])[] = [
   ["**Clients get the format they asked for**", "audio-formats"],
   ["**Clients get the format they asked for**", "transcript-formats"],
   ["**When the client disconnects, the upstream request is cancelled**", "cancel"],
-  ["`npm run prove` runs the command behind", "proof"],
+  ["`npm run prove` runs the commands behind", "proof"],
 ];
 
 describe("the README", () => {

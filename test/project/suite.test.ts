@@ -366,7 +366,11 @@ describe("a run", () => {
     const { output } = await runner([], { cwd: folder });
     rmSync(folder, { recursive: true, force: true });
     expect(output).toContain("run again alone: test/unit/once.test.ts passed at repetition 1\n");
-    expect(output).toContain("run again alone: test/unit/always.test.ts failed at repetition 1\n");
+    // Once, and again for each time that the host took processors meanwhile.
+    const repetitions = Number(/run again alone: test\/unit\/always\.test\.ts failed at repetition (\d)\n/.exec(output)?.[1]);
+    const taken = output.match(/always\.test\.ts failed while the host took/g)?.length ?? 0;
+    expect(repetitions).toBeGreaterThanOrEqual(1);
+    expect(repetitions).toBeLessThanOrEqual(1 + taken);
     expect(output).toEndWith("\n1 passed, 1 failed\n");
   });
 
