@@ -17,7 +17,8 @@ function routeTo(model: string, through = anyModel): Route {
 function upstreamsWith(routes: readonly Route[]) {
   const clock = { nowMs: 1_000_000 };
   const upstreams = new UpstreamState({ nowMs: () => clock.nowMs, dice: () => 0.5, after: () => () => {} });
-  const snapshot = { routes: new Map(routes.map((route) => [route.model, route])), wildcard: (model: string) => routeTo(model) };
+  const named = new Map(routes.map((route) => [route.model, route]));
+  const snapshot = { channels: [anyModel, configured], routes: named, wildcard: (model: string) => routeTo(model) };
   upstreams.forgetUnknown(snapshot as unknown as Snapshot);
   const call = (route: Route, outcome: "served" | "failed" | "missing"): void => {
     clock.nowMs += 1;
