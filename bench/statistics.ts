@@ -28,19 +28,6 @@ function pairs(values: readonly number[], references: readonly number[]): [numbe
   });
 }
 
-/** How much a value grows from one to the next, by least squares. */
-export function slope(values: readonly number[]): number {
-  const middle = (values.length - 1) / 2;
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  let over = 0;
-  let under = 0;
-  for (const [at, value] of values.entries()) {
-    over += (at - middle) * (value - mean);
-    under += (at - middle) ** 2;
-  }
-  return over / under;
-}
-
 export function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

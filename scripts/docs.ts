@@ -164,7 +164,7 @@ Each provider whose variables are set becomes a channel of that name in tier 1. 
 does not list its models, its channel accepts any name that no other channel lists, unless the name shows that the model is another
 provider's: \`aura-2\` goes to \`deepgram\`, if there is such a channel.
 
-| channel | its key | and where it is |
+| channel | key | address, region or project |
 |---|---|---|
 ${rows.join("\n")}
 
