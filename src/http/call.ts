@@ -111,7 +111,7 @@ class InboundCall implements RequestObserver {
       const admitting = ledger.admit(receiptId, facts, key, call.ask, call.route);
       const admission = admitting instanceof Promise ? await admitting : admitting;
       if ("kind" in admission) return void this.rejectOverLimit(admission);
-      if (admission.onRecord !== null && !(await isWritten(admission.onRecord))) return void this.rejectOverLimit(ledger.lost(admission));
+      if (admission.onRecord !== null && !(await admission.onRecord)) return void this.rejectOverLimit(ledger.lost(admission));
       facts.admission = admission;
       head.rateLimitStatus = admission.grant.rateLimitStatus;
       const serving = services.serve(call);
@@ -231,13 +231,6 @@ class InboundCall implements RequestObserver {
   private mayBeginEarly({ facts, ask, snapshot }: Call): boolean {
     return facts.stream && operationSpecs[ask.operation].earlyHeaders && snapshot.service.earlyHeadersMs !== 0;
   }
-}
-
-async function isWritten(writing: Promise<void>): Promise<boolean> {
-  return writing.then(
-    () => true,
-    () => false,
-  );
 }
 
 function disposeParsed(late: ParsedRequest | Failure): void {

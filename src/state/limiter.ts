@@ -75,12 +75,11 @@ export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts):
         if (budget.unpriced === "refuse" && appliesTo(budget, asked)) return priceUnknown(asked.model, budget, null);
       }
     }
-    const claims = new CallClaims(limits, demand, asked);
-    const impossible = claims.impossible();
+    const grant = new CallGrant(limits, demand, asked);
+    const impossible = grant.impossible();
     if (impossible !== null) return impossible;
-    const grant = new CallGrant(claims);
-    if (!claims.needsRates) return reserveBudgets(grant, 0);
-    const result = rates.reserve(claims);
+    if (!grant.needsRates) return reserveBudgets(grant, 0);
+    const result = rates.reserve(grant);
     return result instanceof Promise ? afterLateRates(grant, result) : afterRates(grant, result);
   }
 
@@ -101,23 +100,30 @@ export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts):
     if (from >= all.length) return grant;
     const now = budgets.readClock();
     for (let at = from; at < all.length; at += 1) {
-      const budget = all[at]!;
-      if (!appliesTo(budget, grant.asked)) continue;
-      const result = budgets.reserve(budget, grant.nanos, now);
-      if (result instanceof Promise) {
-        return result.then((late) => addBudget(grant, budget, late) ?? reserveBudgets(grant, at + 1));
-      }
-      const exceeded = addBudget(grant, budget, result);
+      if (!appliesTo(all[at]!, grant.asked)) continue;
+      const result = budgets.reserve(all[at]!, grant.nanos, now);
+      if (result instanceof Promise) return afterLateBudget(grant, at, result);
+      const exceeded = addBudget(grant, at, result);
       if (exceeded !== null) return exceeded;
     }
     return grant;
   }
 
-  function addBudget(grant: CallGrant, budget: BudgetLimit, result: BudgetReservation | BudgetRefused): LimitExceeded | null {
+  /** A function of its own, because a closure in the loop above would give each of its turns a scope on the heap. */
+  function afterLateBudget(
+    grant: CallGrant,
+    at: number,
+    result: Promise<BudgetReservation | BudgetRefused>,
+  ): Promise<Grant | LimitExceeded> {
+    return result.then((late) => addBudget(grant, at, late) ?? reserveBudgets(grant, at + 1));
+  }
+
+  function addBudget(grant: CallGrant, at: number, result: BudgetReservation | BudgetRefused): LimitExceeded | null {
+    const budget = grant.limits.budgets[at]!;
     if (result.ok) {
       if (grant.nanos > 0) refusals?.forget(budget);
     } else if (leavesTooLittle(budget, grant.nanos, result)) refusals?.note(budget);
-    return grant.addBudget(budget, result, wallMs);
+    return grant.addBudget(at, result, wallMs);
   }
 
   function reserveSlot(key: Key, call: string): ConcurrencySlot | LimitExceeded | Promise<ConcurrencySlot | LimitExceeded> {
@@ -186,18 +192,23 @@ function appliesTo({ selector }: BudgetLimit, { model, operation, route }: Asked
 
 const unlimitedSlot: ConcurrencySlot = { kind: "slot", release: () => {} };
 
-/** What a call claims of limits per minute, and the concurrency slots that it needs. */
-class CallClaims implements ReservationRequest {
-  /** Of each limit per minute: they are read several times. */
-  private readonly amounts: readonly number[];
+/**
+ * What a call claims of its limits, and what was reserved of them so far; the grant of the call when everything is. One object for all of
+ * it, and nothing in lists that its limits have in a list already: every call makes these, and a call through four levels has sixteen limits.
+ */
+class CallGrant implements Grant, ReservationRequest {
+  readonly kind = "grant";
+  rateLimitStatus: RateLimitStatus | null = null;
+  private rates: Reservation | null = null;
+  /** What was reserved of the first budget, and of each other one, by its place in the list of all; null where it does not apply to the call. */
+  private ofFirstBudget: BudgetReservation | null = null;
+  private ofOtherBudgets: (BudgetReservation | null)[] | null = null;
 
   constructor(
     readonly limits: CallLimits,
-    readonly demand: Demand,
+    private readonly demand: Demand,
     readonly asked: AskedCall,
-  ) {
-    this.amounts = limits.rates.map((limit) => amountOn(limit, demand, 0));
-  }
+  ) {}
 
   get call(): string {
     return this.asked.id;
@@ -216,7 +227,7 @@ class CallClaims implements ReservationRequest {
   }
 
   amount(at: number): number {
-    return this.amounts[at]!;
+    return amountOn(this.limits.rates[at]!, this.demand, 0);
   }
 
   memo(at: number): LimitMemo {
@@ -243,6 +254,10 @@ class CallClaims implements ReservationRequest {
     return this.claims > 0 || this.slots > 0;
   }
 
+  get nanos(): number {
+    return this.demand.nanos ?? 0;
+  }
+
   /** A claim larger than its limit, which would not fit after any wait. */
   impossible(): LimitExceeded | null {
     for (let at = 0; at < this.claims; at += 1) {
@@ -250,45 +265,23 @@ class CallClaims implements ReservationRequest {
     }
     return null;
   }
-}
-
-/** What was reserved for a call so far; the grant of the call when everything is. */
-class CallGrant implements Grant {
-  readonly kind = "grant";
-  rateLimitStatus: RateLimitStatus | null = null;
-  private rates: Reservation | null = null;
-  /** The budgets that apply to the call, and what was reserved of each. Most calls have one or none. */
-  private budget: BudgetLimit | null = null;
-  private reserved: BudgetReservation | null = null;
-  private others: { readonly budget: BudgetLimit; readonly reserved: BudgetReservation }[] | null = null;
-
-  constructor(private readonly claims: CallClaims) {}
-
-  get limits(): CallLimits {
-    return this.claims.limits;
-  }
-
-  get asked(): AskedCall {
-    return this.claims.asked;
-  }
-
-  get nanos(): number {
-    return this.claims.demand.nanos ?? 0;
-  }
 
   add(reservation: Reservation): void {
     this.rates = reservation;
   }
 
   settle(actual: Demand | null, servedBy: NamedChannel | null = null): void {
-    const { claims } = this;
-    const { rates } = claims.limits;
+    const { rates, budgets } = this.limits;
     amounts.length = 0;
-    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, claims.amount(at)));
+    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, this.amount(at)));
     this.rates?.settle(amounts);
     const nanos = actual === null ? null : actual.nanos;
-    if (this.budget !== null) this.reserved?.settle(costTo(this.budget, nanos, servedBy));
-    if (this.others !== null) for (const { budget, reserved } of this.others) reserved.settle(costTo(budget, nanos, servedBy));
+    for (let at = 0; at < budgets.length; at += 1) this.ofBudget(at)?.settle(costTo(budgets[at]!, nanos, servedBy));
+  }
+
+  private ofBudget(at: number): BudgetReservation | null {
+    if (at === 0) return this.ofFirstBudget;
+    return this.ofOtherBudgets === null ? null : this.ofOtherBudgets[at]!;
   }
 
   /** Of all limits of a kind, the tightest is reported. */
@@ -317,16 +310,17 @@ class CallGrant implements Grant {
       : rateLimitExceeded(rateLimit, waitMs, this.rateLimitStatus);
   }
 
-  addBudget(budget: BudgetLimit, result: BudgetReservation | BudgetRefused, wallMs: () => number): LimitExceeded | null {
+  addBudget(at: number, result: BudgetReservation | BudgetRefused, wallMs: () => number): LimitExceeded | null {
+    const { budgets } = this.limits;
     if (result.ok) {
-      if (this.budget === null) [this.budget, this.reserved] = [budget, result];
-      else (this.others ??= []).push({ budget, reserved: result });
+      if (at === 0) this.ofFirstBudget = result;
+      else (this.ofOtherBudgets ??= budgets.map(noReservation))[at] = result;
       return null;
     }
     if (result.why === "unavailable") {
       return this.withdraw(storeUnavailable("no money is held, and the store does not answer", this.rateLimitStatus));
     }
-    return this.withdraw(budgetExceeded(budget, this.nanos, result, wallMs(), this.rateLimitStatus));
+    return this.withdraw(budgetExceeded(budgets[at]!, this.nanos, result, wallMs(), this.rateLimitStatus));
   }
 
   /** Gives everything back. */
@@ -354,10 +348,14 @@ function tightest(what: RateLimit["what"], rates: readonly RateLimit[], statuses
   for (let at = 0; at < rates.length; at += 1) {
     if (rates[at]!.what !== what) continue;
     const remaining = statuses.remaining(at);
-    if (found === null || remaining < least) [found, least] = [at, remaining];
+    if (found !== null && remaining >= least) continue;
+    found = at;
+    least = remaining;
   }
   return found;
 }
+
+const noReservation = (): BudgetReservation | null => null;
 
 /** One list for all calls: settling is synchronous. */
 const amounts: number[] = [];

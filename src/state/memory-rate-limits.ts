@@ -34,6 +34,7 @@ export class MemoryRateLimits implements RateLimitStore {
   private readonly entries = new Map<string, LimitEntry>();
   /** Where the next check continues, in a circle. Moving checked entries to the end instead would leave holes in the map. */
   private iterator = this.entries.entries();
+  private lastSerial = 0;
 
   constructor(
     private readonly nowMs: () => number,
@@ -43,13 +44,9 @@ export class MemoryRateLimits implements RateLimitStore {
 
   reserve(request: ReservationRequest): ReservationResult {
     const nowMs = this.nowMs();
-    const reservation = new MemoryReservation(request, nowMs);
     for (let at = 0; at < request.slots; at += 1) {
-      const slots = this.entryOf(request.slotMemo(at), request.slotId(at), nowMs);
-      if (slots.taken >= request.slotLimit(at)) {
-        return new ReservationRefused(request.slotId(at), slotWaitMs, this.statuses(request, nowMs));
-      }
-      reservation.addSlot(slots);
+      const { taken } = this.entryOf(request.slotMemo(at), request.slotId(at), nowMs);
+      if (taken >= request.slotLimit(at)) return new ReservationRefused(request.slotId(at), slotWaitMs, this.statuses(request, nowMs));
     }
     for (let at = 0; at < request.claims; at += 1) {
       const { window } = this.entryOf(request.memo(at), request.id(at), nowMs);
@@ -57,10 +54,34 @@ export class MemoryRateLimits implements RateLimitStore {
       if (!fits(window, request.limit(at), amount, nowMs)) {
         return new ReservationRefused(request.id(at), waitMs(window, request.limit(at), amount, nowMs), this.statuses(request, nowMs));
       }
-      reservation.add(window);
     }
-    reservation.take();
-    return reservation;
+    let slot = 0;
+    for (let at = 0; at < request.claims; at += 1) {
+      slot = take(this.entryOf(request.memo(at), request.id(at), nowMs).window, wholeAmount(request.amount(at), 0), nowMs);
+    }
+    for (let at = 0; at < request.slots; at += 1) this.entryOf(request.slotMemo(at), request.slotId(at), nowMs).taken += 1;
+    return new MemoryReservation(this, request, nowMs, slot, this.lastSerial);
+  }
+
+  /** Frees the slots of a call that has ended, and replaces what it claimed. See `MemoryReservation`. */
+  settled({ request, slot, lastSerial }: MemoryReservation, amounts: readonly number[]): void {
+    for (let at = 0; at < request.slots; at += 1) {
+      const entry = this.known(request.slotMemo(at), request.slotId(at));
+      if (entry !== undefined) entry.taken -= 1;
+    }
+    for (let at = 0; at < request.claims; at += 1) {
+      const claimed = wholeAmount(request.amount(at), 0);
+      const actual = wholeAmount(amounts[at] ?? claimed, claimed);
+      if (actual === claimed) continue;
+      const entry = this.known(request.memo(at), request.id(at));
+      // Since it was forgotten, the limit may have become known again. That one has not counted this call.
+      if (entry !== undefined && entry.serial <= lastSerial) adjust(entry.window, slot, actual - claimed);
+    }
+  }
+
+  /** The window of a limit of a call that was admitted a moment ago. */
+  windowOf(request: ReservationRequest, at: number): MinuteWindow | null {
+    return this.known(request.memo(at), request.id(at))?.window ?? null;
   }
 
   /** A window only becomes emptier with time, so its stored total is an upper bound. */
@@ -139,7 +160,7 @@ export class MemoryRateLimits implements RateLimitStore {
     let entry = this.entries.get(id);
     if (entry === undefined) {
       this.evict(nowMs);
-      this.entries.set(id, (entry = new LimitEntry(this)));
+      this.entries.set(id, (entry = new LimitEntry(this, (this.lastSerial += 1))));
     }
     entry.usedMs = nowMs;
     return entry;
@@ -185,7 +206,11 @@ class LimitEntry implements LimitRecord {
   isForgotten = false;
   private made: MinuteWindow | null = null;
 
-  constructor(readonly store: MemoryRateLimits) {}
+  constructor(
+    readonly store: MemoryRateLimits,
+    /** Limits that became known later have higher ones. */
+    readonly serial: number,
+  ) {}
 
   /** Allocated when it is first needed: a limit on concurrent calls never needs one. */
   get window(): MinuteWindow {
@@ -199,70 +224,39 @@ class LimitEntry implements LimitRecord {
   }
 }
 
-/** What a call reserves. It keeps the windows, so that settling does not look them up again; statuses are those at the time of the reservation. */
+/**
+ * What a call reserves. It has no list of its limits: the request finds them, as it did when they were reserved. A limit with running calls
+ * is not forgotten, and one that was forgotten meanwhile has nothing to be corrected.
+ */
 class MemoryReservation implements Reservation {
   readonly ok = true;
   private open = true;
-  private slot = 0;
-  /** Nearly every key has two limits or fewer. */
-  private first: MinuteWindow | null = null;
-  private second: MinuteWindow | null = null;
-  private others: MinuteWindow[] | null = null;
-  private firstSlots: LimitEntry | null = null;
-  private otherSlots: LimitEntry[] | null = null;
 
   constructor(
-    private readonly request: ReservationRequest,
+    private readonly store: MemoryRateLimits,
+    readonly request: ReservationRequest,
     private readonly nowMs: number,
+    /** The slot of the windows in which it was counted. */
+    readonly slot: number,
+    /** That of the newest limit which was known then. */
+    readonly lastSerial: number,
   ) {}
 
-  /** Adds the next limit on concurrent calls. */
-  addSlot(slots: LimitEntry): void {
-    if (this.firstSlots === null) this.firstSlots = slots;
-    else (this.otherSlots ??= []).push(slots);
-  }
-
-  /** Adds the window of the next limit. */
-  add(window: MinuteWindow): void {
-    if (this.first === null) this.first = window;
-    else if (this.second === null) this.second = window;
-    else (this.others ??= []).push(window);
-  }
-
-  take(): void {
-    const { request } = this;
-    for (let at = 0; at < request.claims; at += 1) this.slot = take(this.window(at), wholeAmount(request.amount(at), 0), this.nowMs);
-    this.countSlots(1);
-  }
-
   remaining(at: number): number {
-    return left(this.window(at), this.request.limit(at), this.nowMs);
+    const window = this.store.windowOf(this.request, at);
+    const limit = this.request.limit(at);
+    return window === null ? limit : left(window, limit, this.nowMs);
   }
 
   resetMs(at: number): number {
-    return resetMs(this.window(at), this.nowMs);
+    const window = this.store.windowOf(this.request, at);
+    return window === null ? 0 : resetMs(window, this.nowMs);
   }
 
   settle(amounts: readonly number[]): void {
     if (!this.open) throw new Error("a reservation of rate limits was settled twice");
     this.open = false;
-    const { request } = this;
-    this.countSlots(-1);
-    for (let at = 0; at < request.claims; at += 1) {
-      const claimed = wholeAmount(request.amount(at), 0);
-      const actual = wholeAmount(amounts[at] ?? claimed, claimed);
-      if (actual === claimed) continue;
-      adjust(this.window(at), this.slot, actual - claimed);
-    }
-  }
-
-  private countSlots(by: number): void {
-    if (this.firstSlots !== null) this.firstSlots.taken += by;
-    if (this.otherSlots !== null) for (const slots of this.otherSlots) slots.taken += by;
-  }
-
-  private window(at: number): MinuteWindow {
-    return at === 0 ? this.first! : at === 1 ? this.second! : this.others![at - 2]!;
+    this.store.settled(this, amounts);
   }
 }
 

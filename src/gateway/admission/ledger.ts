@@ -31,6 +31,8 @@ export interface LedgerPorts {
 /** The accounts of the gateway: reserves what a call may cost before it is made, and records what it did cost afterwards. */
 export class Ledger {
   private readonly outputs = new OutputAverages();
+  private opening: Promise<void> | null = null;
+  private written: Promise<boolean> | null = null;
   private closing: Promise<void> | null = null;
   private persisted: Persisted = null;
   /** Reused by all calls, because it is only read before the next call fills it. */
@@ -114,7 +116,7 @@ export class Ledger {
       return grant.failure.code === "price_unknown" ? this.unpriced(grant, admission.route, admission.startedMs) : grant;
     admission.grant = grant;
     // A call that may spend money must be in the journal before it is made.
-    if (metered) admission.onRecord = receipts.open(admission);
+    if (metered) admission.onRecord = this.writtenWhen(receipts.open(admission));
     else receipts.openDeferred(admission);
     return admission;
   }
@@ -149,6 +151,15 @@ export class Ledger {
     } catch (error) {
       onBug(error);
     }
+  }
+
+  /** Openings that are written together share one promise, and so the promise that tells whether they were is made once. */
+  private writtenWhen(opening: Promise<void>): Promise<boolean> {
+    if (this.written === null || opening !== this.opening) {
+      this.opening = opening;
+      this.written = opening.then(yes, no);
+    }
+    return this.written;
   }
 
   /** Receipts that are written together share one promise, and so the promise that ignores its errors is made once. */
@@ -226,6 +237,8 @@ function servingOf({ channel, channelTags, owners }: Receipt): NamedChannel | nu
 }
 
 const ignore = (): void => {};
+const yes = (): boolean => true;
+const no = (): boolean => false;
 const nothingGranted: Grant = { kind: "grant", rateLimitStatus: null, settle: ignore };
 const noOwners: readonly string[] = [];
 

@@ -74,8 +74,8 @@ export interface Admission extends ReceiptOpening {
   grant: Grant;
   /** The channels that may serve it. */
   readonly route: Route;
-  /** Resolves when the call is in the journal, which a call of a key with a budget waits for; null for others. It rejects when the journal is closed. */
-  onRecord: Promise<void> | null;
+  /** Resolves with true when the call is in the journal, which a call of a key with a budget waits for; with false if it cannot be. Null for others. */
+  onRecord: Promise<boolean> | null;
   /** The `warning` of its receipt. */
   readonly warning: string | null;
   /** Its receipt is written. */

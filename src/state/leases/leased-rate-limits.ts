@@ -116,7 +116,10 @@ export class LeasedRateLimits implements RateLimitStore {
     // Nearly every call of a busy process ends here, so nothing is allocated before that.
     const isPlain = this.options.guard.open && nowMs >= this.cappedUntilMs && !this.hasWaiting(request);
     const held = isPlain ? this.reserveFromLeases(request, nowMs) : null;
-    if (held !== null) return held;
+    return held ?? this.reserveOrWait(request, nowMs, isPlain);
+  }
+
+  private reserveOrWait(request: ReservationRequest, nowMs: number, isPlain: boolean): ReservationResult | Promise<ReservationResult> {
     const claims = claimsOf(request);
     const slots = slotsOf(request);
     const refusal = this.refusal(claims, slots, nowMs);
@@ -162,6 +165,11 @@ export class LeasedRateLimits implements RateLimitStore {
     return this.options.local.slotsTaken(id);
   }
 
+  /** What is left of a limit of a call that was admitted a moment ago. */
+  remaining(request: ReservationRequest, at: number, nowMs: number): number {
+    return leftForAll(this.leaseOf(request, at), request.limit(at), nowMs);
+  }
+
   /** The number of limits that are remembered. */
   get leasesKnown(): number {
     return this.leases.size;
@@ -201,13 +209,13 @@ export class LeasedRateLimits implements RateLimitStore {
   }
 
   /** Corrects the counts when the real use of a call is known. See `LeasedReservation`. */
-  settled(request: ReservationRequest, { leases, leaseSlots, sources, slots }: HeldByCall, amounts: readonly number[]): void {
+  settled({ request, leaseSlots, sources, slots }: LeasedReservation, amounts: readonly number[]): void {
     const nowMs = this.nowMs();
     for (let at = 0; at < request.claims; at += 1) {
       const claimed = wholeAmount(request.amount(at), 0);
       const actual = wholeAmount(amounts[at] ?? claimed, claimed);
       if (actual === claimed) continue;
-      const lease = this.known(leases[at], request.id(at));
+      const lease = this.leaseOf(request, at);
       if (actual > claimed) this.countExcess(request.id(at), actual - claimed, nowMs, lease);
       else if (sources === null) this.putBack(request.id(at), claimed - actual, leaseSlots[at]!, nowMs, lease);
       else this.returnUnused(request.id(at), sources[at]!, claimed - actual, nowMs, lease);
@@ -262,43 +270,40 @@ export class LeasedRateLimits implements RateLimitStore {
 
   /** Reserves from what this process holds: leases, and idle slots. Null where that is not enough. */
   private reserveFromLeases(request: ReservationRequest, nowMs: number): ReservationResult | null {
-    const leases: (RateLease | undefined)[] = [];
-    for (let at = 0; at < request.claims; at += 1) {
-      const lease = this.leaseOf(request, at);
-      if (wholeAmount(request.amount(at), 0) > leaseLeft(lease, nowMs)) return null;
-      leases.push(lease);
+    const { claims, slots } = request;
+    for (let at = 0; at < claims; at += 1) {
+      if (wholeAmount(request.amount(at), 0) > leaseLeft(this.leaseOf(request, at), nowMs)) return null;
     }
-    for (let at = 0; at < request.slots; at += 1) {
+    for (let at = 0; at < slots; at += 1) {
       if (!hasIdle(this.poolOf(request, at), this.sharedLimit(request.slotLimit(at), 1))) return null;
     }
     // A store that was restarted empty does not know what was used here; this process does.
     const { guard, local } = this.options;
     const localReservation = local.reserve(guard.open ? request : new UnlimitedReservationRequest(request));
     if (!localReservation.ok) return null;
-    const leaseSlots: number[] = [];
-    for (let at = 0; at < request.claims; at += 1) {
-      const lease = leases[at];
-      leaseSlots.push(lease === undefined ? 0 : lease.slot);
-      if (lease === undefined) continue;
-      const wanted = wholeAmount(request.amount(at), 0);
-      lease.left -= wanted;
-      if (isNextDue(lease, this.leaseMs, nowMs)) this.askAhead(lease, request.limit(at), nowMs);
-      lease.spent += wanted;
-    }
-    const slots: HeldSlot[] = [];
-    for (let at = 0; at < request.slots; at += 1) {
+    // It has its size from the beginning: a list that grows is allocated several times.
+    const leaseSlots = new Float64Array(claims);
+    for (let at = 0; at < claims; at += 1) leaseSlots[at] = this.takeFromLease(request, at, nowMs);
+    const held: HeldSlot[] = [];
+    for (let at = 0; at < slots; at += 1) {
       const idle = this.slotLeases.takeIdle(this.poolOf(request, at), this.sharedLimit(request.slotLimit(at), 1));
-      if (idle !== null) slots.push(idle);
+      if (idle !== null) held.push(idle);
     }
-    if (slots.length > 0) this.tick();
-    return new LeasedReservation(this, request, localReservation, {
-      leases,
-      leaseSlots,
-      sources: null,
-      slots,
-      unreportedSlots: null,
-      nowMs,
-    });
+    if (slots > 0) this.tick();
+    return new LeasedReservation(this, request, localReservation, nowMs, leaseSlots, null, held, null);
+  }
+
+  /** Returns the slot of time that the amount is counted in. */
+  private takeFromLease(request: ReservationRequest, at: number, nowMs: number): number {
+    const lease = this.leaseOf(request, at);
+    // Without a lease there is only room for a claim of nothing.
+    if (lease === undefined) return 0;
+    const wanted = wholeAmount(request.amount(at), 0);
+    lease.left -= wanted;
+    const { slot } = lease;
+    if (isNextDue(lease, this.leaseMs, nowMs)) this.askAhead(lease, request.limit(at), nowMs);
+    lease.spent += wanted;
+    return slot;
   }
 
   private leaseOf(request: ReservationRequest, at: number): RateLease | undefined {
@@ -310,9 +315,9 @@ export class LeasedRateLimits implements RateLimitStore {
     return lease;
   }
 
-  /** The lease of a call that is settled: the limit may have been forgotten meanwhile, and have another one. */
-  private known(lease: RateLease | undefined, id: string): RateLease | undefined {
-    return lease === undefined || lease.isForgotten ? this.leases.get(id) : lease;
+  /** The lease that a call has drawn from: the limit may have been forgotten meanwhile, and have another one. */
+  private known(lease: RateLease): RateLease | undefined {
+    return lease.isForgotten ? this.leases.get(lease.id) : lease;
   }
 
   private poolOf(request: ReservationRequest, at: number): SlotPool | undefined {
@@ -569,17 +574,9 @@ export class LeasedRateLimits implements RateLimitStore {
       for (const [at, { lease }] of draws.entries()) lease.spent += wholeAmount(request.amount(at), 0);
       const slots = [...idleSlots, ...granted];
       if (slots.length > 0) this.tick();
-      const leases = draws.map(({ lease }) => lease);
-      return new LeasedReservation(this, request, localReservation, {
-        leases,
-        leaseSlots: [],
-        sources,
-        slots,
-        unreportedSlots: null,
-        nowMs,
-      });
+      return new LeasedReservation(this, request, localReservation, nowMs, noLeaseSlots, sources, slots, null);
     }
-    for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs, this.known(lease, lease.id));
+    for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs, this.known(lease));
     for (const idleSlot of idleSlots) this.slotLeases.callEnded(idleSlot);
     if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(request, claims, waiter.slots) : null;
     const fullSlot = slotLeases.find(({ id }) => id === taken.short);
@@ -666,7 +663,7 @@ export class LeasedRateLimits implements RateLimitStore {
       return this.slotLeases.unreportedSlot(slot.id, slot.limit);
     });
     this.tick();
-    return new LeasedReservation(this, request, reservation, { leases: [], leaseSlots: [], sources, slots: held, unreportedSlots, nowMs });
+    return new LeasedReservation(this, request, reservation, nowMs, noLeaseSlots, sources, held, unreportedSlots);
   }
 
   private localClaim({ id, limit, amount }: Claim, rule: StoreLossRule, nowMs: number): Claim {
@@ -850,19 +847,6 @@ interface ClaimSources {
 }
 
 /** What a call holds. */
-interface HeldByCall {
-  /** The leases of its limits, by claim. */
-  readonly leases: readonly (RateLease | undefined)[];
-  /** The slots of time that these were counted in; of a call that took all from its leases. */
-  readonly leaseSlots: readonly number[];
-  /** Where its amounts came from, by claim; null: all of them from the leases. */
-  readonly sources: readonly ClaimSources[] | null;
-  readonly slots: readonly HeldSlot[];
-  /** Where the store was lost: the limits of which it took a slot that the store does not know of. Null: the store knows of all. */
-  readonly unreportedSlots: readonly string[] | null;
-  readonly nowMs: number;
-}
-
 class LeasedReservation implements Reservation {
   readonly ok = true;
   private open = true;
@@ -872,12 +856,18 @@ class LeasedReservation implements Reservation {
     readonly request: ReservationRequest,
     /** The one in the local store, which is settled together with this. */
     private readonly local: Reservation,
-    readonly held: HeldByCall,
+    private readonly nowMs: number,
+    /** The slots of time that its amounts were counted in, by claim; of a call that took all from its leases. */
+    readonly leaseSlots: Float64Array,
+    /** Where its amounts came from, by claim; null: all of them from the leases. */
+    readonly sources: readonly ClaimSources[] | null,
+    readonly slots: readonly HeldSlot[],
+    /** Where the store was lost: the limits of which it took a slot that the store does not know of. Null: the store knows of all. */
+    private readonly unreportedSlots: readonly string[] | null,
   ) {}
 
   remaining(at: number): number {
-    const { leases, unreportedSlots, nowMs } = this.held;
-    return unreportedSlots === null ? leftForAll(leases[at], this.request.limit(at), nowMs) : this.local.remaining(at);
+    return this.unreportedSlots === null ? this.rates.remaining(this.request, at, this.nowMs) : this.local.remaining(at);
   }
 
   resetMs(at: number): number {
@@ -887,10 +877,9 @@ class LeasedReservation implements Reservation {
   settle(amounts: readonly number[]): void {
     if (!this.open) throw new Error("what a call took of its limits was settled twice");
     this.open = false;
-    const { unreportedSlots } = this.held;
     this.local.settle(amounts);
-    if (unreportedSlots !== null) this.rates.unreportedSlotsFreed(unreportedSlots);
-    this.rates.settled(this.request, this.held, amounts);
+    if (this.unreportedSlots !== null) this.rates.unreportedSlotsFreed(this.unreportedSlots);
+    this.rates.settled(this, amounts);
   }
 }
 
@@ -911,6 +900,7 @@ function missingSlot(taken: TakeResult | null, slotLeases: readonly SlotLease[])
   return taken !== null && !taken.ok ? taken.short : (slotLeases[0]?.id ?? "");
 }
 
+const noLeaseSlots = new Float64Array(0);
 const nothing: ClaimSources = { fromLease: 0, leaseSlot: 0, fromStore: 0, storeSlot: 0, unreported: 0 };
 /** The most slots that are requested at once for waiting calls. */
 const countedMax = 100;

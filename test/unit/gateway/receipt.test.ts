@@ -460,7 +460,7 @@ describe("the books", () => {
 
   test("give back what was taken for a call that cannot be on record, and refuse it", () => {
     const { ledger, settled, entered } = books();
-    const refusal = ledger.lost({ ...entered, onRecord: Promise.resolve() });
+    const refusal = ledger.lost({ ...entered, onRecord: Promise.resolve(true) });
     expect([refusal.failure.kind, refusal.retryAfterMs]).toEqual(["store_unavailable", 5_000]);
     expect(settled).toEqual([null]);
   });

@@ -110,6 +110,21 @@ describe("rates in memory", () => {
     expect(rates.reserve(request).ok).toBe(false);
   });
 
+  test("do not correct a limit that was forgotten and has come back by what was counted before", () => {
+    const clock = clockAt();
+    const rates = new MemoryRateLimits(clock.read, 2);
+    const request = prepared([claim("a", 10, 8)], [], "c");
+    const before = taken(rates.reserve(request));
+    clock.nowMs += 1;
+    for (const other of ["b", "c", "d"]) taken(rates.reserve(prepared([claim(other, 2, 1)], [], "c")));
+    expect(rates.status(claim("a", 10, 1)).remaining).toBe(10);
+    const after = taken(rates.reserve(request));
+    before.settle([3]);
+    expect(rates.status(claim("a", 10, 1)).remaining).toBe(2);
+    after.settle([3]);
+    expect(rates.status(claim("a", 10, 1)).remaining).toBe(7);
+  });
+
   test("are told apart from those of another store for calls that were prepared for both", () => {
     const stores = [new MemoryRateLimits(clockAt().read), new MemoryRateLimits(clockAt().read)];
     const request = prepared([claim("both", 1, 1)], [{ id: "both slots", limit: 1 }], "c");
