@@ -798,7 +798,11 @@ export class LeasedRateLimits implements RateLimitStore {
 
   /** Schedules the next report to the store. */
   private tick(): void {
-    if (this.stopped || this.cancelTimer !== null) return;
+    if (!this.stopped && this.cancelTimer === null) this.schedule();
+  }
+
+  /** Apart from `tick`, which is called twice in each call: a function with a closure in it has a scope made for it on the heap. */
+  private schedule(): void {
     this.cancelTimer = this.options.after(this.tickMs, () => void this.ticked());
   }
 
