@@ -319,7 +319,7 @@ export class ClientConnection implements RequestConnection {
     const { output } = this;
     output.begin();
     output.put(responsePrefix(status, nowMs));
-    output.putText(head.toText(`\r\ncontent-length: ${bytes.length}`, this.closesAfterResponse));
+    head.putOn(output, `\r\ncontent-length: ${bytes.length}`, this.closesAfterResponse);
     if (hasBody) output.put(bytes);
     output.send();
   }

@@ -68,6 +68,16 @@ export class ClientOutput {
     filled += text.length;
   }
 
+  /** A whole number that is not negative, in decimal digits. It costs no string, and numbers below two thousand million no division of doubles. */
+  putNumber(value: number): void {
+    if (scratch.length - filled < digitsMax) this.send();
+    const high = value > int32Max ? Math.floor(value / billion) : 0;
+    if (high > 0) {
+      putDigits(high, 1);
+      putDigits(value - high * billion, 9);
+    } else putDigits(value, 1);
+  }
+
   send(): void {
     const length = filled;
     filled = 0;
@@ -98,6 +108,11 @@ export class ClientOutput {
     scratch[filled++] = 10;
   }
 
+  putHeadEnd(): void {
+    this.putLineEnd();
+    this.putLineEnd();
+  }
+
   /** What the system does not take at once is copied out of the shared buffer. */
   private sendScratch(length: number): void {
     if (this.unsent !== null) return this.enqueue(Buffer.from(scratch.subarray(0, length)));
@@ -123,9 +138,24 @@ export class ClientOutput {
   }
 }
 
+/** At least so many digits. */
+function putDigits(value: number, least: number): void {
+  let digits = least;
+  for (let above = 10 ** least; above <= value; above *= 10) digits += 1;
+  let rest = value;
+  for (let at = filled + digits - 1; at >= filled; at -= 1) {
+    const tenth = Math.trunc(rest / 10);
+    scratch[at] = 0x30 + (rest - tenth * 10);
+    rest = tenth;
+  }
+  filled += digits;
+}
+
 /** Small responses are assembled here: what the system takes at once needs no memory of its own. */
 const scratch = Buffer.alloc(64 * 1024);
 /** How much of it is to be sent. */
 let filled = 0;
 /** More digits than any number that is written here has. */
 const digitsMax = 16;
+const int32Max = 2 ** 31 - 1;
+const billion = 1_000_000_000;

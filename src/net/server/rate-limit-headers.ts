@@ -1,18 +1,27 @@
 import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
+import type { HeadOutput } from "./http-response.ts";
 
 /**
- * The x-ratelimit headers of the OpenAI API: three for each limit that the key has. Every call of such a key has them, so the lines
- * that successive calls share, all but the remaining amounts, are cached. That saves 3 us of a call.
+ * Writes the x-ratelimit headers of the OpenAI API: three for each limit that the key has. Every call of such a key has them, so the lines
+ * that successive calls share, all but the remaining amounts, are kept as bytes, and nothing becomes a string.
  */
-export function rateLimitLines(status: RateLimitStatus): string {
+export function putRateLimitLines(output: HeadOutput, status: RateLimitStatus): void {
   if (!isCached(status)) rebuild(status);
-  const requests = status.requestsLimit === null ? "" : `\r\nx-ratelimit-remaining-requests: ${shownAmount(status.requestsRemaining)}`;
-  const tokens = status.tokensLimit === null ? "" : `\r\nx-ratelimit-remaining-tokens: ${shownAmount(status.tokensRemaining)}`;
-  return `${sharedLines}${requests}${tokens}`;
+  output.put(sharedLines);
+  if (status.requestsLimit !== null) {
+    output.put(remainingRequests);
+    output.putNumber(shownAmount(status.requestsRemaining));
+  }
+  if (status.tokensLimit !== null) {
+    output.put(remainingTokens);
+    output.putNumber(shownAmount(status.tokensRemaining));
+  }
 }
 
+const remainingRequests = Buffer.from("\r\nx-ratelimit-remaining-requests: ");
+const remainingTokens = Buffer.from("\r\nx-ratelimit-remaining-tokens: ");
 /** All lines but those with the remaining amounts. */
-let sharedLines = "";
+let sharedLines = Buffer.alloc(0);
 /** The values that `sharedLines` was made of. */
 let requestsLimit: number | null = Number.NaN;
 let requestsResetMs = 0;
@@ -33,7 +42,7 @@ function rebuild(status: RateLimitStatus): void {
   requestsResetMs = Math.ceil(status.requestsResetMs);
   tokensLimit = status.tokensLimit;
   tokensResetMs = Math.ceil(status.tokensResetMs);
-  sharedLines = `${linesOf("requests", requestsLimit, requestsResetMs)}${linesOf("tokens", tokensLimit, tokensResetMs)}`;
+  sharedLines = Buffer.from(`${linesOf("requests", requestsLimit, requestsResetMs)}${linesOf("tokens", tokensLimit, tokensResetMs)}`);
 }
 
 function linesOf(what: "requests" | "tokens", limit: number | null, resetMs: number): string {

@@ -98,7 +98,7 @@ export class StreamWriter implements ResponseWriter {
     if (head === null) return;
     this.head = null;
     output.put(this.prefix);
-    output.putText(head.toText(this.isChunked ? "\r\ntransfer-encoding: chunked" : "", this.closesConnection));
+    head.putOn(output, this.isChunked ? "\r\ntransfer-encoding: chunked" : "", this.closesConnection);
   }
 }
 

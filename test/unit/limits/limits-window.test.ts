@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { RateLimitStatus } from "../../../src/gateway/admission/limiter.ts";
-import { goDuration, rateLimitLines } from "../../../src/net/server/rate-limit-headers.ts";
+import { written } from "../../support/http-answer.ts";
+import { goDuration, putRateLimitLines } from "../../../src/net/server/rate-limit-headers.ts";
 import { amountMax, wholeAmount, adjust, fits, newMinuteWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
 import { leaseSize } from "../../../src/limits/budget-lease.ts";
 
@@ -179,7 +180,11 @@ describe("durations in headers", () => {
 
 describe("the headers of a rate limit status", () => {
   test("are three for each limit that the key has, and none without limits", () => {
-    const lines = (rateLimitStatus: RateLimitStatus): string[] => rateLimitLines(rateLimitStatus).split("\r\n").slice(1).sort();
+    const lines = (rateLimitStatus: RateLimitStatus): string[] =>
+      written((output) => putRateLimitLines(output, rateLimitStatus))
+        .split("\r\n")
+        .slice(1)
+        .sort();
     const none = { requestsLimit: null, requestsRemaining: 0, requestsResetMs: 0, tokensLimit: null, tokensRemaining: 0, tokensResetMs: 0 };
     expect(lines(none)).toEqual([]);
     const requests = { requestsLimit: 60, requestsRemaining: 59, requestsResetMs: 1_000 };
