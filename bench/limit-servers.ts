@@ -9,8 +9,14 @@ export interface LimitServers {
   stop(): Promise<void>;
 }
 
+/** What of a bench it needs. */
+export interface LimitServersAsked {
+  readonly options: Pick<Bench["options"], "servers">;
+  remark(text: string): void;
+}
+
 /** Null, with a remark, where this machine has none. */
-export async function startLimitServers(bench: Bench, scenario: string): Promise<LimitServers | null> {
+export async function startLimitServers(bench: LimitServersAsked, scenario: string): Promise<LimitServers | null> {
   const without = (why: string): null => {
     bench.remark(`${scenario}: PostgreSQL and Redis left out: ${why}`);
     return null;

@@ -282,7 +282,7 @@ export class LeasedRateLimits implements RateLimitStore {
     const localReservation = local.reserve(guard.open ? request : new UnlimitedReservationRequest(request));
     if (!localReservation.ok) return null;
     // It has its size from the beginning: a list that grows is allocated several times.
-    const leaseSlots = new Float64Array(claims);
+    const leaseSlots = claims === 0 ? noLeaseSlots : new Float64Array(claims);
     for (let at = 0; at < claims; at += 1) leaseSlots[at] = this.takeFromLease(request, at, nowMs);
     const held: HeldSlot[] = [];
     for (let at = 0; at < slots; at += 1) {
