@@ -75,11 +75,12 @@ export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts):
         if (budget.unpriced === "refuse" && appliesTo(budget, asked)) return priceUnknown(asked.model, budget, null);
       }
     }
-    const grant = new CallGrant(limits, demand, asked);
-    const impossible = grant.impossible();
+    const claims = new CallClaims(limits, demand, asked);
+    const impossible = claims.impossible();
     if (impossible !== null) return impossible;
-    if (!grant.needsRates) return reserveBudgets(grant, 0);
-    const result = rates.reserve(grant);
+    const grant = new CallGrant(claims);
+    if (!claims.needsRates) return reserveBudgets(grant, 0);
+    const result = rates.reserve(claims);
     return result instanceof Promise ? afterLateRates(grant, result) : afterRates(grant, result);
   }
 
@@ -193,20 +194,13 @@ function appliesTo({ selector }: BudgetLimit, { model, operation, route }: Asked
 const unlimitedSlot: ConcurrencySlot = { kind: "slot", release: () => {} };
 
 /**
- * What a call claims of its limits, and what was reserved of them so far; the grant of the call when everything is. One object for all of
- * it, and nothing in lists that its limits have in a list already: every call makes these, and a call through four levels has sixteen limits.
+ * What a call claims of its limits. It has no list of them: every call makes such an object, and its limits are in a list already. A call
+ * through four levels may have sixteen.
  */
-class CallGrant implements Grant, ReservationRequest {
-  readonly kind = "grant";
-  rateLimitStatus: RateLimitStatus | null = null;
-  private rates: Reservation | null = null;
-  /** What was reserved of the first budget, and of each other one, by its place in the list of all; null where it does not apply to the call. */
-  private ofFirstBudget: BudgetReservation | null = null;
-  private ofOtherBudgets: (BudgetReservation | null)[] | null = null;
-
+class CallClaims implements ReservationRequest {
   constructor(
     readonly limits: CallLimits,
-    private readonly demand: Demand,
+    readonly demand: Demand,
     readonly asked: AskedCall,
   ) {}
 
@@ -254,10 +248,6 @@ class CallGrant implements Grant, ReservationRequest {
     return this.claims > 0 || this.slots > 0;
   }
 
-  get nanos(): number {
-    return this.demand.nanos ?? 0;
-  }
-
   /** A claim larger than its limit, which would not fit after any wait. */
   impossible(): LimitExceeded | null {
     for (let at = 0; at < this.claims; at += 1) {
@@ -265,15 +255,40 @@ class CallGrant implements Grant, ReservationRequest {
     }
     return null;
   }
+}
+
+/** What was reserved for a call so far; the grant of the call when everything is. */
+class CallGrant implements Grant {
+  readonly kind = "grant";
+  rateLimitStatus: RateLimitStatus | null = null;
+  private rates: Reservation | null = null;
+  /** What was reserved of the first budget, and of each other one, by its place in the list of all; null where it does not apply to the call. */
+  private ofFirstBudget: BudgetReservation | null = null;
+  private ofOtherBudgets: (BudgetReservation | null)[] | null = null;
+
+  constructor(private readonly claims: CallClaims) {}
+
+  get limits(): CallLimits {
+    return this.claims.limits;
+  }
+
+  get asked(): AskedCall {
+    return this.claims.asked;
+  }
+
+  get nanos(): number {
+    return this.claims.demand.nanos ?? 0;
+  }
 
   add(reservation: Reservation): void {
     this.rates = reservation;
   }
 
   settle(actual: Demand | null, servedBy: NamedChannel | null = null): void {
-    const { rates, budgets } = this.limits;
+    const { claims } = this;
+    const { rates, budgets } = claims.limits;
     amounts.length = 0;
-    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, this.amount(at)));
+    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, claims.amount(at)));
     this.rates?.settle(amounts);
     const nanos = actual === null ? null : actual.nanos;
     for (let at = 0; at < budgets.length; at += 1) this.ofBudget(at)?.settle(costTo(budgets[at]!, nanos, servedBy));
