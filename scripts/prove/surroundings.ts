@@ -15,7 +15,8 @@ export function surroundings({ seconds, remarks, versions }: OfRun): Surrounding
     hasChanges: changes.some((line) => line !== "" && !line.endsWith(` ${proofPath}`)),
     processors: `${availableParallelism()} × ${cpus()[0]?.model.trim() ?? "unknown"}`,
     memory: `${(totalmem() / 1e9).toFixed(1)} GB`,
-    system: `${platform()} ${release()} ${arch()}`,
+    // The release of a kernel, without the words of whoever built it.
+    system: `${platform()} ${release().replace(/-.*$/, "")} ${arch()}`,
     versions: { Bun: Bun.version, Node: said(["node", "--version"]).trim().replace(/^v/, "") || "absent", ...versions },
     seconds,
     remarks,

@@ -225,8 +225,8 @@ class LimitEntry implements LimitRecord {
 }
 
 /**
- * What a call reserves. It has no list of its limits: the request finds them, as it did when they were reserved. A limit with running calls
- * is not forgotten, and one that was forgotten meanwhile has nothing to be corrected.
+ * What a call reserves. It has no list of its limits: the request finds them, as it did when they were reserved. A limit
+ * on concurrent calls is not forgotten while any of them runs, and a window that was forgotten meanwhile has nothing to be corrected.
  */
 class MemoryReservation implements Reservation {
   readonly ok = true;
@@ -238,7 +238,7 @@ class MemoryReservation implements Reservation {
     private readonly nowMs: number,
     /** The slot of the windows in which it was counted. */
     readonly slot: number,
-    /** That of the newest limit which was known then. */
+    /** The serial number of the newest limit which was known then. */
     readonly lastSerial: number,
   ) {}
 

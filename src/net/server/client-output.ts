@@ -155,7 +155,7 @@ function putDigits(value: number, least: number): void {
 const scratch = Buffer.alloc(64 * 1024);
 /** How much of it is to be sent. */
 let filled = 0;
-/** More digits than any number that is written here has. */
+/** No number that is written here has more digits. */
 const digitsMax = 16;
 const int32Max = 2 ** 31 - 1;
 const billion = 1_000_000_000;

@@ -801,7 +801,7 @@ export class LeasedRateLimits implements RateLimitStore {
     if (!this.stopped && this.cancelTimer === null) this.schedule();
   }
 
-  /** Apart from `tick`, which is called twice in each call: a function with a closure in it has a scope made for it on the heap. */
+  /** Apart from `tick`, which most calls go through: a function with a closure in it has a scope made for it on the heap. */
   private schedule(): void {
     this.cancelTimer = this.options.after(this.tickMs, () => void this.ticked());
   }
