@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { unlimited } from "../../src/limits/limits.ts";
+import { unlimited, type Limits } from "../../src/limits/limits.ts";
 import { ask } from "../ask.ts";
 import { type Bench, type RequestCost, requestCost, type Scenario } from "../bench.ts";
 import { type Gateway, oneChannel, withKey } from "../gateway.ts";
@@ -69,23 +69,32 @@ export interface GatewayOfLevels {
   readonly none: Gateway;
 }
 
-export async function gatewayOfLevels(
-  bench: Bench,
-  places: Partial<Pick<LimitServers, "store" | "state">>,
-): Promise<GatewayOfLevels | null> {
+export async function gatewayOfLevels(bench: Bench, places: Places): Promise<GatewayOfLevels | null> {
+  const keyed = await gatewayWithKeys(bench, places, [farBudget, unlimited]);
+  return keyed === null ? null : { levels: keyed[0]!, none: keyed[1]! };
+}
+
+/** Where a gateway keeps limits and receipts; SQLite and its own memory without them. */
+type Places = Partial<Pick<LimitServers, "store" | "state">>;
+
+/** One gateway, once for each of these keys. The first key is in a project, a team and an organisation with limits and budgets. */
+export async function gatewayWithKeys(
+  { upstream, gatewayWith }: Pick<Bench, "upstream" | "gatewayWith">,
+  places: Places,
+  keys: readonly Limits[],
+): Promise<readonly Gateway[] | null> {
   const masterKey = randomBytes(32).toString("hex");
   const { store, state } = places;
-  const made = await madeStore({ ...(store === undefined ? {} : { store }), masterKey, keys: [farBudget, unlimited], above: farBudget });
-  const gateway = await bench.gatewayWith({
-    ...oneChannel(bench.upstream),
+  const made = await madeStore({ ...(store === undefined ? {} : { store }), masterKey, keys, above: farBudget });
+  const gateway = await gatewayWith({
+    ...oneChannel(upstream),
     masterKey,
     dataDir: made.dataDir,
     ...(store === undefined ? {} : { store }),
     ...(state === undefined ? {} : { state }),
     prices: [{ model: "*", input: 1, output: 4 }],
   });
-  const [inLevels = "", plain = ""] = made.tokens;
-  return gateway === null ? null : { levels: withKey(gateway, inLevels), none: withKey(gateway, plain) };
+  return gateway === null ? null : made.tokens.map((token) => withKey(gateway, token));
 }
 
 export interface Turn {

@@ -1,4 +1,5 @@
-import type { HeadOutput, HttpResponse, ResponseHead } from "../../src/net/server/http-response.ts";
+import { ClientOutput } from "../../src/net/server/client-output.ts";
+import type { HttpResponse, ResponseHead } from "../../src/net/server/http-response.ts";
 
 /** An answer of the edge as a client would see it. Not for streams. */
 export function asResponse({ status, head, body }: HttpResponse): Response {
@@ -14,15 +15,16 @@ export function headText(head: ResponseHead): string {
   return written((output) => head.putOn(output, "", false));
 }
 
-/** What is written, as text. */
-export function written(write: (output: HeadOutput) => void): string {
-  let text = "";
-  const put = (more: string): void => void (text += more);
-  write({
-    put: (bytes) => put(Buffer.from(bytes).toString("latin1")),
-    putText: put,
-    putNumber: (value) => put(String(value)),
-    putHeadEnd: () => put("\r\n\r\n"),
-  });
-  return text;
+/** What a client gets of what is put into its output, as text. */
+export function written(put: (output: ClientOutput) => void): string {
+  const sent: Uint8Array[] = [];
+  const write = (bytes: Uint8Array, offset = 0, length = bytes.length): number => {
+    sent.push(bytes.slice(offset, offset + length));
+    return length;
+  };
+  const output = new ClientOutput({ write }, { nowMs: () => 0 }, () => {});
+  output.begin();
+  put(output);
+  output.send();
+  return Buffer.concat(sent).toString("latin1");
 }

@@ -31,10 +31,9 @@ export interface LedgerPorts {
 /** The accounts of the gateway: reserves what a call may cost before it is made, and records what it did cost afterwards. */
 export class Ledger {
   private readonly outputs = new OutputAverages();
-  private opening: Promise<void> | null = null;
-  private written: Promise<boolean> | null = null;
-  private closing: Promise<void> | null = null;
-  private persisted: Persisted = null;
+  private readonly writtenWhen = oncePerWrite((opening) => opening.then(yes, no));
+  // If the journal is closed, it still has the call as started, so that the call is not lost.
+  private readonly persistedWhen = oncePerWrite((closing) => closing.catch(ignore));
   /** Reused by all calls, because it is only read before the next call fills it. */
   private readonly found: (PriceRates | null)[] = [];
 
@@ -153,25 +152,6 @@ export class Ledger {
     }
   }
 
-  /** Openings that are written together share one promise, and so the promise that tells whether they were is made once. */
-  private writtenWhen(opening: Promise<void>): Promise<boolean> {
-    if (this.written === null || opening !== this.opening) {
-      this.opening = opening;
-      this.written = opening.then(yes, no);
-    }
-    return this.written;
-  }
-
-  /** Receipts that are written together share one promise, and so the promise that ignores its errors is made once. */
-  private persistedWhen(closing: Promise<void>): Persisted {
-    if (closing !== this.closing) {
-      this.closing = closing;
-      // If the journal is closed, it still has the call as started, so that the call is not lost.
-      this.persisted = closing.catch(ignore);
-    }
-    return this.persisted;
-  }
-
   /** If making the receipt fails, the reservation is released all the same. */
   private receiptOf(record: CallRecord, admission: Admission): Receipt {
     try {
@@ -234,6 +214,15 @@ const ownersOfKeys = new WeakMap<Key, readonly string[]>();
 function servingOf({ channel, channelTags, owners }: Receipt): NamedChannel | null {
   if (owners.length === 0) return null;
   return channel === null && channelTags.length === 0 ? null : { name: channel ?? "", tags: channelTags };
+}
+
+/** What is written to the journal together shares one promise, and so whatever follows from that promise is made once. */
+function oncePerWrite<Result>(follow: (write: Promise<void>) => Promise<Result>): (write: Promise<void>) => Promise<Result> {
+  let last: { readonly write: Promise<void>; readonly result: Promise<Result> } | null = null;
+  return (write) => {
+    if (last?.write !== write) last = { write, result: follow(write) };
+    return last.result;
+  };
 }
 
 const ignore = (): void => {};

@@ -71,11 +71,10 @@ export class ClientOutput {
   /** A whole number that is not negative, in decimal digits. It costs no string, and numbers below two thousand million no division of doubles. */
   putNumber(value: number): void {
     if (scratch.length - filled < digitsMax) this.send();
-    const high = value > int32Max ? Math.floor(value / billion) : 0;
-    if (high > 0) {
-      putDigits(high, 1);
-      putDigits(value - high * billion, 9);
-    } else putDigits(value, 1);
+    if (value <= int32Max) return putDigits(value, 1);
+    const billions = Math.floor(value / billion);
+    putDigits(billions, 1);
+    putDigits(value - billions * billion, 9);
   }
 
   send(): void {
@@ -108,6 +107,7 @@ export class ClientOutput {
     scratch[filled++] = 10;
   }
 
+  /** The empty line after the headers. */
   putHeadEnd(): void {
     this.putLineEnd();
     this.putLineEnd();

@@ -1,5 +1,6 @@
 import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
 import { safeFieldValue } from "../message/header-lines.ts";
+import type { ClientOutput } from "./client-output.ts";
 import { putRateLimitLines } from "./rate-limit-headers.ts";
 
 /** A response, for the connection to write. */
@@ -66,24 +67,13 @@ export class ResponseHead {
    * Writes the head after its prefix, from the value of the request id on. `framing` is the line about the length of the body. All
    * but the limits is one string, because writing seven takes 0.6 us longer.
    */
-  putOn(output: HeadOutput, framing: string, closesConnection: boolean): void {
+  putOn(output: ClientOutput, framing: string, closesConnection: boolean): void {
     const type = this.type === null ? "" : this.type === jsonType ? jsonTypeLine : headerLine("content-type", this.type);
     const end = closesConnection ? "\r\nconnection: close" : "";
     output.putText(`${this.requestId}${this.lines}${type}\r\ncache-control: ${this.cacheControl}${framing}${end}`);
     if (this.rateLimitStatus !== null) putRateLimitLines(output, this.rateLimitStatus);
     output.putHeadEnd();
   }
-}
-
-/** Where a head is written. */
-export interface HeadOutput {
-  /** Every character must be one byte (Latin-1). */
-  putText(text: string): void;
-  put(bytes: Uint8Array): void;
-  /** The empty line after the headers. */
-  putHeadEnd(): void;
-  /** A whole number that is not negative, in decimal digits. */
-  putNumber(value: number): void;
 }
 
 /** A line that begins with the end of the line before it. */

@@ -1,11 +1,11 @@
 import type { RateLimitStatus } from "../../gateway/admission/limiter.ts";
-import type { HeadOutput } from "./http-response.ts";
+import type { ClientOutput } from "./client-output.ts";
 
 /**
  * Writes the x-ratelimit headers of the OpenAI API: three for each limit that the key has. Every call of such a key has them, so the lines
  * that successive calls share, all but the remaining amounts, are kept as bytes until one of them changes, and the amounts never become strings.
  */
-export function putRateLimitLines(output: HeadOutput, status: RateLimitStatus): void {
+export function putRateLimitLines(output: ClientOutput, status: RateLimitStatus): void {
   if (!isCached(status)) rebuild(status);
   output.put(sharedLines);
   if (status.requestsLimit !== null) {

@@ -143,6 +143,11 @@ export class LeasedBudget {
     const { nowMs } = now;
     if (nanos > limit.limitNanos || this.isRefused(nanos, nowMs)) return this.refused("spent");
     if (this.isOverdue() || nowMs < this.unavailableUntilMs || this.waiting.size >= waitingMax) return this.refused("unavailable");
+    return this.reserveLater(nanos, nowMs);
+  }
+
+  /** Apart from `reserve`, because a function with a closure in it has a scope made for it on the heap, and few calls wait. */
+  private reserveLater(nanos: number, nowMs: number): Promise<BudgetReservation | BudgetRefused> {
     return new Promise((resolve) => {
       const waiter: BudgetWaiter = { nanos, sinceMs: nowMs, resolve, cancel: () => {} };
       this.waiting.add(waiter);

@@ -306,6 +306,7 @@ export class LeasedRateLimits implements RateLimitStore {
     return slot;
   }
 
+  /** Between its reservation and its settlement, a limit may have been forgotten, and have another lease. */
   private leaseOf(request: ReservationRequest, at: number): RateLease | undefined {
     const memo = request.memo(at);
     const known = memo?.held;
@@ -313,11 +314,6 @@ export class LeasedRateLimits implements RateLimitStore {
     const lease = this.leases.get(request.id(at));
     if (memo !== null && lease !== undefined) memo.held = lease;
     return lease;
-  }
-
-  /** The lease that a call has drawn from: the limit may have been forgotten meanwhile, and have another one. */
-  private known(lease: RateLease): RateLease | undefined {
-    return lease.isForgotten ? this.leases.get(lease.id) : lease;
   }
 
   private poolOf(request: ReservationRequest, at: number): SlotPool | undefined {
@@ -576,7 +572,9 @@ export class LeasedRateLimits implements RateLimitStore {
       if (slots.length > 0) this.tick();
       return new LeasedReservation(this, request, localReservation, nowMs, noLeaseSlots, sources, slots, null);
     }
-    for (const { lease, fromLease, leaseSlot } of draws) this.putBack(lease.id, fromLease, leaseSlot, nowMs, this.known(lease));
+    for (const [at, { lease, fromLease, leaseSlot }] of draws.entries()) {
+      this.putBack(lease.id, fromLease, leaseSlot, nowMs, this.leaseOf(request, at));
+    }
     for (const idleSlot of idleSlots) this.slotLeases.callEnded(idleSlot);
     if (taken === null) return this.mayDoWithoutStore(waiter, nowMs) ? this.reserveWithoutStore(request, claims, waiter.slots) : null;
     const fullSlot = slotLeases.find(({ id }) => id === taken.short);
