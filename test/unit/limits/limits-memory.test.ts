@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { heapStats } from "bun:jsc";
 import fc from "fast-check";
 import type { Grant, Limiter, LimitExceeded } from "../../../src/gateway/admission/limiter.ts";
 import { errorResponse } from "../../../src/http/errors.ts";
@@ -108,6 +109,24 @@ describe("rates in memory", () => {
     expect(rates.status(claim("a", 3, 1)).remaining).toBe(3);
     for (const again of [unprepared, unprepared, request]) taken(rates.reserve(again));
     expect(rates.reserve(request).ok).toBe(false);
+  });
+
+  test("hold no window of a limit that was forgotten, though calls that were prepared for it are still known", () => {
+    const windows = (): number => {
+      Bun.gc(true);
+      return heapStats().objectTypeCounts["Float64Array"] ?? 0;
+    };
+    const clock = clockAt();
+    const rates = new MemoryRateLimits(clock.read, 10);
+    const before = windows();
+    const requests = Array.from({ length: 1_000 }, (_, at) => prepared([claim(`k${at}`, 3, 1)], [], "c"));
+    for (const request of requests) {
+      clock.nowMs += 1;
+      taken(rates.reserve(request)).settle([1]);
+    }
+    expect(rates.size).toBe(10);
+    expect(windows() - before).toBeLessThanOrEqual(20);
+    for (const request of requests) taken(rates.reserve(request));
   });
 
   test("do not correct a limit that was forgotten and has come back by what was counted before", () => {
