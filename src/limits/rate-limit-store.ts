@@ -77,7 +77,7 @@ export type ReservationResult = Reservation | ReservationRefused;
 /** What was reserved for a call. It is settled exactly once. */
 export interface Reservation extends LimitStatuses {
   readonly ok: true;
-  /** Replaces the claimed amounts by the actual ones, in the order of the limits, and frees the concurrency slots. */
+  /** Replaces the claimed amounts by the actual ones, in the order of the limits, and frees the concurrency slots. What is no number stays as it was claimed. */
   settle(amounts: readonly number[]): void;
 }
 

@@ -288,7 +288,7 @@ class CallGrant implements Grant {
     const { claims } = this;
     const { rates, budgets } = claims.limits;
     amounts.length = 0;
-    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, claims.amount(at)));
+    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, asClaimed));
     this.rates?.settle(amounts);
     const nanos = actual === null ? null : actual.nanos;
     for (let at = 0; at < budgets.length; at += 1) this.ofBudget(at)?.settle(costTo(budgets[at]!, nanos, servedBy));
@@ -302,16 +302,31 @@ class CallGrant implements Grant {
   /** Of all limits of a kind, the tightest is reported. */
   noteStatuses(statuses: LimitStatuses): void {
     const { rates } = this.limits;
-    const requests = tightest("requests", rates, statuses);
-    const tokens = tightest("tokens", rates, statuses);
-    if (requests === null && tokens === null) return;
+    let requests = -1;
+    let tokens = -1;
+    let requestsLeft = 0;
+    let tokensLeft = 0;
+    for (let at = 0; at < rates.length; at += 1) {
+      const { what } = rates[at]!;
+      if (what !== "requests" && what !== "tokens") continue;
+      const left = statuses.remaining(at);
+      if (what === "tokens") {
+        if (tokens >= 0 && left >= tokensLeft) continue;
+        tokens = at;
+        tokensLeft = left;
+      } else if (requests < 0 || left < requestsLeft) {
+        requests = at;
+        requestsLeft = left;
+      }
+    }
+    if (requests < 0 && tokens < 0) return;
     this.rateLimitStatus = {
-      requestsLimit: requests === null ? null : rates[requests]!.limit,
-      requestsRemaining: requests === null ? 0 : statuses.remaining(requests),
-      requestsResetMs: requests === null ? 0 : statuses.resetMs(requests),
-      tokensLimit: tokens === null ? null : rates[tokens]!.limit,
-      tokensRemaining: tokens === null ? 0 : statuses.remaining(tokens),
-      tokensResetMs: tokens === null ? 0 : statuses.resetMs(tokens),
+      requestsLimit: requests < 0 ? null : rates[requests]!.limit,
+      requestsRemaining: requestsLeft,
+      requestsResetMs: requests < 0 ? 0 : statuses.resetMs(requests),
+      tokensLimit: tokens < 0 ? null : rates[tokens]!.limit,
+      tokensRemaining: tokensLeft,
+      tokensResetMs: tokens < 0 ? 0 : statuses.resetMs(tokens),
     };
   }
 
@@ -356,22 +371,10 @@ function costTo({ selector }: BudgetLimit, nanos: number | null, servedBy: Named
   return servedBy !== null && isNamedBy(servedBy, selector.channels) ? nanos : null;
 }
 
-/** The index of the limit of this kind that has the least left; null if there is none. */
-function tightest(what: RateLimit["what"], rates: readonly RateLimit[], statuses: LimitStatuses): number | null {
-  let found: number | null = null;
-  let least = 0;
-  for (let at = 0; at < rates.length; at += 1) {
-    if (rates[at]!.what !== what) continue;
-    const remaining = statuses.remaining(at);
-    if (found !== null && remaining >= least) continue;
-    found = at;
-    least = remaining;
-  }
-  return found;
-}
-
 const noReservation = (): BudgetReservation | null => null;
 
+/** No number: the store keeps what was claimed. */
+const asClaimed = Number.NaN;
 /** One list for all calls: settling is synchronous. */
 const amounts: number[] = [];
 

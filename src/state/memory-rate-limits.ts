@@ -51,14 +51,14 @@ export class MemoryRateLimits implements RateLimitStore {
     for (let at = 0; at < request.claims; at += 1) {
       const { window } = this.entryOf(request.memo(at), request.id(at), nowMs);
       const amount = wholeAmount(request.amount(at), 0);
+      foundWindows[at] = window;
+      foundAmounts[at] = amount;
       if (!fits(window, request.limit(at), amount, nowMs)) {
         return new ReservationRefused(request.id(at), waitMs(window, request.limit(at), amount, nowMs), this.statuses(request, nowMs));
       }
     }
     let slot = 0;
-    for (let at = 0; at < request.claims; at += 1) {
-      slot = take(this.entryOf(request.memo(at), request.id(at), nowMs).window, wholeAmount(request.amount(at), 0), nowMs);
-    }
+    for (let at = 0; at < request.claims; at += 1) slot = take(foundWindows[at]!, foundAmounts[at]!, nowMs);
     for (let at = 0; at < request.slots; at += 1) this.entryOf(request.slotMemo(at), request.slotId(at), nowMs).taken += 1;
     return new MemoryReservation(this, request, nowMs, slot, this.lastSerial);
   }
@@ -264,5 +264,8 @@ function left(window: MinuteWindow, limit: number, nowMs: number): number {
   return Math.max(0, limit - used(window, nowMs));
 }
 
+/** What was found for the claims of the request that is being reserved. One list for all requests, because reserving is synchronous. */
+const foundWindows: MinuteWindow[] = [];
+const foundAmounts: number[] = [];
 const checksAlways = 3;
 const checksWhenFull = 32;
