@@ -68,10 +68,13 @@ export class ClientOutput {
     filled += text.length;
   }
 
-  /** A whole number that is not negative, in decimal digits. It costs no string, and numbers below two thousand million no division of doubles. */
-  putNumber(value: number): void {
+  /**
+   * A whole number that is not negative, in decimal digits, with zeros before it if they are less than `least`. It costs no string, and numbers
+   * below two thousand million no division of doubles.
+   */
+  putNumber(value: number, least = 1): void {
     if (scratch.length - filled < digitsMax) this.send();
-    if (value <= int32Max) return putDigits(value, 1);
+    if (value <= int32Max) return putDigits(value, least);
     const billions = Math.floor(value / billion);
     putDigits(billions, 1);
     putDigits(value - billions * billion, 9);
@@ -140,15 +143,18 @@ export class ClientOutput {
 
 /** At least so many digits. */
 function putDigits(value: number, least: number): void {
-  let digits = least;
-  for (let above = 10 ** least; above <= value; above *= 10) digits += 1;
+  let digits = 1;
+  for (let above = 10; above <= value; above *= 10) digits += 1;
+  if (digits < least) digits = least;
+  const end = filled + digits;
   let rest = value;
-  for (let at = filled + digits - 1; at >= filled; at -= 1) {
-    const tenth = Math.trunc(rest / 10);
-    scratch[at] = 0x30 + (rest - tenth * 10);
+  for (let at = end - 1; at >= filled; at -= 1) {
+    // Exact for whole numbers of 31 bits, and quicker than a division.
+    const tenth = (rest * 0.1) | 0;
+    scratch[at] = 0x30 + rest - tenth * 10;
     rest = tenth;
   }
-  filled += digits;
+  filled = end;
 }
 
 /** Small responses are assembled here: what the system takes at once needs no memory of its own. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { RateLimitStatus } from "../../../src/gateway/admission/limiter.ts";
 import { written } from "../../support/http-answer.ts";
-import { goDuration, putRateLimitLines } from "../../../src/net/server/rate-limit-headers.ts";
+import { putGoDuration, putRateLimitLines } from "../../../src/net/server/rate-limit-headers.ts";
 import { amountMax, wholeAmount, adjust, fits, newMinuteWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
 import { leaseSize } from "../../../src/limits/budget-lease.ts";
 
@@ -147,6 +147,8 @@ describe("the size of a lease", () => {
     expect(asks).toBeLessThan(250);
   });
 });
+
+const goDuration = (ms: number): string => written((output) => putGoDuration(output, ms));
 
 describe("durations in headers", () => {
   test.each([

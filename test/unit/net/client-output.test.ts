@@ -16,6 +16,12 @@ test("a number is written as its decimal digits, whatever its size", () => {
   );
 });
 
+test("a number has zeros before it where more digits are asked for", () => {
+  expect(written((output) => output.putNumber(7, 3))).toBe("007");
+  expect(written((output) => output.putNumber(70, 2))).toBe("70");
+  expect(written((output) => output.putNumber(1_234, 3))).toBe("1234");
+});
+
 test("a number, a line end and a text behind more than fits are sent in their order", () => {
   for (const room of [0, 1, 3, 15, 16, 17]) {
     const before = Buffer.alloc(64 * 1024 - room, "x");
