@@ -288,7 +288,7 @@ class CallGrant implements Grant {
     const { claims } = this;
     const { rates, budgets } = claims.limits;
     amounts.length = 0;
-    for (let at = 0; at < rates.length; at += 1) amounts.push(actual === null ? 0 : amountOn(rates[at]!, actual, asClaimed));
+    for (const rate of rates) amounts.push(actual === null ? 0 : amountOn(rate, actual, asClaimed));
     this.rates?.settle(amounts);
     const nanos = actual === null ? null : actual.nanos;
     for (let at = 0; at < budgets.length; at += 1) this.ofBudget(at)?.settle(costTo(budgets[at]!, nanos, servedBy));
