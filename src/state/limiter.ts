@@ -20,7 +20,7 @@ import {
   type ReservationRequest,
   type ReservationResult,
 } from "../limits/rate-limit-store.ts";
-import type { BudgetLimit, BudgetRefused, BudgetReservation, ClockReading } from "./budgets/leased-budget.ts";
+import type { BudgetLimit, BudgetRefused, ReservedPeriod, ClockReading } from "./budgets/leased-budget.ts";
 import { amountOn, KeyLimits, type CallLimits, type ConcurrencyLimit, type RateLimit } from "./key-limits.ts";
 import {
   budgetExceeded,
@@ -39,7 +39,7 @@ export interface LimiterParts {
       budget: BudgetLimit,
       nanos: number,
       now: ClockReading,
-    ): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused>;
+    ): ReservedPeriod | BudgetRefused | Promise<ReservedPeriod | BudgetRefused>;
   };
   /** The wall clock, which tells when a new budget period begins. */
   readonly wallMs: () => number;
@@ -111,15 +111,11 @@ export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts):
   }
 
   /** A function of its own, because a closure in the loop above would give each of its turns a scope on the heap. */
-  function afterLateBudget(
-    grant: CallGrant,
-    at: number,
-    result: Promise<BudgetReservation | BudgetRefused>,
-  ): Promise<Grant | LimitExceeded> {
+  function afterLateBudget(grant: CallGrant, at: number, result: Promise<ReservedPeriod | BudgetRefused>): Promise<Grant | LimitExceeded> {
     return result.then((late) => addBudget(grant, at, late) ?? reserveBudgets(grant, at + 1));
   }
 
-  function addBudget(grant: CallGrant, at: number, result: BudgetReservation | BudgetRefused): LimitExceeded | null {
+  function addBudget(grant: CallGrant, at: number, result: ReservedPeriod | BudgetRefused): LimitExceeded | null {
     const budget = grant.limits.budgets[at]!;
     if (result.ok) {
       if (grant.nanos > 0) refusals?.forget(budget);
@@ -261,10 +257,11 @@ class CallClaims implements ReservationRequest {
 class CallGrant implements Grant {
   readonly kind = "grant";
   rateLimitStatus: RateLimitStatus | null = null;
+  private open = true;
   private rates: Reservation | null = null;
-  /** What was reserved of the first budget, and of each other one, by its place in the list of all; null where it does not apply to the call. */
-  private ofFirstBudget: BudgetReservation | null = null;
-  private ofOtherBudgets: (BudgetReservation | null)[] | null = null;
+  /** Where money was reserved of the first budget, and of each other one, by its place in the list of all; null where it does not apply to the call. */
+  private ofFirstBudget: ReservedPeriod | null = null;
+  private ofOtherBudgets: (ReservedPeriod | null)[] | null = null;
 
   constructor(private readonly claims: CallClaims) {}
 
@@ -285,16 +282,17 @@ class CallGrant implements Grant {
   }
 
   settle(actual: Demand | null, servedBy: NamedChannel | null = null): void {
-    const { claims } = this;
-    const { rates, budgets } = claims.limits;
+    if (!this.open) throw new Error("what was reserved for a call was settled twice");
+    this.open = false;
+    const { rates, budgets } = this.limits;
     amounts.length = 0;
     for (const rate of rates) amounts.push(actual === null ? 0 : amountOn(rate, actual, asClaimed));
     this.rates?.settle(amounts);
     const nanos = actual === null ? null : actual.nanos;
-    for (let at = 0; at < budgets.length; at += 1) this.ofBudget(at)?.settle(costTo(budgets[at]!, nanos, servedBy));
+    for (let at = 0; at < budgets.length; at += 1) this.ofBudget(at)?.settle(this.nanos, costTo(budgets[at]!, nanos, servedBy));
   }
 
-  private ofBudget(at: number): BudgetReservation | null {
+  private ofBudget(at: number): ReservedPeriod | null {
     if (at === 0) return this.ofFirstBudget;
     return this.ofOtherBudgets === null ? null : this.ofOtherBudgets[at]!;
   }
@@ -340,7 +338,7 @@ class CallGrant implements Grant {
       : rateLimitExceeded(rateLimit, waitMs, this.rateLimitStatus);
   }
 
-  addBudget(at: number, result: BudgetReservation | BudgetRefused, wallMs: () => number): LimitExceeded | null {
+  addBudget(at: number, result: ReservedPeriod | BudgetRefused, wallMs: () => number): LimitExceeded | null {
     const { budgets } = this.limits;
     if (result.ok) {
       if (at === 0) this.ofFirstBudget = result;
@@ -371,7 +369,7 @@ function costTo({ selector }: BudgetLimit, nanos: number | null, servedBy: Named
   return servedBy !== null && isNamedBy(servedBy, selector.channels) ? nanos : null;
 }
 
-const noReservation = (): BudgetReservation | null => null;
+const noReservation = (): ReservedPeriod | null => null;
 
 /** No number: the store keeps what was claimed. */
 const asClaimed = Number.NaN;

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { StorageError, type BudgetHoldRequest, type BudgetStorage } from "../../src/gateway/storage.ts";
 import { matchesPattern } from "../../src/keys/allow.ts";
-import { BudgetLedger } from "../../src/state/budgets/budget-ledger.ts";
+import { LedgerOfCalls } from "../support/budget-calls.ts";
 import { settleHolds, type Spending } from "../../src/store/tables/budget-table.ts";
 import type { Database } from "../../src/store/database.ts";
 import { sql } from "../../src/store/sql.ts";
@@ -234,11 +234,11 @@ for (const engine of engines) {
         wanted: (holder) => reached(() => budgets.wanted(holder)),
       };
       const times = { nowMs: () => clock.nowMs, wallMs: () => clock.nowMs, after: clock.after, drainedMs: () => 0 };
-      const cutOff = new BudgetLedger({ storage: far, holder: "cut-off", ...times });
-      const other = new BudgetLedger({ storage: budgets, holder: "other", ...times });
+      const cutOff = new LedgerOfCalls({ storage: far, holder: "cut-off", ...times });
+      const other = new LedgerOfCalls({ storage: budgets, holder: "other", ...times });
       const line = budgetOfKey("key", 1_000, "total");
       /** Spends as long as it is let, one at a time; nothing of it reaches the store as a receipt. */
-      const spendAll = async (ledger: BudgetLedger): Promise<readonly [spent: number, why: string]> => {
+      const spendAll = async (ledger: LedgerOfCalls): Promise<readonly [spent: number, why: string]> => {
         for (let spent = 0; ; spent += 10) {
           const asked = ledger.reserve(line, 10);
           let reserved: Awaited<typeof asked> | null = null;

@@ -5,7 +5,7 @@ import {
   type LeasedBudgetContext,
   type BudgetLimit,
   type BudgetRefused,
-  type BudgetReservation,
+  type ReservedPeriod,
   type ClockReading,
 } from "./leased-budget.ts";
 
@@ -38,6 +38,7 @@ export class BudgetLedger {
   private readonly context: LeasedBudgetContext;
   private readonly drainedMs: () => number;
   private readonly budgetsMax: number;
+  private readonly clock = { nowMs: 0, wallMs: 0 };
   /** No money is requested during a renewal, because the renewal could undo the grant. */
   private renewing: Promise<void> | null = null;
   private readonly holding = new Set<Promise<unknown>>();
@@ -73,7 +74,7 @@ export class BudgetLedger {
     limit: BudgetLimit,
     nanos: number,
     now: ClockReading = this.readClock(),
-  ): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
+  ): ReservedPeriod | BudgetRefused | Promise<ReservedPeriod | BudgetRefused> {
     if (this.stopped) return unavailable;
     let leased = this.budgets.get(limit.budget);
     if (leased === undefined) {
@@ -86,9 +87,11 @@ export class BudgetLedger {
     return leased.reserve(limit, wholeNanos(nanos, 0), now);
   }
 
-  /** Read once for all budgets of a call. */
+  /** Read once for all budgets of a call, and valid until it is read again. */
   readClock(): ClockReading {
-    return { nowMs: this.context.nowMs(), wallMs: this.context.wallMs() };
+    this.clock.nowMs = this.context.nowMs();
+    this.clock.wallMs = this.context.wallMs();
+    return this.clock;
   }
 
   /** Tells the store what is still needed, which returns the rest, and forgets budgets that were not used for long. */

@@ -40,11 +40,14 @@ export interface BudgetLimit {
   readonly period: BudgetPeriod;
 }
 
-/** Money that is reserved for a call. It is settled exactly once. */
-export interface BudgetReservation {
+/**
+ * A budget in the period in which money of it was reserved. All calls of the period share it, because a call that made an object
+ * for each of its budgets would make four.
+ */
+export interface ReservedPeriod {
   readonly ok: true;
-  /** Replaces what was reserved by the actual cost; null: it cost nothing. */
-  settle(costNanos: number | null): void;
+  /** Replaces what was reserved for a call by what it cost; null: it cost nothing. Every call that reserved does so exactly once. */
+  settle(reservedNanos: number, costNanos: number | null): void;
 }
 
 /** `spent`: the budget has no room beyond what running calls may need; `unavailable`: the store cannot be asked. */
@@ -83,6 +86,7 @@ export interface LeasedBudgetContext {
  */
 export class LeasedBudget {
   private lease: BudgetLease = newBudgetLease();
+  private period: ReservedPeriod = new LeasedPeriod(this, this.lease);
   /** Until when the store certainly holds the leased money for this process. */
   private until: ClockReading = never;
   /** That time has passed, and nothing was granted since. */
@@ -128,17 +132,13 @@ export class LeasedBudget {
     this.usedMs = this.idleSinceMs = this.drainSinceMs = context.nowMs();
   }
 
-  reserve(
-    limit: BudgetLimit,
-    nanos: number,
-    now: ClockReading,
-  ): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
+  reserve(limit: BudgetLimit, nanos: number, now: ClockReading): ReservedPeriod | BudgetRefused | Promise<ReservedPeriod | BudgetRefused> {
     this.update(limit, now);
-    if (nanos === 0) return this.reservation(0);
+    if (nanos === 0) return this.reserveNow(0);
     if (freeNanos(this.lease) >= nanos && (this.waiting.size === 0 || this.shortSinceMs !== null || this.isLate())) {
-      const reservation = this.reservation(nanos);
+      const period = this.reserveNow(nanos);
       if (freeNanos(this.lease) < this.chunkNanos / refillShare) this.refill();
-      return reservation;
+      return period;
     }
     const { nowMs } = now;
     if (nanos > limit.limitNanos || this.isRefused(nanos, nowMs)) return this.refused("spent");
@@ -147,7 +147,7 @@ export class LeasedBudget {
   }
 
   /** Apart from `reserve`, because a function with a closure in it has a scope made for it on the heap, and few calls wait. */
-  private reserveLater(nanos: number, nowMs: number): Promise<BudgetReservation | BudgetRefused> {
+  private reserveLater(nanos: number, nowMs: number): Promise<ReservedPeriod | BudgetRefused> {
     return new Promise((resolve) => {
       const waiter: BudgetWaiter = { nanos, sinceMs: nowMs, resolve, cancel: () => {} };
       this.waiting.add(waiter);
@@ -268,6 +268,7 @@ export class LeasedBudget {
     if (sinceMs === this.sinceMs) return;
     this.sinceMs = sinceMs;
     this.lease = newBudgetLease();
+    this.period = new LeasedPeriod(this, this.lease);
     this.until = never;
     this.hasExpired = false;
     this.spentNanos = null;
@@ -282,11 +283,11 @@ export class LeasedBudget {
     this.context.nearEnd(this.limit.budget, isNear);
   }
 
-  private reservation(nanos: number): BudgetReservation {
+  private reserveNow(nanos: number): ReservedPeriod {
     reserve(this.lease, nanos);
     if (nanos > 0) this.usedSinceRenewal = this.usedSinceCheck = true;
     if (nanos > this.largestNanos) this.largestNanos = nanos;
-    return new OpenBudgetReservation(this, this.lease, nanos);
+    return this.period;
   }
 
   private refused(why: BudgetRefused["why"]): BudgetRefused {
@@ -461,7 +462,7 @@ export class LeasedBudget {
 
   private serveFromFree(waiter: BudgetWaiter): boolean {
     if (freeNanos(this.lease) < waiter.nanos) return false;
-    this.leave(waiter, this.reservation(waiter.nanos));
+    this.leave(waiter, this.reserveNow(waiter.nanos));
     return true;
   }
 
@@ -504,7 +505,7 @@ export class LeasedBudget {
     this.pendingSinceMs = null;
   }
 
-  private leave(waiter: BudgetWaiter, answer: BudgetReservation | BudgetRefused): void {
+  private leave(waiter: BudgetWaiter, answer: ReservedPeriod | BudgetRefused): void {
     this.waiting.delete(waiter);
     this.waitingNanos -= waiter.nanos;
     waiter.cancel();
@@ -512,20 +513,17 @@ export class LeasedBudget {
   }
 }
 
-class OpenBudgetReservation implements BudgetReservation {
+class LeasedPeriod implements ReservedPeriod {
   readonly ok = true;
-  private open = true;
 
   constructor(
     private readonly budget: LeasedBudget,
     private readonly lease: BudgetLease,
-    private readonly nanos: number,
   ) {}
 
-  settle(costNanos: number | null): void {
-    if (!this.open) throw new Error("a reservation was settled twice");
-    this.open = false;
-    settle(this.lease, this.nanos, costNanos === null ? 0 : wholeNanos(costNanos, this.nanos));
+  settle(reservedNanos: number, costNanos: number | null): void {
+    const reserved = wholeNanos(reservedNanos, 0);
+    settle(this.lease, reserved, costNanos === null ? 0 : wholeNanos(costNanos, reserved));
     this.budget.settled(this.lease);
   }
 }
@@ -539,7 +537,7 @@ export function wholeNanos(figure: number, otherwise: number): number {
 interface BudgetWaiter {
   readonly nanos: number;
   readonly sinceMs: number;
-  readonly resolve: (answer: BudgetReservation | BudgetRefused) => void;
+  readonly resolve: (answer: ReservedPeriod | BudgetRefused) => void;
   cancel: () => void;
 }
 

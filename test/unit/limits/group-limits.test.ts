@@ -8,7 +8,7 @@ import type { Key } from "../../../src/keys/key.ts";
 import { defaultKey } from "../../../src/keys/stored-key.ts";
 import { budgetId, ownerOfLimit, rootOfLimit } from "../../../src/limits/limit-id.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits } from "../../../src/limits/limits.ts";
-import type { BudgetLimit, BudgetRefused, BudgetReservation, ClockReading } from "../../../src/state/budgets/leased-budget.ts";
+import type { BudgetLimit, BudgetRefused, ReservedPeriod, ClockReading } from "../../../src/state/budgets/leased-budget.ts";
 import { KeyLimits } from "../../../src/state/key-limits.ts";
 import { makeLimiter } from "../../../src/state/limiter.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
@@ -22,11 +22,11 @@ class Purses {
   readonly readClock = (): ClockReading => ({ nowMs: 0, wallMs: 0 });
   readonly spent = new Map<string, number>();
 
-  reserve({ budget, limitNanos }: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused {
+  reserve({ budget, limitNanos }: BudgetLimit, nanos: number): ReservedPeriod | BudgetRefused {
     const before = this.of(budget);
     if (before + nanos > limitNanos) return { ok: false, why: "spent", spentNanos: before, held: null };
     this.spent.set(budget, before + nanos);
-    return { ok: true, settle: (cost) => void this.spent.set(budget, this.of(budget) - nanos + (cost ?? 0)) };
+    return { ok: true, settle: (reserved, cost) => void this.spent.set(budget, this.of(budget) - reserved + (cost ?? 0)) };
   }
 
   of(budget: string): number {

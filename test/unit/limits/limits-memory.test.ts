@@ -8,7 +8,7 @@ import { asResponse } from "../../support/http-answer.ts";
 import type { Key } from "../../../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits, type ModelLimits } from "../../../src/limits/limits.ts";
 import { ListedReservationRequest, type Claim, type ReservationResult } from "../../../src/limits/rate-limit-store.ts";
-import type { BudgetLimit, BudgetRefused, BudgetReservation, ClockReading } from "../../../src/state/budgets/leased-budget.ts";
+import type { BudgetLimit, BudgetRefused, ReservedPeriod, ClockReading } from "../../../src/state/budgets/leased-budget.ts";
 import { RefusedBudgets } from "../../../src/state/budgets/refused-budgets.ts";
 import { makeLimiter } from "../../../src/state/limiter.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
@@ -202,14 +202,14 @@ class Till {
   refuses = (_line: BudgetLimit): boolean => this.refusal !== null;
   later = false;
 
-  reserve(line: BudgetLimit, nanos: number): BudgetReservation | BudgetRefused | Promise<BudgetReservation | BudgetRefused> {
+  reserve(line: BudgetLimit, nanos: number): ReservedPeriod | BudgetRefused | Promise<ReservedPeriod | BudgetRefused> {
     const answer = this.refuses(line) && this.refusal !== null ? this.refusal : this.granted(line, nanos);
     return this.later ? Promise.resolve(answer) : answer;
   }
 
-  private granted(line: BudgetLimit, nanos: number): BudgetReservation {
+  private granted(line: BudgetLimit, nanos: number): ReservedPeriod {
     this.reserved.push([line.budget, nanos]);
-    return { ok: true, settle: (truth) => void this.settled.push(truth) };
+    return { ok: true, settle: (_, truth) => void this.settled.push(truth) };
   }
 }
 
@@ -387,6 +387,14 @@ describe("a key's budgets", () => {
     ]);
     held.settle(demand({ nanos: 5 }));
     expect(till.settled).toEqual([5, 5]);
+  });
+
+  test("are settled once: a second time is a mistake that shows and changes nothing", () => {
+    const { limiter, till } = world();
+    const held = grant(limiter.admit(keyWith({ budget }), asks("m", "c"), demand({ nanos: 9 })));
+    held.settle(demand({ nanos: 5 }));
+    for (const again of [demand({ nanos: 5 }), null]) expect(() => held.settle(again)).toThrow("twice");
+    expect(till.settled).toEqual([5]);
   });
 
   test("that leave too little for a call which all of it would be enough for are told, and others are not", () => {
