@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { parser as promql } from "@prometheus-io/lezer-promql";
 import { parse } from "yaml";
 import { shownAs } from "../../src/http/errors.ts";
 import { CallMetrics } from "../../src/telemetry/metrics/call-metrics.ts";
@@ -194,6 +195,27 @@ test.skipIf(promtool === null)(
     expect(checked([promtool ?? "", "check", "metrics"], exposition(filled))).toEqual({ code: 0, said: "" });
   },
 );
+
+/** Where Prometheus's grammar finds an expression to be broken. Grafana replaces its variables before Prometheus sees them. */
+function brokenAt(expression: string): readonly string[] {
+  const text = expression.replaceAll(/\$__(?:rate_)?(?:interval|range)\b/g, "5m").replaceAll(/\$\w+/g, "some");
+  const broken: string[] = [];
+  promql.parse(text).iterate({
+    enter: ({ type, from, to }) => {
+      if (type.isError) broken.push(`${text.slice(0, from)}<here>${text.slice(to)}`);
+    },
+  });
+  return broken;
+}
+
+test("every expression of the dashboard and of the rules is one that the grammar of Prometheus accepts", () => {
+  const shown = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  const all = [...shown, ...rules.map(({ expr }) => expr)];
+  expect(all.length).toBeGreaterThan(50);
+  expect(all.flatMap(brokenAt)).toEqual([]);
+  for (const wrong of ["sum by (channel (rate(x[5m]))", "rate(x[5m]", "x{a=1}", "histogram_quantile(0.9 x)"])
+    expect(brokenAt(wrong)).not.toEqual([]);
+});
 
 test("every metric and label in the dashboard is one that the gateway shows, and its panels have ids of their own", () => {
   expect(panels.length).toBeGreaterThan(20);
