@@ -5,6 +5,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startGateway, type Gateway } from "../support/gateway.ts";
+import { foundOrSkipped } from "../support/test-tools.ts";
 import { key, modelOf, programs, type Program } from "./programs.ts";
 import { ScriptedModel, type Fate, type Script } from "./scripted-model.ts";
 import { taskSteps } from "./tools.ts";
@@ -154,7 +155,8 @@ const runsAll = process.env["SLUICE_TEST_AGENTS"] === "all";
 describe("a coding agent (skipped without npm run test:agents)", () => {
   for (const { promise, task, inCi } of programs.flatMap(casesOf)) {
     if (!inCi && !runsAll) continue;
-    test.concurrent.skipIf(!existsSync(task.program.file))(promise, async () => {
+    const { file } = task.program;
+    test.concurrent.skipIf(foundOrSkipped("agents", file, existsSync(file) ? file : null) === null)(promise, async () => {
       await runTask(task, (outcome) => {
         expectDone(task, outcome);
         const [fate] = task.fates;

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { startGateway, type Gateway } from "../support/gateway.ts";
+import { foundOrSkipped } from "../support/test-tools.ts";
 import { isInstalled, officialClients, type AskedTool } from "./official-clients.ts";
 import { ScriptedModel, type Script } from "./scripted-model.ts";
 import { wires } from "./wires/index.ts";
@@ -46,7 +47,7 @@ function modelOver(dialect: string): string {
 
 describe.each(officialClients.map((client) => [client.name, client] as const))("%s (skipped without npm run test:agents)", (_, client) => {
   const cases = dialects.flatMap(([dialect]) => [false, true].map((streamed) => [dialect, streamed] as const));
-  const installed = test.skipIf(!isInstalled(client));
+  const installed = test.skipIf(foundOrSkipped("agents", client.name, isInstalled(client) ? client : null) === null);
 
   installed.each(cases)("gets an answer over an upstream that speaks %s (streamed: %p)", async (dialect, streamed) => {
     const text = await client.ask({ url: gateway.url, key, model: modelOver(dialect), prompt, streamed, tool: null });

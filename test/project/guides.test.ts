@@ -187,7 +187,7 @@ function pythonOf(title: string | null): string | null {
 /** Why a block cannot be run here; null where it can. */
 function missing({ language, title, text }: FencedBlock): string | null {
   if (language === "sh" && text.includes("curl") && Bun.which("curl") === null) return "curl";
-  if (language === "js" && packagesOf(text) === null) return "npm run test:agents";
+  if (language === "js") return foundOrSkipped("agents", `package for ${title}`, packagesOf(text)) === null ? "npm run test:agents" : null;
   if (language !== "python") return null;
   if (!withClients.includes(title ?? "")) return pythonOf(title) === null ? "npm run test:python" : null;
   return foundOrSkipped("python", `Python with the clients for ${title}`, pythonOf(title)) === null ? "bin/install-python-clients" : null;

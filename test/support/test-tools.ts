@@ -2,7 +2,7 @@
  * What .ci/run installs for tests that are skipped without it. It names in SLUICE_TEST_TOOLS, with spaces between, what could be installed:
  * then a test that does not find it fails, so that none is skipped for good because a program got another name.
  */
-export const testTools = ["chromium", "deploy", "faketime", "proxies", "python", "telemetry"] as const;
+export const testTools = ["agents", "chromium", "deploy", "faketime", "proxies", "python", "telemetry"] as const;
 export type TestTool = (typeof testTools)[number];
 
 /** What was found, or null where the test that needs it is skipped. Throws where nothing was found although it was installed. */
