@@ -133,7 +133,7 @@ function rowOf(
   as: { readonly judged?: readonly [string, number]; readonly compared?: readonly [string, number] },
 ): Row {
   return {
-    bar: "",
+    bar: as.judged === undefined ? "" : "P21",
     measure,
     unit,
     raw: { gateway: values },

@@ -30,9 +30,9 @@ describe("the promises", () => {
     expect(missing).toEqual([]);
   });
 
-  test("of speed and memory are all there: P1 to P20, each with a bar of the bench", () => {
+  test("of speed and memory are all there: P1 to P22, each with a bar of the bench", () => {
     const bars = promises.filter(({ command }) => command.kind === "bench").map(({ id }) => id);
-    expect(bars).toEqual(Array.from({ length: 20 }, (_, at) => `P${at + 1}`));
+    expect(bars).toEqual(Array.from({ length: 22 }, (_, at) => `P${at + 1}`));
     const judged = promises.flatMap(({ id, command }) =>
       command.kind !== "bench" || command.scenarios.some((name) => read(`bench/scenarios/${name}.ts`).includes(`"${id}"`)) ? [] : [id],
     );
@@ -42,6 +42,7 @@ describe("the promises", () => {
 
 /** How sentences of the README begin that promise something without a number and without an absolute word, and the promise. */
 const plainClaims: readonly (readonly [string, string])[] = [
+  ["It serves chat completions, transcription, text-to-speech, embeddings, images and moderations", "operations"],
   ["A package and a single executable file work as well", "executable"],
   ["It runs on Linux and macOS, x64 and arm64", "platforms"],
   ["LangChain, the Vercel AI SDK, LlamaIndex and the Python client work the same way", "openai-clients"],
@@ -52,6 +53,7 @@ const plainClaims: readonly (readonly [string, string])[] = [
   ["A web console shows what happens, why a call went as it did and what it cost", "console"],
   ["Several machines can share a PostgreSQL", "replicas"],
   ["**Clients of other APIs work as well.**", "other-apis"],
+  ["**Clients of other APIs work as well.**", "agents"],
   ["**A stream is either complete or reported as broken.**", "whole-streams"],
   ["**Clients get the format they asked for**", "audio-formats"],
   ["**Clients get the format they asked for**", "transcript-formats"],
