@@ -334,9 +334,9 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     process.exit(configExitCode);
   }
   if (given.worker === undefined) {
-    for (const warning of result.warnings) console.error(`warning: ${renderProblem(file, warning)}`);
+    for (const warning of result.warnings) complain(`warning: ${renderProblem(file, warning)}`);
     const trouble = temporaryDirectoryProblem();
-    if (trouble !== null) console.error(`warning: ${trouble}`);
+    if (trouble !== null) complain(`warning: ${trouble}`);
   }
   const overrides = listenOverrides(given);
   if (typeof overrides === "string") {
@@ -382,14 +382,14 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     if (next.ok) {
       // By one worker, and only what its last reading did not say already.
       const warnings = isLeader ? next.warnings.filter((warning) => !told.has(warningKey(warning))) : [];
-      for (const warning of warnings) log.warn("config_warning", { detail: renderProblem(file, warning) });
+      for (const warning of warnings) log.warn("config_warning", { detail: asTyped(renderProblem(file, warning), launch) });
       told = new Set(next.warnings.map(warningKey));
       // Not awaited: the next change may be a revocation, which must not wait until upstreams have listed their models.
       void app.reload(withOverrides(next.settings));
       return;
     }
     log.error("reload_failed", {
-      problems: next.problems.map((problem) => renderProblem(file, problem)),
+      problems: next.problems.map((problem) => asTyped(renderProblem(file, problem), launch)),
       detail: "the old configuration stays",
     });
   });

@@ -58,12 +58,19 @@ export function wrongMethod(method: string, path: string): Failure {
 
 export function unknownModel(model: string): Failure {
   return failure("invalid_request", "unknown model", {
-    message: `The model '${model.slice(0, 200)}' does not exist here. GET /v1/models lists what this key may use.`,
+    message: `The model '${model.slice(0, 200)}' does not exist here. GET /v1/models lists what this key may use.${localHint(model)}`,
     status: 404,
     type: "invalid_request_error",
     code: "model_not_found",
     param: "model",
   });
+}
+
+/** The models of the gateway's own machine are optional packages. */
+function localHint(model: string): string {
+  return model.startsWith("embedded/")
+    ? " On the gateway's machine, `sluice models list` says whether it is installed, and how to get it."
+    : "";
 }
 
 export function forbiddenModel(model: string): Failure {

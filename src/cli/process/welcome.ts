@@ -123,8 +123,16 @@ function nextLines({ channels, url, firstModel, variables, configFile, onlyLocal
     `  curl ${url}/v1/chat/completions -H 'Authorization: Bearer '"$KEY" -H 'Content-Type: application/json' \\`,
     `    -d '{"model": "${firstModel ?? "MODEL"}", "messages": [{"role": "user", "content": "Hello"}]}'`,
     ...audioLines(url, tryModels),
-    ...(onlyLocal ? providerLines(variables) : []),
+    ...(onlyLocal ? [...missingLines(tryModels), ...providerLines(variables)] : []),
   ];
+}
+
+/** The models of this machine are optional packages. */
+function missingLines({ speech, transcription }: WelcomeFacts["tryModels"]): string[] {
+  const missing = [...(transcription === null ? ["transcription"] : []), ...(speech === null ? ["speech"] : [])];
+  return missing.length === 0
+    ? []
+    : ["", `No model for ${missing.join(" or ")} is installed on this machine: sluice models list says how to get one.`];
 }
 
 function audioLines(url: string, { speech, transcription }: WelcomeFacts["tryModels"]): string[] {

@@ -54,3 +54,14 @@ test("a greeting names a few of the variables that add a channel, and where the 
   expect(text).toContain("such as KEY_0=… sluice start");
   expect(text).toContain("(also known: KEY_1, KEY_2, KEY_3, KEY_4, KEY_5, KEY_6 and 18 more, see docs/configuration.md), or");
 });
+
+test("a greeting says which models of this machine are not installed, where no others answer", () => {
+  const channels = [{ name: "embedded", host: "-", models: 1, trouble: null }];
+  const local = (tryModels: WelcomeFacts["tryModels"]): string =>
+    welcome({ ...facts, channels, onlyLocal: true, variables: ["KEY"], tryModels });
+  const hint = "is installed on this machine: sluice models list says how to get one.";
+  expect(local({ transcription: null, speech: null })).toContain(`No model for transcription or speech ${hint}`);
+  expect(local({ transcription: "ear", speech: null })).toContain(`No model for speech ${hint}`);
+  expect(local({ transcription: "ear", speech: "mouth" })).not.toContain("No model for");
+  expect(welcome({ ...facts, channels })).not.toContain("No model for");
+});
