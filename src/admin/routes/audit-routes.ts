@@ -69,30 +69,32 @@ export const auditRoutes: readonly AdminRoute[] = [
       const span = readSpan({ since: query.since }, services.wallMs());
       if (span instanceof AdminError) return span;
       const { action = null, subject = null, actor = null, before = null, format } = query;
-      const filter = { action, subject, actor, sinceMs: span.sinceMs, before, limit: exportedEntriesMax };
+      // One more than the answer has: it tells whether there is a next part.
+      const filter = { action, subject, actor, sinceMs: span.sinceMs, before, limit: exportedEntriesMax + 1 };
       const parts: string[] = [];
-      let characters = 0;
-      let entries = 0;
-      let last: AuditEntry | undefined;
+      let bytes = 0;
+      let lastId = "";
       let isWhole = true;
-      for await (const page of auditPages(services.reports, filter)) {
-        const text = auditExport(page.map(auditEntryView), format, parts.length === 0);
+      for await (const entry of entriesOf(auditPages(services.reports, filter))) {
+        const text = auditExport([auditEntryView(entry)], format, parts.length === 0);
+        bytes += Buffer.byteLength(text);
+        isWhole = parts.length < exportedEntriesMax && bytes <= exportedBytesMax;
+        if (!isWhole) break;
         parts.push(text);
-        characters += text.length;
-        entries += page.length;
-        last = page.at(-1);
-        if (characters <= exportedCharactersMax && entries < exportedEntriesMax) continue;
-        isWhole = false;
-        break;
+        lastId = entry.id;
       }
       if (parts.length === 0) parts.push(auditExport([], format, true));
-      const next: Readonly<Record<string, string>> = isWhole || last === undefined ? {} : { "x-sluice-next": last.id };
+      const next: Readonly<Record<string, string>> = isWhole ? {} : { "x-sluice-next": lastId };
       const type = format === "csv" ? "text/csv; charset=utf-8" : "application/jsonl; charset=utf-8";
       return new TextResult(type, parts.join(""), `audit.${format}`, next);
     },
   }),
 ];
 
-/** The answer is built in memory. */
+async function* entriesOf(pages: AsyncIterable<readonly AuditEntry[]>): AsyncGenerator<AuditEntry> {
+  for await (const page of pages) yield* page;
+}
+
+/** The answer is built in memory. One entry is far smaller (`writeAudit`), so that each part has some. */
 const exportedEntriesMax = 10_000;
-const exportedCharactersMax = 8 * 1024 * 1024;
+const exportedBytesMax = 8 * 1024 * 1024;
