@@ -161,9 +161,11 @@ function exitCodeOf(error: unknown): number {
     case "full":
     case "damaged":
       return exitCodes.unavailable;
+    // As where the same mistake is noticed earlier, or by the admin API.
+    case "invalid":
+      return exitCodes.usage;
     case "conflict":
     case "missing":
-    case "invalid":
       return exitCodes.failure;
   }
 }

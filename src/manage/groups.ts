@@ -80,7 +80,8 @@ async function changeOf(context: ManageContext, edit: GroupEdit): Promise<GroupC
   const problem = rest.name === undefined ? null : nameProblem(context, rest.name);
   if (problem !== null) return problem;
   const given = parent == null ? null : await groupByIdOrName(context, parent);
-  if (parent != null && given === null) return new ManageError("invalid_value", "There is no such group.", "parent");
+  if (parent != null && given === null)
+    return new ManageError("invalid_value", `There is no such parent group: ${JSON.stringify(parent.slice(0, 200))}.`, "parent");
   return { ...rest, ...(parent === undefined ? {} : { parent: given?.group.id ?? null }) };
 }
 

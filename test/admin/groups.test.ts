@@ -79,34 +79,58 @@ describe("groups", () => {
     expect(world.bugs).toEqual([]);
   });
 
-  test("are refused with a reason: a circle, a fourth level, a name twice, a budget of nothing, an unknown parent", async () => {
-    const { call, ids } = await company();
-    for (const [method, path, body, status] of [
-      ["PATCH", "/groups/org", { parent: "app" }, 400],
-      ["PATCH", "/groups/org", { parent: ids.org }, 400],
-      ["POST", "/groups", { name: "deep", parent: "app" }, 400],
-      ["POST", "/groups", { name: "web" }, 409],
-      ["POST", "/groups", { name: "x", parent: "nobody" }, 400],
-      ["POST", "/groups", { name: "x", limits: { budget_usd: 0 } }, 400],
-      [
-        "POST",
-        "/groups",
-        {
-          name: "x",
-          limits: {
-            budgets: [
-              { name: "a", budget_usd: 1 },
-              { name: "a", budget_usd: 2 },
-            ],
-          },
+  test.each([
+    ["a circle", "PATCH", "/groups/org", { parent: "app" }, 400, "A group cannot be below itself.", null],
+    ["itself as its parent", "PATCH", "/groups/org", { parent: "org" }, 400, "A group cannot be below itself.", null],
+    ["a fourth level", "POST", "/groups", { name: "deep", parent: "app" }, 400, "Groups have at most 3 levels.", null],
+    ["a fourth level below it", "PATCH", "/groups/web", { parent: "ads" }, 400, "Groups have at most 3 levels.", null],
+    ["a name twice", "POST", "/groups", { name: "web" }, 409, "A group with this name or id already exists: choose another.", null],
+    ["an unknown parent", "POST", "/groups", { name: "x", parent: "nobody" }, 400, 'There is no such parent group: "nobody".', "parent"],
+    [
+      "a budget of nothing",
+      "POST",
+      "/groups",
+      { name: "x", limits: { budget_usd: 0 } },
+      400,
+      "A budget of 0 would reject every call with a price: freeze the group instead.",
+      null,
+    ],
+    [
+      "two budgets of one name",
+      "POST",
+      "/groups",
+      {
+        name: "x",
+        limits: {
+          budgets: [
+            { name: "a", budget_usd: 1 },
+            { name: "a", budget_usd: 2 },
+          ],
         },
-        400,
-      ],
-      ["POST", "/groups", { name: "x", colour: "red" }, 400],
-      ["PATCH", "/groups/nobody", { note: "x" }, 404],
-      ["DELETE", "/groups/web", undefined, 409],
-    ] as const)
-      expect([method, path, (await call(method, path, body)).status]).toEqual([method, path, status]);
+      },
+      400,
+      "The field 'limits.budgets' must have different names.",
+      "limits.budgets",
+    ],
+    ["an unknown field", "POST", "/groups", { name: "x", colour: "red" }, 400, "Unknown field 'colour'.", "colour"],
+    ["a change of no group", "PATCH", "/groups/nobody", { note: "x" }, 404, "There is no such group.", null],
+    [
+      "an end before those below it",
+      "DELETE",
+      "/groups/web",
+      undefined,
+      409,
+      "Group app is below this group: move or delete it first.",
+      null,
+    ],
+  ] as const)("are refused with a reason, and stay as they are: %s", async (_, method, path, body, status, message, param) => {
+    const { world, call } = await company();
+    const before = (await call("GET", "/groups")).json;
+    const refused = await call(method, path, body);
+    const { error } = refused.json as ErrorBody;
+    expect([refused.status, error.message, error.param]).toEqual([status, expect.stringContaining(message), param]);
+    expect((await call("GET", "/groups")).json).toEqual(before);
+    expect(world.bugs).toEqual([]);
   });
 
   test("have keys, and their usage is shown under their names", async () => {

@@ -1,10 +1,15 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
+import { root } from "../../scripts/source-tree.ts";
+import { exitCodes } from "../../src/cli/command-error.ts";
 import { defaultGroup } from "../../src/keys/stored-group.ts";
 import type { ResourceChange } from "../../src/manage/resource-file/desired-resources.ts";
-import { CommandLine } from "../support/command-line.ts";
+import { startAdmin } from "../support/admin.ts";
+import { CommandLine, type Outcome } from "../support/command-line.ts";
+import { refusedUrl } from "../support/refused-port.ts";
 
 // Some commands are processes of their own; how long that takes on a busy machine is not judged.
 setDefaultTimeout(60_000);
@@ -170,6 +175,119 @@ describe("sluice config", () => {
     expect((await cli.here(["config", "explain", "server.drain"])).err).toBe("");
     const { code, out } = await cli.run(["config", "schema"]);
     expect([code, (JSON.parse(out) as { title: string }).title]).toEqual([0, "The configuration of Sluice"]);
+  });
+});
+
+/** What a script in CI can meet, and how the commands tell it. */
+interface Situation {
+  readonly what: string;
+  readonly code: number;
+  /** Said on standard error. */
+  readonly words: string;
+  /** The resource file that the store already says. */
+  readonly applied?: string;
+  /** The resource file that the command is given. */
+  readonly text?: string;
+  /** The configuration file. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly options?: readonly string[];
+  /** The variables that name a gateway elsewhere: then the command does not work on the store. */
+  readonly remote?: () => Promise<Readonly<Record<string, string>>>;
+}
+
+const oneGroup = "groups: [{ name: web }]";
+const gateway = (url: string, token: string) => ({ SLUICE_ADMIN_URL: url, SLUICE_ADMIN_TOKEN: token });
+const strangeToken = `sk-gwa_${"0".repeat(40)}`;
+
+/** What a resource file can lead to. */
+const findings: readonly Situation[] = [
+  { what: "nothing differs", code: 0, words: "Nothing differs", applied: oneGroup },
+  { what: "something differs", code: 2, words: "1 change to make." },
+  {
+    what: "a change is refused",
+    code: 1,
+    words: "Key filed is defined in ",
+    text: "keys: [{ name: filed }]",
+    config: { keys: [{ name: "filed", key: "file-key-0123456789abcdef" }] },
+  },
+  { what: "the resource file cannot be used", code: 64, words: "unknown setting", text: "groups: [{ name: web, colour: red }]" },
+];
+
+/** What ends a command before it has looked at a resource file. */
+const obstacles: readonly Situation[] = [
+  { what: "the arguments are wrong", code: 64, words: "unknown option '--colour'", options: ["--colour"] },
+  { what: "the store cannot be reached", code: 69, words: "cannot be reached", config: { store: "postgres://127.0.0.1:1/sluice" } },
+  {
+    what: "the gateway elsewhere cannot be reached",
+    code: 69,
+    words: "No gateway can be reached at ",
+    remote: async () => gateway(refusedUrl(), strangeToken),
+  },
+  {
+    what: "the gateway elsewhere does not know the token",
+    code: 77,
+    words: "Incorrect or missing admin token",
+    remote: async () => gateway((await startAdmin()).url, strangeToken),
+  },
+  {
+    what: "the token is of the wrong role",
+    code: 77,
+    words: "This needs the role 'admin'",
+    remote: async () => {
+      const world = await startAdmin();
+      const { authorization = "" } = await world.token("viewer");
+      return gateway(world.url, authorization.replace("Bearer ", ""));
+    },
+  },
+  {
+    what: "the configuration has a mistake",
+    code: 78,
+    words: "at least 16 characters",
+    config: { keys: [{ name: "short", key: "short" }] },
+  },
+];
+
+describe("the exit codes for CI", () => {
+  async function ended(command: string, { applied, text = oneGroup, config = {}, options = [], remote }: Situation): Promise<Outcome> {
+    const cli = new CommandLine(config);
+    if (applied !== undefined) expect((await cli.here(["config", "apply", write(cli, applied)])).code).toBe(0);
+    const files = command === "export" ? [] : [write(cli, text)];
+    return cli.run(["config", ...command.split(" "), ...files, ...options], { env: (await remote?.()) ?? {} });
+  }
+
+  /** Each command in a process of its own, and each on a store of its own. */
+  async function allEnd(commands: readonly string[], situation: Situation): Promise<void> {
+    const { code, words } = situation;
+    const outcomes = await Promise.all(commands.map(async (command) => ({ command, ...(await ended(command, situation)) })));
+    const out = code === 2 ? "+ group web (line 1): create: name web\n" : "";
+    expect(outcomes).toEqual(commands.map((command) => ({ command, code, out, err: expect.stringContaining(words) as string })));
+  }
+
+  test.each(findings)("diff and apply --dry-run end with $code if $what", (situation) => allEnd(["diff", "apply --dry-run"], situation));
+
+  test.each(obstacles)("diff, apply --dry-run, apply and export end with $code if $what", (situation) =>
+    allEnd(["diff", "apply --dry-run", "apply", "export"], situation),
+  );
+
+  test("are in the table of docs/configuration-as-code.md, all of them and no other", () => {
+    const page = readFileSync(join(root, "docs/configuration-as-code.md"), "utf8");
+    const [, table = ""] = /\*\*Exit codes\*\* of `diff` and of `apply --dry-run`:\n\n((?:\|.*\n)+)/.exec(page) ?? [];
+    const documented = [...table.matchAll(/^\| (\d+) \|/gm)].map(([, code]) => Number(code));
+    // Nobody is asked for anything, so that nothing is interrupted.
+    const { interrupt: _, ...ofErrors } = exitCodes;
+    const byNumber = (a: number, b: number): number => a - b;
+    expect(documented.toSorted(byNumber)).toEqual([0, 2, ...Object.values(ofErrors)].toSorted(byNumber));
+    expect(new Set([...findings, ...obstacles].map(({ code }) => code))).toEqual(new Set(documented));
+  });
+
+  test("are 0 and 2 without an error, as the help of diff and apply says", async () => {
+    for (const command of ["diff", "apply"]) {
+      const { out } = await new CommandLine().run(["config", command, "--help"]);
+      expect([command, out]).toEqual([
+        command,
+        expect.stringContaining("is 0 if nothing differs, 2 if something does, and another number"),
+      ]);
+    }
   });
 });
 

@@ -76,13 +76,25 @@ describe("groups", () => {
     });
   });
 
+  test("are not moved below themselves: the command says so, ends with 64 and changes nothing", async () => {
+    const cli = new CommandLine();
+    for (const args of [["acme"], ["web", "--parent", "acme"], ["app", "--parent", "web"]])
+      expect((await cli.here(["groups", "create", ...args])).code).toBe(0);
+    const before = await cli.json<readonly GroupView[]>("groups", "list");
+    for (const below of ["acme", "web", "app"]) {
+      const moved = await cli.here(["groups", "move", "acme", below]);
+      expect([below, moved]).toEqual([below, { code: 64, out: "", err: "A group cannot be below itself.\n" }]);
+    }
+    expect(await cli.json<readonly GroupView[]>("groups", "list")).toEqual(before);
+  });
+
   test.each([
     [["create", "x", "--selected-budget", "art:operations=painting,budget_usd=5"], /There is no operation "painting"/],
     [["create", "x", "--selected-budget", "art:operations=image"], /needs budget_usd/],
     [["create", "x", "--key-defaults", "rpm=lots"], /The value of rpm is invalid/],
     [["create", "x", "--group-defaults", "rpd=5"], /rpd/],
     [["create", "x", "--kind", "gang"], /Give one of organisation/],
-    [["create", "x", "--parent", "nobody"], /There is no such group/],
+    [["create", "x", "--parent", "nobody"], /There is no such parent group: "nobody"/],
     [["edit", "nobody"], /Nothing to change/],
     [["show", "nobody"], /There is no group "nobody"/],
     [["move", "nobody"], /There is no such group/],

@@ -76,7 +76,7 @@ export function addConfig({ program, onRequest }: CommandRegistry, onSchema: (na
     .command("apply")
     .description("make the store say what a resource file says: all of it, or nothing if something is wrong")
     .argument("<file>", "the resource file")
-    .option("--dry-run", "make the changes and take them back; exit codes are those of diff")
+    .option("--dry-run", "make the changes and take them back, which finds what diff does not try; exit codes are those of diff")
     .option(...pruneOption)
     .option(...jsonOption)
     .option(...configOption)
