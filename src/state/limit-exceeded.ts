@@ -66,8 +66,8 @@ export function budgetExceeded(
 
 export function priceUnknown(model: string, { of }: Pick<BudgetLimit, "of">, rateLimitStatus: RateLimitStatus | null): LimitExceeded {
   const message =
-    `${capitalised(of)} has a budget, and the price of the model ${JSON.stringify(model)} is not known. ` +
-    `Set one with \`sluice prices set\`, or allow models without a price for ${of}.`;
+    `The budget of ${of} needs the price of the model ${JSON.stringify(model)}, which is not known. ` +
+    "Set one with `sluice prices set`, or allow models without a price there.";
   return limited(
     `no price of ${model}`,
     { status: 403, type: "permission_error", code: "price_unknown", param: "model", message },

@@ -158,7 +158,7 @@ describe("limits of groups", () => {
       "The budget of the organisation org",
       "The budget of the organisation org for large",
     ]);
-    expect(told("m", { nanos: null }, [])).toEqual(["This key has a budget", full]);
+    expect(told("m", { nanos: null }, [])).toEqual(['The budget of this key needs the price of the model "m"', full]);
     expect(rates.status({ id: "org>web requests", limit: 5, amount: 1 }).remaining).toBe(5);
   });
 
@@ -218,7 +218,7 @@ describe("limits of groups", () => {
     const budget = { nanos: dollar, period: "month" } as const;
     const { limiter, key } = world({ org: { budget, unpriced: "allow" }, web: { budget } });
     expect(refusal(limiter.admit(key("web", { unpriced: "allow" }), asks("m", "a"), demand({ nanos: null })))).toStartWith(
-      'The team web has a budget, and the price of the model "m" is not known.',
+      'The budget of the team web needs the price of the model "m", which is not known.',
     );
     grant(limiter.admit(key("ads"), asks("m", "a"), demand({ nanos: null })));
   });
