@@ -78,7 +78,8 @@ export const packageLists: readonly PackageList[] = [
       "@langchain/openai": "tests: a client that must work against the gateway as it is",
       "@lezer/highlight": "tests: asked for by @prometheus-io/lezer-promql",
       "@lezer/lr": "tests: asked for by @prometheus-io/lezer-promql",
-      "@prometheus-io/lezer-promql": "tests: the grammar of Prometheus, which reads the expressions of the dashboard and of the alert rules",
+      "@prometheus-io/lezer-promql":
+        "tests: the grammar of Prometheus, which reads the expressions of the dashboard and of the alert rules",
       ai: "tests: what the @ai-sdk packages are used through",
       "axe-core": "tests: finds what keeps people with disabilities from using the console",
       mediabunny: "tests: writes the audio files that must be read",
