@@ -1,3 +1,4 @@
+// Needs: servers. It uses a real PostgreSQL or Redis.
 import { describe, expect, test } from "bun:test";
 import type { AuditEntry } from "../../src/gateway/storage.ts";
 import type { AuditEntryView, AuditFormat } from "../../src/manage/audit-export.ts";
