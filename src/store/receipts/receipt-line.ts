@@ -135,7 +135,7 @@ const ownersTexts = new WeakMap<readonly string[], string>();
 
 /** Ids and tags without spaces as one text. */
 export function wordsText(words: readonly string[]): string {
-  return words.length === 0 ? "" : words.join(" ");
+  return words.join(" ");
 }
 
 export function wordsOf(text: string | null): readonly string[] {
