@@ -5,34 +5,54 @@ import { mayOverlap } from "../keys/rule-models.ts";
 import type { Budget, BudgetSelector, Demand, Limits, ModelLimits, RateLimits } from "../limits/limits.ts";
 import { budgetId, limitOwner } from "../limits/limit-id.ts";
 import { wholeAmount } from "../limits/minute-window.ts";
-import { ListedReservationRequest, newLimitMemo, type Claim, type LimitMemo, type ReservationRequest } from "../limits/rate-limit-store.ts";
+import {
+  ListedReservationRequest,
+  type Claim,
+  type LimitMemo,
+  type LimitRecord,
+  type ReservationRequest,
+} from "../limits/rate-limit-store.ts";
 import type { BudgetLimit } from "./budgets/leased-budget.ts";
 
-/** One limit per minute that applies to a call. */
-export interface RateLimit {
-  /** Names it in the store: the same for every call that shares it. */
-  readonly id: string;
-  readonly what: "requests" | "tokens" | "audio" | "characters";
-  /** As it was configured, for messages. */
-  readonly figure: number;
-  /** In the units it is counted in: audio in milliseconds, so that every amount is whole. */
-  readonly limit: number;
-  /** The models it applies to; null for all of them. */
-  readonly pattern: string | null;
-  /** Whose limit it is, for messages: `this key`, or `the team web`. */
-  readonly of: string;
+/** One limit per minute that applies to a call. Stores remember in it what they have found by its id. */
+export class RateLimit implements LimitMemo {
+  counts: LimitRecord | null = null;
+  held: LimitRecord | null = null;
   /** A claim of the smallest amount: what every call claims where requests are counted. */
   readonly one: Claim;
-  readonly memo: LimitMemo;
+
+  constructor(
+    readonly what: "requests" | "tokens" | "audio" | "characters",
+    /** In the units it is counted in: audio in milliseconds, so that every amount is whole. */
+    readonly limit: number,
+    /** Names it in the store: the same for every call that shares it. */
+    readonly id: string,
+    /** As it was configured, for messages. */
+    readonly figure: number,
+    /** The models it applies to; null for all of them. */
+    readonly pattern: string | null,
+    /** Whose limit it is, for messages: `this key`, or `the team web`. */
+    readonly of: string,
+  ) {
+    this.one = { id, limit, amount: 1, memo: this };
+  }
 }
 
 /** How many calls may run at the same time. */
-export interface ConcurrencyLimit {
-  readonly id: string;
-  readonly limit: number;
-  readonly pattern: string | null;
-  readonly of: string;
-  readonly memo: LimitMemo;
+export class ConcurrencyLimit implements LimitMemo {
+  counts: LimitRecord | null = null;
+  held: LimitRecord | null = null;
+
+  constructor(
+    readonly limit: number,
+    readonly id: string,
+    readonly pattern: string | null,
+    readonly of: string,
+  ) {}
+
+  get memo(): LimitMemo {
+    return this;
+  }
 }
 
 /** All limits that apply to a call: the key's own first, then those of its groups, the nearest first. */
@@ -175,9 +195,7 @@ function callLimits(
   const rateLimit = (what: RateLimit["what"], figure: number | null, unit = 1): readonly RateLimit[] => {
     if (figure === null) return [];
     const id = `${prefix} ${what}${suffix}`;
-    const limit = Math.floor(figure * unit);
-    const memo = newLimitMemo();
-    return [{ id, what, figure, limit, pattern, of, one: { id, limit, amount: 1, memo }, memo }];
+    return [new RateLimit(what, Math.floor(figure * unit), id, figure, pattern, of)];
   };
   const budgetLimit = (name: string | null, { nanos, period }: Budget, selector: BudgetSelector | null): BudgetLimit => ({
     budget: budgetId(owner.id, pattern, name),
@@ -198,7 +216,7 @@ function callLimits(
       ...rateLimit("audio", rule.audioSeconds, msPerSecond),
       ...rateLimit("characters", rule.characters),
     ],
-    rule.concurrency === null ? [] : [{ id: `${prefix} concurrency${suffix}`, limit: rule.concurrency, pattern, of, memo: newLimitMemo() }],
+    rule.concurrency === null ? [] : [new ConcurrencyLimit(rule.concurrency, `${prefix} concurrency${suffix}`, pattern, of)],
     [
       ...(rule.budget === null ? [] : [budgetLimit(null, rule.budget, null)]),
       ...(pattern === null ? selected.map((budget) => budgetLimit(budget.name, budget, selectorOf(budget))) : []),

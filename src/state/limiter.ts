@@ -221,7 +221,7 @@ class CallClaims implements ReservationRequest {
   }
 
   memo(at: number): LimitMemo {
-    return this.limits.rates[at]!.memo;
+    return this.limits.rates[at]!;
   }
 
   get slots(): number {
@@ -237,7 +237,7 @@ class CallClaims implements ReservationRequest {
   }
 
   slotMemo(at: number): LimitMemo {
-    return this.limits.concurrency[at]!.memo;
+    return this.limits.concurrency[at]!;
   }
 
   get needsRates(): boolean {

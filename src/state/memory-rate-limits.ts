@@ -14,7 +14,6 @@ import {
 import {
   adjust,
   fits,
-  newMinuteWindow,
   resetMs,
   take,
   used,
@@ -49,7 +48,7 @@ export class MemoryRateLimits implements RateLimitStore {
       if (taken >= request.slotLimit(at)) return new ReservationRefused(request.slotId(at), slotWaitMs, this.statuses(request, nowMs));
     }
     for (let at = 0; at < request.claims; at += 1) {
-      const { window } = this.entryOf(request.memo(at), request.id(at), nowMs);
+      const window = this.entryOf(request.memo(at), request.id(at), nowMs);
       const amount = wholeAmount(request.amount(at), 0);
       foundWindows[at] = window;
       foundAmounts[at] = amount;
@@ -75,19 +74,19 @@ export class MemoryRateLimits implements RateLimitStore {
       if (actual === claimed) continue;
       const entry = this.known(request.memo(at), request.id(at));
       // Since it was forgotten, the limit may have become known again. That one has not counted this call.
-      if (entry !== undefined && entry.serial <= lastSerial) adjust(entry.window, slot, actual - claimed);
+      if (entry !== undefined && entry.serial <= lastSerial) adjust(entry, slot, actual - claimed);
     }
   }
 
   /** The window of a limit of a call that was admitted a moment ago. */
   windowOf(request: ReservationRequest, at: number): MinuteWindow | null {
-    return this.known(request.memo(at), request.id(at))?.window ?? null;
+    return this.known(request.memo(at), request.id(at)) ?? null;
   }
 
   /** A window only becomes emptier with time, so its stored total is an upper bound. */
   surelyFits(request: ReservationRequest): boolean {
     for (let at = 0; at < request.claims; at += 1) {
-      const used = this.known(request.memo(at), request.id(at))?.window.total ?? 0;
+      const used = this.known(request.memo(at), request.id(at))?.total ?? 0;
       if (used + wholeAmount(request.amount(at), 0) > request.limit(at)) return false;
     }
     return this.hasSlots(request);
@@ -106,19 +105,18 @@ export class MemoryRateLimits implements RateLimitStore {
     const entry = this.entries.get(id);
     if (entry === undefined) return { limit, remaining: limit, resetMs: 0, waitMs: amount > limit ? Infinity : 0 };
     const nowMs = this.nowMs();
-    const { window } = entry;
     return {
       limit,
-      remaining: left(window, limit, nowMs),
-      resetMs: resetMs(window, nowMs),
-      waitMs: waitMs(window, limit, wholeAmount(amount, 0), nowMs),
+      remaining: left(entry, limit, nowMs),
+      resetMs: resetMs(entry, nowMs),
+      waitMs: waitMs(entry, limit, wholeAmount(amount, 0), nowMs),
     };
   }
 
   /** What was used of a limit in each slot of the window, and how many slots ago that was. */
   usedBySlot(id: string): readonly { readonly ago: number; readonly amount: number }[] {
     const entry = this.entries.get(id);
-    return entry === undefined ? [] : usedBySlot(entry.window, this.nowMs());
+    return entry === undefined ? [] : usedBySlot(entry, this.nowMs());
   }
 
   slotsTaken(id: string): number {
@@ -132,7 +130,7 @@ export class MemoryRateLimits implements RateLimitStore {
 
   private statuses(request: ReservationRequest, nowMs: number): readonly LimitStatus[] {
     return claimsOf(request).map(({ id, limit }) => {
-      const { window } = this.entry(id, nowMs);
+      const window = this.entry(id, nowMs);
       return { limit, remaining: left(window, limit, nowMs), resetMs: resetMs(window, nowMs) };
     });
   }
@@ -200,11 +198,14 @@ export class MemoryRateLimits implements RateLimitStore {
 }
 
 /** One limit: what was used of it in the last minute, or how many calls hold a slot. */
-class LimitEntry implements LimitRecord {
+class LimitEntry implements LimitRecord, MinuteWindow {
+  older: Float64Array | null = null;
+  newest = 0;
+  inNewest = 0;
+  total = 0;
   taken = 0;
   usedMs = 0;
   isForgotten = false;
-  private made: MinuteWindow | null = null;
 
   constructor(
     readonly store: MemoryRateLimits,
@@ -212,15 +213,10 @@ class LimitEntry implements LimitRecord {
     readonly serial: number,
   ) {}
 
-  /** Allocated when it is first needed: a limit on concurrent calls never needs one. */
-  get window(): MinuteWindow {
-    return (this.made ??= newMinuteWindow());
-  }
-
   /** A memo may keep the entry for as long as its key is known, but not the window. */
   forget(): void {
     this.isForgotten = true;
-    this.made = null;
+    this.older = null;
   }
 }
 

@@ -79,7 +79,7 @@ describe("a sliding minute", () => {
         let nowMs = start;
         for (const { gap, amount } of list) take(window, amount, (nowMs += gap));
         const wait = waitMs(window, limit, asked, nowMs);
-        const copy = () => ({ ...window, slots: window.slots.slice() });
+        const copy = () => ({ ...window, older: window.older?.slice() ?? null });
         if (asked > limit) expect(wait).toBe(Infinity);
         else {
           expect(fits(copy(), limit, asked, nowMs + wait)).toBe(true);
