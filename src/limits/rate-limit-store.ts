@@ -53,10 +53,6 @@ export interface LimitRecord {
   readonly isForgotten: boolean;
 }
 
-export function newLimitMemo(): LimitMemo {
-  return { counts: null, held: null };
-}
-
 /** One limit, and the amount that is requested of it. */
 export interface Claim {
   readonly id: string;

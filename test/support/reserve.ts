@@ -1,6 +1,5 @@
 import {
   ListedReservationRequest,
-  newLimitMemo,
   type Claim,
   type LimitMemo,
   type ReservationRequest,
@@ -46,6 +45,10 @@ class PreparedReservationRequest extends ListedReservationRequest {
   override slotMemo(at: number): LimitMemo {
     return memoOf(this.needed[at]!.id);
   }
+}
+
+export function newLimitMemo(): LimitMemo {
+  return { counts: null, held: null };
 }
 
 function memoOf(id: string): LimitMemo {

@@ -3,7 +3,6 @@ import { describe, expect, test } from "bun:test";
 import type { CountCorrection, CountRequest, DistributedCounts, SlotLease, TakeResult } from "../../../src/limits/distributed-counts.ts";
 import {
   ListedReservationRequest,
-  newLimitMemo,
   type Claim,
   type RateLimitStore,
   type ReservationRequest,
@@ -13,6 +12,7 @@ import {
 import { LeasedRateLimits } from "../../../src/state/leases/leased-rate-limits.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
 import { numRuns } from "../../support/properties.ts";
+import { newLimitMemo } from "../../support/reserve.ts";
 
 /** The limits of some keys: each key has two per minute and one on concurrent calls, and shares those of a group with others. */
 const keysMax = 4;

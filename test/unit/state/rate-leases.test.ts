@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { CountCorrection, CountRequest, DistributedCounts, TakeResult } from "../../../src/limits/distributed-counts.ts";
-import { ListedReservationRequest, newLimitMemo, type ReservationResult } from "../../../src/limits/rate-limit-store.ts";
+import { ListedReservationRequest, type ReservationResult } from "../../../src/limits/rate-limit-store.ts";
 import { LeasedRateLimits } from "../../../src/state/leases/leased-rate-limits.ts";
 import { MemoryRateLimits } from "../../../src/state/memory-rate-limits.ts";
-import { reserve } from "../../support/reserve.ts";
+import { newLimitMemo, reserve } from "../../support/reserve.ts";
 
 const limit = 60_000;
 

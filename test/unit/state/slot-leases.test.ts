@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { SlotLease } from "../../../src/limits/distributed-counts.ts";
-import { newLimitMemo } from "../../../src/limits/rate-limit-store.ts";
+import { newLimitMemo } from "../../support/reserve.ts";
 import { SlotLeases, type HeldSlot } from "../../../src/state/leases/slot-leases.ts";
 
 const ttlMs = 30_000;
