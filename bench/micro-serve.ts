@@ -99,6 +99,7 @@ function call(gateway: Gateway) {
     stream: false,
     bytesIn: body.length,
     startedMs: ports.nowMs(),
+    waitedMs: 0,
     admission: null,
   } as const;
   const call = {

@@ -38,6 +38,8 @@ export interface CallFacts {
   stream: boolean;
   bytesIn: number;
   readonly startedMs: number;
+  /** How long it waited, outside of its attempts, for what is not the gateway's own work: for its body, or in vain for another attempt. */
+  waitedMs: number;
   /** Where the call belongs in a trace; absent if calls are not traced. */
   readonly trace?: TraceContext | undefined;
   /** What was reserved for the call; null until it is admitted. */

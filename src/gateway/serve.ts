@@ -48,6 +48,8 @@ class CallExecution implements HedgeTrigger {
   private wasQueued = false;
   /** The end of all waiting in queues, however often the call waits. */
   private waitsUntilMs: number | null = null;
+  /** How long the call has waited on purpose since its last attempt. */
+  private waitedMs = 0;
 
   constructor(
     private readonly call: Call,
@@ -62,7 +64,7 @@ class CallExecution implements HedgeTrigger {
   async run(): Promise<CallResult> {
     const { call, gateway } = this;
     const planning = this.planOrWait();
-    let plan = planning instanceof Promise ? await planning : planning;
+    let plan = planning instanceof Promise ? await this.waited(planning) : planning;
     this.planned = plan;
     if (!plan.ok) return this.refused(plan);
     const clientRetries = call.headers.header("x-stainless-retry-count");
@@ -106,9 +108,18 @@ class CallExecution implements HedgeTrigger {
       const verdict = this.judge(plan);
       if (verdict.action === "stop") return verdict;
       if (!verdict.free && look === 0) gateway.upstreams.takeRetry(call.route.model);
-      if (verdict.afterMs > 0) await pause(verdict.afterMs, call.cancellation, gateway.ports);
+      if (verdict.afterMs > 0) await this.waited(pause(verdict.afterMs, call.cancellation, gateway.ports));
       if (call.cancellation.failure !== null || gateway.upstreams.hasCapacity(verdict.candidate) || look === looksMax) return verdict;
     }
+  }
+
+  /** Takes the time of a wait on purpose, which is neither the gateway's work nor an upstream's. */
+  private async waited<T>(waiting: Promise<T>): Promise<T> {
+    const { ports } = this.gateway;
+    const fromMs = ports.nowMs();
+    const result = await waiting;
+    this.waitedMs += ports.nowMs() - fromMs;
+    return result;
   }
 
   private plan(again = false, waited = false): Plan {
@@ -142,7 +153,7 @@ class CallExecution implements HedgeTrigger {
       return null;
     const now = this.plan(true);
     if (now.ok) return null;
-    const plan = await this.planInQueue(now);
+    const plan = await this.waited(this.planInQueue(now));
     return plan.ok ? plan : null;
   }
 
@@ -285,6 +296,8 @@ class CallExecution implements HedgeTrigger {
     const { call, gateway } = this;
     const taught = this.lessons?.get(choice.candidate.deployment.id) ?? null;
     const attempt = new Attempt(call, call.ask, gateway, choice, nowMs, this.remainingMs(nowMs), false, this, taught);
+    attempt.waitedMs = this.waitedMs;
+    this.waitedMs = 0;
     this.attempts.push(attempt);
     return attempt;
   }
@@ -522,6 +535,7 @@ class CallExecution implements HedgeTrigger {
       stream: facts.stream,
       bytesIn: facts.bytesIn,
       startedMs: facts.startedMs,
+      waitedMs: facts.waitedMs + this.waitedMs,
       admission: facts.admission,
       trace: facts.trace,
       status,

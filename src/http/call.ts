@@ -73,6 +73,7 @@ class InboundCall implements RequestObserver {
       stream: false,
       bytesIn: 0,
       startedMs,
+      waitedMs: 0,
       trace: this.tracing(startedMs),
       admission: null,
     };
@@ -102,6 +103,9 @@ class InboundCall implements RequestObserver {
         if (reserved.kind === "limit_exceeded") return this.rejectUnread(reading, reserved);
         slot = reserved;
         parsed = await unlessCancelled(reading, cancellation);
+        // What a client takes to send its request is not the gateway's time.
+        const { completedMs } = request.body;
+        if (completedMs !== null) facts.waitedMs = completedMs - facts.startedMs;
         // Given up in the turn in which the limits of the call are asked, so that no other call can take it in between.
         slot.release();
         slot = null;

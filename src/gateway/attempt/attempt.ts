@@ -77,6 +77,8 @@ export class Attempt implements StreamOwner {
   private readonly trace: TraceHeaders | null;
   /** The request, until the answer begins: a long stream must not hold it in memory. */
   private ask: CallRequest | null;
+  /** How long the call had waited on purpose before it began. */
+  waitedMs = 0;
   private encoded: EncodedRequest | Failure | null;
   /** How the reply is read, until it is. */
   private expects: ExpectedWhole | ExpectedStream | null = null;
@@ -350,6 +352,7 @@ export class Attempt implements StreamOwner {
       host: deployment.channel.address.host,
       model: deployment.model,
       startedMs: this.startedMs,
+      waitedMs: this.waitedMs,
       outcome,
       failure: cause,
       tookMs: nowMs - this.startedMs,

@@ -38,6 +38,8 @@ export interface AttemptRecord {
   readonly host: string;
   readonly model: string;
   readonly startedMs: number;
+  /** How long the call had waited on purpose right before it: in a queue, or after a failure. */
+  readonly waitedMs: number;
   readonly outcome: "answered" | "failed" | "abandoned";
   readonly failure: Failure | null;
   readonly tookMs: number;

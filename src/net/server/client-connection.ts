@@ -186,6 +186,10 @@ export class ClientConnection implements RequestConnection {
     this.output.sendText("HTTP/1.1 100 Continue\r\n\r\n");
   }
 
+  nowMs(): number {
+    return this.listener.nowMs();
+  }
+
   pause(): void {
     if (!this.isClosed) this.socket.pause();
   }

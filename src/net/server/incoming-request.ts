@@ -76,10 +76,15 @@ export interface RequestConnection extends FlowControl {
   respond(request: IncomingRequest, response: HttpResponse): void;
   /** The body will be read: a client that expects `100 Continue` is told to send it (RFC 9110, 10.1.1). */
   sendContinue(): void;
+  /** On a monotonic clock. */
+  nowMs(): number;
 }
 
 /** The body of a request. A part of "gone": the client has left, or the rest is not wanted. */
 export class IncomingBody extends BodyQueue<"gone"> {
+  /** When its last byte had arrived, if its reader had to wait for some of it; else null, as for most bodies. */
+  completedMs: number | null = null;
+  private isAwaited = false;
   private isDiscarded = false;
 
   constructor(
@@ -95,6 +100,7 @@ export class IncomingBody extends BodyQueue<"gone"> {
   }
 
   override end(): void {
+    if (this.isAwaited) this.completedMs = this.connection.nowMs();
     super.end();
     // Whether pipelined requests have to wait is decided elsewhere.
     this.resume();
@@ -109,6 +115,7 @@ export class IncomingBody extends BodyQueue<"gone"> {
   }
 
   protected override onWait(): void {
+    this.isAwaited = true;
     this.connection.sendContinue();
   }
 }

@@ -67,7 +67,7 @@ export function callFamilies(registry: MetricRegistry): CallFamilies {
     ),
     overheads: registry.histograms(
       "sluice_gateway_overhead_seconds",
-      "The part of a call in which no attempt was running: the gateway's own work, its queues, and reading the request.",
+      "The gateway's own part of a call: no attempt was running, its client had sent the request, and it did not wait in a queue or after a failure.",
       ["operation"],
       overheadBounds,
     ),

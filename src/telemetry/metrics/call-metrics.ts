@@ -137,17 +137,25 @@ export class CallMetrics {
   }
 }
 
-/** The time of a call in which no attempt was running: the gateway's own work, its queues, and a client that is slow to send. */
-function overheadMs({ startedMs, endedMs, attempts }: CallRecord): number {
-  let coveredMs = 0;
+/**
+ * The gateway's own part of a call: the time in which no attempt was running, and in which the call did not wait on purpose or for its
+ * client. The parts of a long call run beside each other, so that one of them may work while another one waits.
+ */
+function overheadMs({ startedMs, endedMs, waitedMs, attempts }: CallRecord): number {
+  let coveredMs = waitedMs;
   let untilMs = startedMs;
-  for (const one of attempts) {
-    const fromMs = Math.max(one.startedMs, untilMs);
+  for (const one of attempts.length === 1 ? attempts : attempts.toSorted((a, b) => begunMs(a) - begunMs(b))) {
+    const fromMs = Math.max(begunMs(one), untilMs);
     const toMs = Math.min(one.startedMs + one.tookMs, endedMs);
     if (toMs > fromMs) coveredMs += toMs - fromMs;
     untilMs = Math.max(untilMs, toMs);
   }
   return Math.max(0, endedMs - startedMs - coveredMs);
+}
+
+/** When the wait for it began, or it did. */
+function begunMs({ startedMs, waitedMs }: AttemptRecord): number {
+  return startedMs - waitedMs;
 }
 
 /** The mean time between two chunks of a stream; null if there were fewer than two. */

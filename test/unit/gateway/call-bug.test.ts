@@ -38,6 +38,7 @@ class BrokenWorld {
       sendContinue: () => {},
       pause: () => {},
       resume: () => {},
+      nowMs: () => 0,
     };
     const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), 0, connection);
     const onBug = (bug: unknown) => void this.bugs.push(bug);

@@ -57,6 +57,7 @@ async function callFor(
     stream: wanted.stream,
     bytesIn: 1,
     startedMs: 0,
+    waitedMs: 0,
     admission: null,
   } as const;
   return {

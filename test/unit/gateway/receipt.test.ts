@@ -27,6 +27,7 @@ function tried(facts: Partial<AttemptRecord> = {}): AttemptRecord {
     host: "upstream.test:443",
     model: "large",
     startedMs: 1_005,
+    waitedMs: 0,
     outcome: "answered",
     failure: null,
     tookMs: 20,
@@ -54,6 +55,7 @@ function recorded(attempts: readonly AttemptRecord[], facts: Partial<CallRecord>
     stream: true,
     bytesIn: 100,
     startedMs: 1_000,
+    waitedMs: 0,
     admission: null,
     status: 200,
     state: "complete",
@@ -410,6 +412,7 @@ describe("the books", () => {
       stream: true,
       bytesIn: ask.body.length,
       startedMs: 0,
+      waitedMs: 0,
       admission: null,
     };
     const admitted = ledger.admit("receipt", facts, key, ask, { model: "m", tiers: [[candidate("c")]], size: 1 });

@@ -109,6 +109,7 @@ describe("a request to count tokens", () => {
       sendContinue: () => void (asked.body += 1),
       pause: () => {},
       resume: () => {},
+      nowMs: () => 0,
     };
     const request = new IncomingRequest({ method: "POST", target: "/", isHttp11: true }, new HeaderLines("", [], []), null, connection);
     const services = {

@@ -151,6 +151,27 @@ describe("what happened on the way", () => {
     const attempts = [attempt({ startedMs: 1_010, tookMs: 500 }), attempt({ startedMs: 1_100, tookMs: 600, hedge: true })];
     expect(valueOf(scraped([callRecord(attempts, { endedMs: 1_720 })]), "sluice_gateway_overhead_seconds_sum")).toBeCloseTo(0.03, 10);
   });
+
+  test("the overhead leaves out what the call waited for: its body, a turn, and another attempt in vain", () => {
+    const attempts = [
+      failedAttempt("overloaded", { startedMs: 1_300, waitedMs: 80, tookMs: 100 }),
+      attempt({ startedMs: 1_710, waitedMs: 300, tookMs: 200 }),
+    ];
+    // 200 ms for the body, and 50 ms in which nothing came of a wait.
+    const families = scraped([callRecord(attempts, { endedMs: 2_000, waitedMs: 250 })]);
+    expect(valueOf(families, "sluice_gateway_overhead_seconds_sum")).toBeCloseTo(0.07, 10);
+  });
+
+  test("the overhead of a call in parts is the time in which no part was attempted or waited, whatever their order", () => {
+    const first = [
+      failedAttempt("overloaded", { startedMs: 1_010, tookMs: 100 }),
+      attempt({ startedMs: 1_610, waitedMs: 480, tookMs: 100 }),
+    ];
+    const second = attempt({ startedMs: 1_020, tookMs: 400 });
+    const families = scraped([callRecord([...first, second], { endedMs: 1_720 })]);
+    // Ten at either end: where the first part waits and works between its attempts, the second one is being attempted.
+    expect(valueOf(families, "sluice_gateway_overhead_seconds_sum")).toBeCloseTo(0.02, 10);
+  });
 });
 
 describe("a request that was refused", () => {
