@@ -3,6 +3,7 @@
 import json
 import sys
 
+import conventions
 from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -26,6 +27,19 @@ def points(body):
             yield [metric.name, kind, point.sum if kind == "histogram" else point.as_double, len(point.attributes)]
 
 
+def unpublished(traces, exports):
+    """The names that claim to be of the conventions, and are not."""
+    attributes, metrics = set(), set()
+    for body in traces:
+        attributes |= set(conventions.names_in_traces(json_format.ParseDict(with_bytes(json.loads(body)), ExportTraceServiceRequest())))
+    for body in exports:
+        names, labels = conventions.names_in_metrics(json_format.ParseDict(json.loads(body), ExportMetricsServiceRequest()))
+        attributes |= labels
+        metrics |= names
+    attributes, metrics = conventions.foreign(attributes, metrics)
+    return sorted((attributes - conventions.newer_attributes.keys()) | (metrics - conventions.newer_metrics.keys()))
+
+
 given = json.load(sys.stdin)
 families = list(text_string_to_metric_families(given["metrics"]))
 print(
@@ -35,6 +49,7 @@ print(
             "samples": [[one.name, one.labels, one.value] for family in families for one in family.samples],
             "spans": [span for body in given["traces"] for span in spans(body)],
             "points": [point for body in given["exports"] for point in points(body)],
+            "unpublished": unpublished(given["traces"], given["exports"]),
             "notices": [Webhook(given["secret"]).verify(one["text"], one["headers"]) for one in given["webhooks"]],
         }
     )

@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 
+import conventions
 import pytest
 from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -44,6 +45,18 @@ def test_exported_metrics_are_messages_of_the_published_protocol(samples):
     metrics = json_format.ParseDict(sent, ExportMetricsServiceRequest()).resource_metrics[0].scope_metrics[0].metrics
     assert {metric.WhichOneof("data") for metric in metrics} == {"sum", "gauge", "histogram"}
     assert "gen_ai.client.inference.duration" in {metric.name for metric in metrics}
+
+
+@pytest.mark.parametrize("version", ["latest", "1.41", "1.36"])
+def test_names_are_those_of_the_published_conventions(samples, version):
+    def sent(signal, kind):
+        return json_format.ParseDict(with_bytes(json.loads((samples / f"{signal}-{version}.json").read_text())), kind())
+
+    metrics, attributes = conventions.names_in_metrics(sent("metrics", ExportMetricsServiceRequest))
+    attributes |= set(conventions.names_in_traces(sent("traces", ExportTraceServiceRequest)))
+    assert {"gen_ai.operation.name", "server.address", "error.type", "http.response.status_code"} <= attributes
+    newer = (set(conventions.newer_attributes), set(conventions.newer_metrics)) if version == "latest" else (set(), set())
+    assert conventions.foreign(attributes, metrics) == newer
 
 
 def test_webhooks_are_verified_by_the_library_of_the_standard(samples):

@@ -422,7 +422,10 @@ test.skipIf(!existsSync(python))(
     const input = JSON.stringify({ metrics, traces, exports, webhooks, secret: webhookSecret });
     const { code, said } = checked([python, "-B", "test/python/read_telemetry.py"], input);
     expect(code, said).toBe(0);
-    const read = JSON.parse(said) as Readonly<Record<"samples" | "spans" | "points" | "notices", readonly unknown[]>> & { types: object };
+    type Read = Readonly<Record<"samples" | "spans" | "points" | "unpublished" | "notices", readonly unknown[]>> & {
+      readonly types: object;
+    };
+    const read = JSON.parse(said) as Read;
     const families = parseExposition(metrics);
     // Without what the name of a counter ends with, as this library has it.
     expect(read.types).toEqual(
@@ -439,6 +442,7 @@ test.skipIf(!existsSync(python))(
         return points.map(({ value, attributes }) => [name, kind, value, Object.keys(attributes).length]);
       }),
     );
+    expect(read.unpublished).toEqual([]);
     expect(read.notices).toEqual(webhooks.map(({ text }) => JSON.parse(text) as unknown));
     for (const some of [read.samples, read.spans, read.points, read.notices]) expect(some.length).toBeGreaterThan(1);
   },
