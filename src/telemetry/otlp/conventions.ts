@@ -37,7 +37,7 @@ export interface SpanNames {
 
 export interface MetricNames {
   readonly duration: (operation: Operation) => string;
-  readonly timeToFirstChunk: string | null;
+  readonly timeToFirstChunk: (operation: Operation) => string | null;
   /** One histogram for input and output together, or a counter for each kind and histograms of single operations. */
   readonly tokens: "usage_histogram" | "usage_counters";
 }
@@ -59,13 +59,14 @@ export function metricNames(version: GenAiVersion): MetricNames {
   if (version === "latest") {
     return {
       duration: (operation) => `gen_ai.client.${metricScopeOf(operation) ?? "operation"}.duration`,
-      timeToFirstChunk: "gen_ai.client.inference.time_to_first_chunk",
+      // It is one of inference, and what is not counted there, such as speech, has none.
+      timeToFirstChunk: (operation) => (metricScopeOf(operation) === "inference" ? "gen_ai.client.inference.time_to_first_chunk" : null),
       tokens: "usage_counters",
     };
   }
   return {
     duration: () => "gen_ai.client.operation.duration",
-    timeToFirstChunk: version === "1.41" ? "gen_ai.client.operation.time_to_first_chunk" : null,
+    timeToFirstChunk: () => (version === "1.41" ? "gen_ai.client.operation.time_to_first_chunk" : null),
     tokens: "usage_histogram",
   };
 }

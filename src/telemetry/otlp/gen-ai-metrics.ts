@@ -9,12 +9,12 @@ import { errorOf, firstChunkMsOf } from "./spans.ts";
 export class GenAiMetrics {
   readonly registry: MetricRegistry;
   private readonly durations = new Map<string, HistogramFamily>();
+  private firstChunks: HistogramFamily | null = null;
   /** By the model's name, each with few others beside it. */
   private readonly series = new Map<string, AttemptSeries[]>();
   private seriesCount = 0;
   private readonly names: MetricNames;
   private readonly labels: readonly string[];
-  private readonly firstChunks: HistogramFamily | null;
   private readonly usage: UsageFamilies;
 
   constructor(version: GenAiVersion, isListed: (model: string) => boolean) {
@@ -22,11 +22,6 @@ export class GenAiMetrics {
     this.names = metricNames(version);
     this.labels = ["gen_ai.operation.name", spanNames(version).provider, "gen_ai.request.model"];
     const { registry, labels } = this;
-    const { timeToFirstChunk } = this.names;
-    this.firstChunks =
-      timeToFirstChunk === null
-        ? null
-        : registry.histograms(timeToFirstChunk, "Time to the first chunk of a stream.", labels, durationBounds);
     this.usage = usageFamilies(registry, labels, this.names.tokens);
   }
 
@@ -72,7 +67,11 @@ export class GenAiMetrics {
 
   /** Made when it is needed: most attempts that fail have no stream. */
   private firstChunkOf(series: AttemptSeries): MetricHistogram | null {
-    return (series.firstChunk ??= this.firstChunks?.with(...series.values) ?? null);
+    const name = this.names.timeToFirstChunk(series.operation);
+    if (name === null) return null;
+    // A version has one name for all operations that have one.
+    this.firstChunks ??= this.registry.histograms(name, "Time to the first chunk of a stream.", this.labels, durationBounds);
+    return (series.firstChunk ??= this.firstChunks.with(...series.values));
   }
 
   private adderFor(operation: Operation, values: readonly string[], error: string): UsageAdder | null {

@@ -289,6 +289,23 @@ describe("metrics", () => {
     expect(metrics.some(({ name }) => name.endsWith("time_per_output_chunk"))).toBe(false);
   });
 
+  test.each([
+    ["latest", false],
+    ["1.41", true],
+  ] as const)(
+    "of first chunks have those of speech, which is no inference, if they have one name for all operations: %s %p",
+    async (conventions, has) => {
+      const ports = otlpPorts();
+      const exporter = new OtlpExporter(otlpSettings({ traces: false, conventions }), ports);
+      exporter.start();
+      offer(exporter, traced(undefined, { operation: "speech" }));
+      await ports.fire();
+      const names = readMetrics(ports.requests[0]!.body).map(({ name }) => name);
+      expect(names).toContain("gen_ai.client.operation.duration");
+      expect(names.some((name) => name.endsWith("time_to_first_chunk"))).toBe(has);
+    },
+  );
+
   test.each(["latest", "1.41"] as const)(
     "of tokens are those that upstreams reported, without our estimates, in %s",
     async (conventions) => {
