@@ -1,11 +1,12 @@
 /**
  * What one gateway asks of its store and of Redis, as figures for the arithmetic in docs/scale.md: `sh bin/bun bench/scale.ts`. It starts
- * servers of its own, as the tests do.
+ * servers of its own, as the tests do. With `--quick` it only shows that it still runs, and its figures mean nothing.
  */
 import { RedisClient, SQL } from "bun";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { groupIdPrefix } from "../src/keys/group.ts";
 import { ListedReservationRequest } from "../src/limits/rate-limit-store.ts";
 import { LeasedRateLimits } from "../src/state/leases/leased-rate-limits.ts";
@@ -28,25 +29,30 @@ import { startPostgres, type TestPostgres } from "../test/support/servers/postgr
 import { startRedis, type TestRedis } from "../test/support/servers/redis.ts";
 import { quantile } from "./statistics.ts";
 
+const { quick } = parseArgs({ options: { quick: { type: "boolean", default: false } } }).values;
 const dayMs = 86_400_000;
-const warmCalls = 400;
+const warmCalls = quick ? 20 : 400;
 /** For more than twice as long as a slot is held without being renewed. */
-const countedCalls = 4_600;
+const countedCalls = quick ? 100 : 4_600;
 const batchReceipts = 200;
 /** Less than five minutes with a batch a second, after which PostgreSQL makes a checkpoint by default. */
-const batchesOfHalf = 250;
+const batchesOfHalf = quick ? 2 : 250;
+const droppedReceipts = quick ? 500 : 200_000;
+const [settleSeconds, idleSeconds] = quick ? [0.2, 3] : [5, 30];
 /** The last hour that is over, so that all is of one hour. */
 const hourStartMs = Math.floor(Date.now() / 3_600_000 - 1) * 3_600_000;
 const sumsOf = "2,000 keys and 222 groups in one hour";
 /** Writers, receipts of a batch, and batches of all of them. */
-const hotBatches = [
-  [1, 200, 200],
-  [2, 200, 200],
-  [4, 200, 200],
-  [8, 200, 200],
-  [1, 2_000, 40],
-  [4, 2_000, 40],
-] as const;
+const hotBatches: readonly (readonly [writers: number, receipts: number, batches: number])[] = quick
+  ? [[2, 200, 2]]
+  : [
+      [1, 200, 200],
+      [2, 200, 200],
+      [4, 200, 200],
+      [8, 200, 200],
+      [1, 2_000, 40],
+      [4, 2_000, 40],
+    ];
 const groupSums = "insert into owner_hours";
 const postgres = await startPostgres();
 const redis = await startRedis();
@@ -230,7 +236,7 @@ async function hotRows(server: TestPostgres): Promise<void> {
   const store = await server.freshDatabase();
   await (await opened(store)).close();
   // A connection that has stored nothing yet has compiled nothing either.
-  for (const [writers, receipts, batches] of [[1, 200, 100], ...hotBatches] as const) {
+  for (const [writers, receipts, batches] of [[1, 200, quick ? 1 : 100] as const, ...hotBatches]) {
     const held: number[] = [];
     const waited: number[] = [];
     const beganMs = performance.now();
@@ -286,7 +292,7 @@ async function droppedDay(server: TestPostgres): Promise<void> {
   const database = await opened(await server.freshDatabase());
   const today = Date.now() - (Date.now() % dayMs);
   await makePartitions(database, today);
-  const [from, rows] = [idAt(today + 3 * dayMs), 200_000];
+  const [from, rows] = [idAt(today + 3 * dayMs), droppedReceipts];
   // Copies of one row under other ids.
   await database.transaction(async (inside) => void (await addEntries(inside, [entryOf(sampleReceipt())])));
   const columns = Object.keys((await database.all<Record<string, unknown>>(new Sql(["select * from receipts limit 1"], [])))[0]!);
@@ -321,13 +327,13 @@ async function idleGateway(server: TestPostgres, { url }: TestRedis): Promise<vo
     );
     return [Number(row.n), commands, row.c];
   };
-  await Bun.sleep(5_000);
+  await Bun.sleep(settleSeconds * 1_000);
   const [transactions, commands] = await counted();
-  await Bun.sleep(30_000);
+  await Bun.sleep(idleSeconds * 1_000);
   const [transactionsAfter, commandsAfter, connections] = await counted();
-  report("PostgreSQL, transactions/s of an idle gateway", ((transactionsAfter - transactions) / 30).toFixed(2));
+  report("PostgreSQL, transactions/s of an idle gateway", ((transactionsAfter - transactions) / idleSeconds).toFixed(2));
   report("PostgreSQL, connections of an idle gateway", String(connections));
-  report("Redis, commands/s of an idle gateway", ((commandsAfter - commands) / 30).toFixed(2));
+  report("Redis, commands/s of an idle gateway", ((commandsAfter - commands) / idleSeconds).toFixed(2));
   client.close();
   await statistics.close({ timeout: 0 });
 }
