@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Asked, ask, models } from "./ask.ts";
-import { answers, freePort, type Running, scratch, start } from "./processes.ts";
+import { answers, freePort, scratch, start } from "./processes.ts";
 import { clientHeaders, clientKey, started, type Target, type Upstream } from "./target.ts";
 
 /** Gateways that are measured where their program is given: they are not ours to install. */
@@ -119,7 +119,7 @@ async function startBusbar({ program, port, directory, upstream, withKey }: Peer
     environment: { BUSBAR_CONFIG: config, BENCH_UPSTREAM_KEY: "x", BENCH_ADMIN_TOKEN: adminToken },
   });
   const origin = `http://127.0.0.1:${port}`;
-  await answered(running, `${origin}/healthz`);
+  await answers(running, `${origin}/healthz`, peerStartsWithinMs);
   const token = withKey ? await busbarKey(`http://127.0.0.1:${adminPort}/api/v1/admin/keys`) : clientKey;
   return { ...started("peer", running, { origin, headers: { authorization: `Bearer ${token}` } }), asked: ask("json") };
 }
@@ -197,7 +197,7 @@ async function startBifrost({ program, port, directory, upstream, withKey }: Pee
     directory,
   });
   const origin = `http://127.0.0.1:${port}`;
-  await answered(running, `${origin}/health`);
+  await answers(running, `${origin}/health`, peerStartsWithinMs);
   const { body, ...asked } = ask("json");
   // It finds the provider by the first part of the model's name.
   const text = body.kind === "json" ? body.text.replace(`"${models.json}"`, `"openai/${models.json}"`) : "";
@@ -230,16 +230,9 @@ async function startLitellm({ program, port, directory, upstream, withKey }: Pee
     environment: { LITELLM_LOCAL_MODEL_COST_MAP: "True", LITELLM_LOG: "ERROR", LITELLM_MODE: "PRODUCTION" },
   });
   const origin = `http://127.0.0.1:${port}`;
-  await answered(running, `${origin}/health/liveliness`);
+  await answers(running, `${origin}/health/liveliness`, peerStartsWithinMs);
   const headers = { authorization: `Bearer ${withKey ? `sk-${clientKey}` : clientKey}` };
   return { ...started("peer", running, { origin, headers }), asked: ask("json") };
-}
-
-async function answered(running: Running, url: string): Promise<void> {
-  await Promise.race([
-    answers(url, peerStartsWithinMs),
-    running.exited.then((code) => Promise.reject(new Error(`it ended with code ${code}`))),
-  ]);
 }
 
 /** So far away that no call meets them, and counted all the same. */

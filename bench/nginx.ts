@@ -11,10 +11,7 @@ export async function startNginx(upstream: Upstream): Promise<Target> {
   writeFileSync(join(directory, "nginx.conf"), configuration(port, upstream.ports[0] ?? 0));
   const running = start({ name: "nginx", command: ["nginx", "-e", "stderr", "-p", directory, "-c", join(directory, "nginx.conf")] });
   const origin = `http://127.0.0.1:${port}`;
-  await Promise.race([
-    answers(`${origin}/v1/models`, startsWithinMs),
-    running.exited.then((code) => Promise.reject(new Error(`nginx ended with code ${code}`))),
-  ]);
+  await answers(running, `${origin}/v1/models`, startsWithinMs);
   return started("nginx", running, { origin });
 }
 

@@ -21,10 +21,7 @@ export async function startPeer(upstream: Upstream): Promise<Target> {
     environment: { NODE_ENV: "production", TRUSTED_CUSTOM_HOSTS: "127.0.0.1" },
   });
   const origin = `http://127.0.0.1:${port}`;
-  await Promise.race([
-    answers(origin, startsWithinMs),
-    running.exited.then((code) => Promise.reject(new Error(`the peer ended with code ${code}`))),
-  ]);
+  await answers(running, origin, startsWithinMs);
   return started("peer", running, {
     origin,
     headers: { ...clientHeaders, "x-portkey-provider": "openai", "x-portkey-custom-host": `${upstream.origin}/v1` },

@@ -128,9 +128,13 @@ export function freePort(): number {
   return port;
 }
 
-export async function answers(url: string, withinMs: number): Promise<void> {
+/** Waits until a child answers at its address. One that has ended is not asked any more: that would cost the machine that is measured. */
+export async function answers({ exited }: Running, url: string, withinMs: number): Promise<void> {
+  const end: { code: number | null } = { code: null };
+  void exited.then((code) => (end.code = code));
   const deadline = performance.now() + withinMs;
   while (performance.now() < deadline) {
+    if (end.code !== null) throw new Error(`it ended with code ${end.code}`);
     const answered = await fetch(url, { signal: AbortSignal.timeout(1000) }).then(
       (response) => response.arrayBuffer().then(() => true),
       () => false,

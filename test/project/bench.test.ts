@@ -5,6 +5,7 @@ import { platform, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ScenarioRow, Table } from "../../bench/report.ts";
 import { root } from "../../scripts/source-tree.ts";
+import { givenProgram } from "../support/given-program.ts";
 
 setDefaultTimeout(560_000);
 
@@ -44,17 +45,22 @@ const everythingOn = [
   "memory per idle stream of 200, KiB",
 ];
 
+/** What a run of the bench has printed. */
+async function benched(options: readonly string[]): Promise<string> {
+  const child = Bun.spawn(["sh", "bin/bun", "bench/run.ts", ...options], { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
+  running.add(child);
+  const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited]);
+  running.delete(child);
+  expect({ code, out, err }).toMatchObject({ code: 0 });
+  return out;
+}
+
 test.skipIf(platform() !== "linux")(
   "npm run bench measures limits, everything on, and workers, and says of each goal whether it is met (skipped without /proc)",
   async () => {
     const cheap = ["--quick", "--rounds", "1", "--seconds", "1", "--streams", "200", "--without-peer", "--without-servers"];
     const file = join(folder, "results.json");
-    const command = ["sh", "bin/bun", "bench/run.ts", ...cheap, "--only", "levels,limits-on,workers", "--results", file];
-    const child = Bun.spawn(command, { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
-    running.add(child);
-    const [out, err, code] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text(), child.exited]);
-    running.delete(child);
-    expect({ code, out, err }).toMatchObject({ code: 0 });
+    const out = await benched([...cheap, "--only", "levels,limits-on,workers", "--results", file]);
 
     const { rows, tables, remarks } = JSON.parse(readFileSync(file, "utf8")) as {
       readonly rows: readonly (ScenarioRow & { readonly verdict: string })[];
@@ -87,6 +93,32 @@ test.skipIf(platform() !== "linux")(
       const cells = table?.lines.find(([name]) => name === measure)?.slice(1, 4) ?? [];
       expect([measure, cells.map((cell) => typeof cell === "number" && Number.isFinite(cell))]).toEqual([measure, [true, true, true]]);
       expect(lines.some((line) => line.startsWith(`${measure} `))).toBe(true);
+    }
+  },
+);
+
+test.skipIf(platform() !== "linux")(
+  "npm run bench measures those of the given gateways that answer what the upstream said, and says of the others why not (skipped without /proc)",
+  async () => {
+    const file = join(folder, "peers.json");
+    const cheap = ["--quick", "--rounds", "1", "--seconds", "1", "--without-peer", "--only", "peers", "--results", file];
+    const programs = [
+      ...["--busbar", givenProgram(folder, "busbar", "well")],
+      ...["--bifrost", givenProgram(folder, "bifrost", "wrong")],
+      ...["--litellm", givenProgram(folder, "litellm", "exits")],
+    ];
+    await benched([...cheap, ...programs]);
+    const { rows, tables } = JSON.parse(readFileSync(file, "utf8")) as {
+      readonly rows: readonly ScenarioRow[];
+      readonly tables: readonly Table[];
+    };
+    expect(rows.find(({ bar }) => bar === "P19")?.judgement).toMatchObject({ kind: "judged", value: expect.any(Number) });
+    const shown = new Map(tables[0]?.lines.map(([who, ...figures]) => [who, figures]));
+    for (const keyed of ["without keys", "with a key"]) {
+      const figures = shown.get(`busbar, ${keyed}`) ?? [];
+      expect([figures.length, figures.every((figure) => typeof figure === "number" && figure > 0)]).toEqual([5, true]);
+      expect(shown.get(`bifrost, ${keyed}`)?.[0]).toMatch(/^not measured: it answered 200: .*something else/);
+      expect(shown.get(`litellm, ${keyed}`)?.[0]).toBe("not measured: it ended with code 3");
     }
   },
 );
