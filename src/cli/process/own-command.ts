@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { shellQuoted } from "./welcome.ts";
 
 /** How this program was started: as a program, by npm in a clone, or by npx. */
@@ -44,16 +44,40 @@ function npxPackage(home: string): string | null {
 /** The folder whose `node_modules` we are in, if we are in one. */
 const ownHome = join(import.meta.dir, "../../../../..");
 
+/** What comes before a command, such as `keys list`, after this launch. */
+export function commandName(launch: Launch): string {
+  switch (launch.by) {
+    case "npm":
+      return "npm run --silent sluice --";
+    case "npx":
+      return `npx ${shellQuoted(launch.package)}`;
+    case "name":
+      return launch.name;
+  }
+}
+
 /** Writes the commands in a text, such as `sluice keys list`, as they have to be typed after this launch. */
 export function asTyped(text: string, launch: Launch): string {
   return text.replaceAll(commands, (_, command: string, option: string | undefined) => {
-    const rest = `${command}${option ?? ""}`;
-    if (launch.by === "npx") return `npx ${shellQuoted(launch.package)} ${rest}`;
-    if (launch.by === "name") return `${launch.name} ${rest}`;
-    if (command !== "start") return `npm run --silent sluice -- ${rest}`;
-    return option === undefined ? "npm start" : `npm start --${option}`;
+    if (launch.by === "npm" && command === "start") return option === undefined ? "npm start" : `npm start --${option}`;
+    return `${commandName(launch)} ${command}${option ?? ""}`;
   });
 }
 
+/** The launch as clients may know it: without the folders of this machine, and without what opens a repository. */
+export function toldLaunch(launch: Launch): Launch {
+  switch (launch.by) {
+    case "npm":
+      return launch;
+    case "npx": {
+      const { package: given } = launch;
+      return { by: "npx", package: given.startsWith("file:") ? `./${basename(given)}` : given.replace(/\/\/[^/@]*@/, "//") };
+    }
+    case "name":
+      return { by: "name", name: basename(launch.name) };
+  }
+}
+
+/** Not those that are written as they are typed already: a running gateway may have done that. */
 const commands =
-  /\bsluice (start|init|doctor|check|health|models|keys|groups|issuers|usage|requests|explain|tail|audit|accounts|prices|channels|import|config|backup|restore|master-key|open|lab|completion|help|\[options\]|--help|--url)( -)?/g;
+  /(?<!npx |[\w./:-])sluice (start|init|doctor|check|health|models|keys|groups|issuers|usage|requests|explain|tail|audit|accounts|prices|channels|import|config|backup|restore|master-key|open|lab|completion|help|\[options\]|--help|--url)( -)?/g;

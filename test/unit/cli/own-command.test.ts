@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArguments } from "../../../src/cli/arguments.ts";
-import { asTyped, launchOf } from "../../../src/cli/process/own-command.ts";
+import { asTyped, commandName, launchOf, toldLaunch, type Launch } from "../../../src/cli/process/own-command.ts";
 
 const text = "Run sluice start, sluice start --config sluice.yaml or sluice keys create NAME.";
 
@@ -55,4 +55,28 @@ test("options before a command are part of a hint too", () => {
 test("other mentions of the name stay", () => {
   const launch = launchOf({ npm_lifecycle_event: "npx" }, "sluice", null);
   for (const kept of ["sluice.yaml", "data/sluice.db", "Sluice is listening", "sluice"]) expect(asTyped(kept, launch)).toBe(kept);
+});
+
+test.each([
+  [{ by: "npm" }, "npm run --silent sluice --"],
+  [{ by: "npx", package: "sluice" }, "npx sluice"],
+  [{ by: "npx", package: "./dist/sluice-0.1.0.tgz" }, "npx ./dist/sluice-0.1.0.tgz"],
+  [{ by: "npx", package: "file:/home/ada/sluice-0.1.0.tgz" }, "npx ./sluice-0.1.0.tgz"],
+  [{ by: "npx", package: "git+https://ada:secret@git.example/sluice.git" }, "npx 'git+https://git.example/sluice.git'"],
+  [{ by: "name", name: "/home/ada/sluice-linux-x64" }, "sluice-linux-x64"],
+] as const satisfies readonly (readonly [Launch, string])[])("clients are told of no folder and no secret: %j", (launch, told) => {
+  expect(commandName(toldLaunch(launch))).toBe(told);
+});
+
+test("a command that is written as it is typed stays, whoever passes it on", () => {
+  const launches: readonly Launch[] = [
+    { by: "npm" },
+    { by: "npx", package: "sluice" },
+    { by: "npx", package: "github:acme/sluice" },
+    { by: "name", name: "/usr/local/bin/sluice" },
+  ];
+  for (const launch of launches) {
+    const typed = asTyped("Run `sluice keys list`.", launch);
+    expect(asTyped(typed, { by: "npm" })).toBe(typed);
+  }
 });
