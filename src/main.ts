@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { operatorTokenProblem } from "./admin/login/operator-token.ts";
-import type { ExplainedSettings } from "./admin/services.ts";
+import type { ExplainedSettings, ToldCommands } from "./admin/services.ts";
 import type { App, AppOptions } from "./app/app.ts";
 import { schemaText } from "./app/schema-text.ts";
 import { configExitCode, StartProblem } from "./cli/process/start-problem.ts";
@@ -20,7 +20,7 @@ import { isExecutable, ownProgram, withRuntimeSettings } from "./cli/process/exe
 import { holdSignals, type EarlySignals } from "./cli/process/early-signals.ts";
 import { listenProblem } from "./cli/process/listen-problem.ts";
 import { openFilesMax } from "./cli/process/open-files.ts";
-import { asTyped, launchOf } from "./cli/process/own-command.ts";
+import { asTyped, commandName, launchOf, toldLaunch } from "./cli/process/own-command.ts";
 import { parentOf, type Parent } from "./cli/process/parent.ts";
 import { temporaryDirectoryProblem } from "./cli/process/temporary-directory.ts";
 import { interruption, processTerminal, type Terminal } from "./cli/terminal.ts";
@@ -41,6 +41,7 @@ import { lineWriter } from "./telemetry/log-text.ts";
 import manifest from "../package.json" with { type: "json" };
 
 const launch = launchOf(process.env, manifest.name, isExecutable ? process.argv0 : null);
+const toldCommands: ToldCommands = { name: commandName(toldLaunch(launch)), asTyped: (text) => asTyped(text, toldLaunch(launch)) };
 const given = process.argv.slice(2);
 // `npx sluice` alone starts the gateway.
 const words = given.length === 0 && launch.by === "npx" ? ["start"] : given;
@@ -258,6 +259,7 @@ async function channels(file: string | null, request: ChannelsRequest): Promise<
         masterKey: null,
         adminToken: null,
         version: manifest.version,
+        told: toldCommands,
         configuration: () => configuration(file),
         workers: 1,
         // It neither greets nor opens the admin API.
@@ -361,6 +363,7 @@ async function start(file: string | null, given: StartInvocation): Promise<void>
     masterKey: readMasterKey(),
     adminToken,
     version: manifest.version,
+    told: toldCommands,
     configuration: () => configuration(file),
     workers: parent === null ? 1 : workers,
     isLeader,

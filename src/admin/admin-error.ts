@@ -10,6 +10,11 @@ export class AdminError {
     readonly param: string | null = null,
     readonly headers: Readonly<Record<string, string>> = {},
   ) {}
+
+  /** The same with the commands in its message as they have to be typed. */
+  typed(asTyped: (text: string) => string): AdminError {
+    return new AdminError(this.status, this.code, asTyped(this.message), this.param, this.headers);
+  }
 }
 
 /** A field or parameter with an invalid value. */

@@ -19,7 +19,7 @@ import { AdminError } from "./admin-error.ts";
 import { internalError, errorResponse, respond, storageError } from "./respond.ts";
 import { EventResult, type RouteResult, type AdminRoute } from "./route.ts";
 import { Router, targetOf } from "./router.ts";
-import type { Explained, Services } from "./services.ts";
+import type { Explained, Services, ToldCommands } from "./services.ts";
 
 export interface AdminHandlerOptions {
   /** The host it listens on. */
@@ -127,7 +127,7 @@ async function handle(request: Request, address: string, parts: HandlerParts, st
     const input = await readInput(request, query, route, parts.bodyMs);
     if (input instanceof AdminError) return errorResponse(input, headers);
     if (route.answerMs !== null) stayOpen?.();
-    const { services } = parts.auth;
+    const services = await servicesFor(caller, route, parts.auth.services);
     const answering = route.handle({
       ...input,
       params,
@@ -136,12 +136,13 @@ async function handle(request: Request, address: string, parts: HandlerParts, st
       headers: request.headers,
       role: caller.kind === "anonymous" ? null : caller.role,
       actor: { kind: "admin", name: nameOf(caller), address, ...personOf(caller) },
-      services: caller.kind === "anonymous" || caller.group === null || !route.scoped ? services : await scoped(services, caller.group),
+      services,
       requestId,
       address,
       signal: request.signal,
     });
-    const answer = await within(answering, route.answerMs ?? parts.answerMs, route);
+    const given = await within(answering, route.answerMs ?? parts.answerMs, route);
+    const answer = given instanceof AdminError ? given.typed(services.told.asTyped) : given;
     if (!(answer instanceof EventResult)) return respond(answer, route.status, headers);
     return eventStream(
       answer,
@@ -174,6 +175,14 @@ async function readInput(
 }
 
 const noParameters = z.strictObject({});
+
+async function servicesFor(caller: Caller, route: AdminRoute, all: Services): Promise<Services> {
+  // A command line elsewhere writes commands as it was started itself.
+  const services = caller.kind === "token" ? { ...all, told: plainCommands } : all;
+  return caller.kind === "anonymous" || caller.group === null || !route.scoped ? services : scoped(services, caller.group);
+}
+
+const plainCommands: ToldCommands = { name: "sluice", asTyped: (text) => text };
 
 /** What a group admin may see. Without a key, an explanation would show what no client of the group may use. */
 async function scoped(services: Services, group: string): Promise<Services> {

@@ -16,6 +16,7 @@ import type { FirstContentTimes } from "../usage/first-content.ts";
 export interface Services extends ChannelContext {
   /** The version of the gateway. */
   readonly version: string;
+  readonly told: ToldCommands;
   readonly randomBytes: (count: number) => Uint8Array;
   /** Whether there are models on this machine, which a channel of the store can serve as well. */
   readonly hasLocalModels: () => boolean;
@@ -55,6 +56,14 @@ export interface Services extends ChannelContext {
   readonly explain: (ask: ExplainRequest) => Promise<Explained>;
   /** The same for a request as a client would send it, with what each candidate would be sent; or why a client would be refused. */
   readonly preview: (ask: PreviewRequest) => Promise<RequestPreview | ExplainedRefusal>;
+}
+
+/** The command line of the gateway's machine, as others are told of it. */
+export interface ToldCommands {
+  /** What comes before a command, such as `sluice`. */
+  readonly name: string;
+  /** Writes the commands in a text as they have to be typed there. */
+  readonly asTyped: (text: string) => string;
 }
 
 export interface ResourceServices {

@@ -20,6 +20,7 @@ import { groupFrozen, groupMissing } from "../gateway/admission/frozen.ts";
 import { dryRun, type Barrier } from "../gateway/dry-run.ts";
 import type { ChannelLesson, ChannelStatus, ChannelTest } from "../manage/channel-context.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import type { Ports } from "../gateway/ports.ts";
 import { StorageError } from "../gateway/storage.ts";
 import { forgetLessons, type LearnedFact } from "../gateway/upstream-state/lessons.ts";
 import type { Snapshot } from "../gateway/snapshot.ts";
@@ -60,6 +61,7 @@ export interface AdministrationParts {
   readonly degraded: () => readonly string[];
   readonly stopping: () => boolean;
   readonly version: string;
+  readonly told: Services["told"];
   /** Where clients connect. */
   readonly url: () => string;
   readonly metrics: () => Promise<string>;
@@ -84,6 +86,7 @@ export function administration(parts: AdministrationParts): Services {
     reports: durable.reports,
     wallMs: durable.clock.wallMs,
     version: parts.version,
+    told: parts.told,
     hasLocalModels: () => parts.runtimeRules().localModels.length > 0,
     randomBytes,
     digest: durable.masterKey.digest,
@@ -274,7 +277,7 @@ async function explained(
 ): Promise<{ readonly explained: Explained; readonly candidates: readonly Candidate[] }> {
   const { gateway, snapshot } = parts;
   const { barriers, plan, outOfBounds, route } = dryRun(ask, asked.key, snapshot(), gateway.upstreams);
-  const refusals = barriers.map((barrier) => refusalOf(barrier, asked));
+  const refusals = barriers.map((barrier) => refusalOf(barrier, asked, gateway.ports.asTyped));
   const attached = asked.key === null ? null : parts.attached(asked.key);
   const key = attached === null || asked.groups === undefined ? attached : withoutLimitsAbove(attached, asked.groups);
   const unknown = key === attached ? [] : ["A limit above your group may refuse this."];
@@ -379,14 +382,14 @@ function deploymentFields({ deployment }: Candidate): { readonly channel: string
   return { channel: deployment.channel.name, model: deployment.model };
 }
 
-function refusalOf(barrier: Barrier, { model, operation }: ExplainRequest): ExplainedRefusal {
+function refusalOf(barrier: Barrier, { model, operation }: ExplainRequest, asTyped: Ports["asTyped"]): ExplainedRefusal {
   switch (barrier.kind) {
     case "operation_not_allowed":
       return shownAs(forbiddenOperation(operation));
     case "model_not_allowed":
       return shownAs(forbiddenModel(model));
     case "unknown_model":
-      return shownAs(unknownModel(model));
+      return shownAs(unknownModel(model, asTyped));
     case "failure":
       return shownAs(barrier.failure);
   }

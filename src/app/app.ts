@@ -52,7 +52,7 @@ import { BudgetWatch } from "./telemetry/budget-watch.ts";
 import { channelStates, Metrics, type OtherWorkers } from "./telemetry/metrics.ts";
 import { Traffic } from "./telemetry/traffic.ts";
 import { Webhooks } from "./telemetry/webhooks.ts";
-import type { ExplainedSettings, Services, SignInServices } from "../admin/services.ts";
+import type { ExplainedSettings, Services, SignInServices, ToldCommands } from "../admin/services.ts";
 import { accessLine } from "../telemetry/access.ts";
 import { LiveFeed } from "../telemetry/live/live-feed.ts";
 import type { Log } from "../telemetry/log.ts";
@@ -191,8 +191,10 @@ export class App {
       (sinceMs) => this.pressure?.standstillMs(sinceMs) ?? 0,
     );
     const { wallMs } = durable.clock;
+    const { asTyped } = options.told;
     const ports: Ports = {
       redact,
+      asTyped,
       send: withCredentials(send, { secret, wallMs, tokens, obtain: makeObtainToken({ wallMs, nowMs, machine: options.machine }) }),
       nowMs,
       dice: Math.random,
@@ -269,6 +271,7 @@ export class App {
       receipts: durable.receipts,
       ratesOf: (provider, model, atMs, served) => priceOf(this.priceBook, { provider, model, served }, atMs),
       wallMs: durable.clock.wallMs,
+      asTyped,
       log: (record) => log.traffic(accessLine(record, log.time())),
       observe: this.callTelemetry.observe,
       onBug: (error) => this.bug(error),
@@ -678,6 +681,7 @@ export class App {
       degraded: () => this.degraded(),
       stopping: () => this.stopping,
       version: this.options.version,
+      told: this.options.told,
       url: () => this.listener?.url ?? "",
       metrics: () => this.metrics.text(),
       certificateExpiresMs: () => this.certificate?.expiresMs ?? null,
@@ -795,6 +799,8 @@ export interface AppOptions {
   /** The token in ADMIN_TOKEN_FILE. */
   readonly adminToken: string | null;
   readonly version: string;
+  /** The commands in what clients and administrators are told. */
+  readonly told: ToldCommands;
   /** The settings with their origins, as the file says now. */
   readonly configuration: () => Promise<ExplainedSettings>;
   /** How many processes share the port, and whether this one opens the admin API for them. */

@@ -17,6 +17,8 @@ export interface Ports {
   readonly timers: TimerQueue;
   /** Removes a channel's secrets from a text, in any encoding they may have there. */
   readonly redact?: (channel: Channel, text: string) => string;
+  /** Writes the commands in a text, such as `sluice models list`, as the operator types them. Without it, they stay as they are. */
+  readonly asTyped?: (text: string) => string;
   /** ReaderTools that readers of answers may need. */
   readonly tools: ReaderTools;
   /** Seals what clients carry for upstreams. Without it, they carry what they can read themselves. */

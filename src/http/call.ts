@@ -211,7 +211,7 @@ class InboundCall implements RequestObserver {
     if (ask.operation === "chat" && ask.choices > choicesMax) return this.reject(tooManyChoices);
     if (!allowsModel(key, ask.model)) return this.reject(forbiddenModel(ask.model));
     const route = snapshot.routes.get(ask.model) ?? snapshot.wildcard?.(ask.model) ?? null;
-    if (route === null) return this.reject(unknownModel(ask.model));
+    if (route === null) return this.reject(unknownModel(ask.model, context.services.gateway.ports.asTyped));
     // The same text, but one for all calls: what counts them later need not read a text of each.
     facts.model = route.model;
     const bound = boundTo(route, key.channels);

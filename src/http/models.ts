@@ -8,6 +8,7 @@ import { isFailure } from "../operations/failure.ts";
 import { generateAnswers, messagesSurface, modelBody, modelInfoBody, modelListBody, modelsBody } from "../surfaces/index.ts";
 import { errorResponse } from "./errors.ts";
 import type { ResponseHead, HttpResponse } from "../net/server/http-response.ts";
+import type { RequestContext } from "./request-context.ts";
 import { unknownModel } from "./request-errors.ts";
 import { boundTo } from "../routing/eligible.ts";
 
@@ -37,10 +38,10 @@ export function modelsFor(operation: Operation, snapshot: Snapshot, key: ModelSc
 /**
  * A model that the key may not use is reported as unknown. A model that is not in the list may still be served, by a wildcard.
  */
-export function showModel(snapshot: Snapshot, key: Key, id: string, head: ResponseHead, errors: ErrorFormat): HttpResponse {
+export function showModel({ snapshot, head, errors, services }: RequestContext, key: Key, id: string): HttpResponse {
   const route = snapshot.routes.get(id) ?? (allowsModel(key, id) ? snapshot.wildcard?.(id) : null) ?? null;
   const usable = route === null ? null : usableBy(key, route);
-  if (usable === null) return errorResponse(unknownModel(id), head, null, errors);
+  if (usable === null) return errorResponse(unknownModel(id, services.gateway.ports.asTyped), head, null, errors);
   if (errors === messagesSurface) return jsonBody(modelBody({ id, displayName: null, createdSeconds: createdSeconds(snapshot, id) }), head);
   if (errors === generateAnswers) return jsonBody(modelInfoBody(id), head);
   return jsonAnswer(entry(snapshot, key, id, usable), head);

@@ -1,3 +1,4 @@
+import type { Ports } from "../gateway/ports.ts";
 import { failure, type Failure } from "../operations/failure.ts";
 import { baseUrlMistake, routeOf, servedRoutes } from "./routes.ts";
 import { severalHosts } from "../net/server/request-parser.ts";
@@ -56,9 +57,11 @@ export function wrongMethod(method: string, path: string): Failure {
   return requestError(405, null, `Method ${method.slice(0, 16)} is not allowed for ${path.slice(0, 200)}${hint}.`);
 }
 
-export function unknownModel(model: string): Failure {
+/** `asTyped` writes the commands in a text as the operator types them. */
+export function unknownModel(model: string, asTyped: Ports["asTyped"]): Failure {
+  const hint = localHint(model);
   return failure("invalid_request", "unknown model", {
-    message: `The model '${model.slice(0, 200)}' does not exist here. GET /v1/models lists what this key may use.${localHint(model)}`,
+    message: `The model '${model.slice(0, 200)}' does not exist here. GET /v1/models lists what this key may use.${asTyped?.(hint) ?? hint}`,
     status: 404,
     type: "invalid_request_error",
     code: "model_not_found",

@@ -192,7 +192,7 @@ function answer(
     return null;
   }
   if (isFailure(key)) return refused(key, head, options, errors);
-  if (route.name === "model" || route.name === "generate_model") return showModel(snapshot, key, route.id, head, errors);
+  if (route.name === "model" || route.name === "generate_model") return showModel(context, key, route.id);
   if (route.name === "generate_models") return listGenerateModels(snapshot, key, head, queryOf(request.target));
   if (route.name === "generate_count") return countGenerateTokens(context, key);
   if (route.name === "count_tokens") return countMessagesTokens(context, key);

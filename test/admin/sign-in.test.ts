@@ -449,7 +449,7 @@ describe("local accounts", () => {
     expect(await methods()).toEqual({ local_accounts: true, oidc: { issuer: provider.issuer, path: "/admin/api/sign-in" } });
     signIn.localAccounts = false;
     expect(await methods()).toMatchObject({ local_accounts: false });
-    expect((await world.call("GET", "/admin/api/start")).json).toEqual({ first_account: false });
+    expect((await world.call("GET", "/admin/api/start")).json).toEqual({ first_account: false, command: "sluice" });
     expect([(await login()).status, codeOf(await login())]).toEqual([403, "local_accounts_off"]);
     expect((await world.call("GET", "/admin/api/me", { headers: session })).status).toBe(401);
     expect((await me((await signedIn("ada")).browser)).status).toBe(200);

@@ -127,9 +127,12 @@ describe("the package in an empty folder", () => {
     expect([wrong.code, wrong.err]).toEqual([64, expect.stringContaining("See npx sluice --help")]);
   });
 
-  test("is started by npx with nothing behind it", async () => {
+  test("is started by npx with nothing behind it, and names npx to its clients", async () => {
     await using started = await startedByNpx(["--no", "sluice"], join(home, "by-npx"));
     expect((await fetch(`${started.gateway.url}/readyz`)).status).toBe(200);
+    const key = /\bsk-[\w-]{20,}/.exec(started.gateway.text)?.[0] ?? "";
+    const missing = await fetch(`${started.gateway.url}/v1/models/embedded%2Fnothing`, { headers: { authorization: `Bearer ${key}` } });
+    expect([missing.status, await missing.text()]).toEqual([404, expect.stringContaining("`npx sluice models list` says")]);
   });
 
   test("names itself where it was started by its name, as after npm install -g", () => {

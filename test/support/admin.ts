@@ -164,6 +164,7 @@ export function makeServices(storage: Storage, wallMs: () => number, given: Part
     reports: storage,
     wallMs,
     version: "0.0.0-test",
+    told: { name: "sluice", asTyped: (text) => text },
     randomBytes,
     digest: (token) => new Bun.CryptoHasher("sha256", pepper).update(token).digest("hex"),
     adminDigest: (token) => new Bun.CryptoHasher("sha256", pepper).update(`admin ${token}`).digest("hex"),

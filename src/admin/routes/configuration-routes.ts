@@ -95,7 +95,7 @@ export const configurationRoutes: readonly AdminRoute[] = [
     }),
     handle: async ({ query: { path }, services }) => {
       const { rows, notes } = await storedSettings(services, path === undefined ? [] : [path]);
-      return { rows: [...rows], notes: [...notes] };
+      return { rows: [...rows], notes: notes.map(services.told.asTyped) };
     },
   }),
   route({

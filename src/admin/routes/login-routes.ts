@@ -34,10 +34,14 @@ export function loginRoutes(login: LoginParts): readonly AdminRoute[] {
       method: "GET",
       path: "/admin/api/start",
       access: "public",
-      summary: "Tells whether the first account still has to be created.",
-      answer: z.strictObject({ first_account: z.boolean() }),
+      summary: "Tells whether the first account still has to be created, and how the gateway's command line is named.",
+      answer: z.strictObject({
+        first_account: z.boolean(),
+        command: z.string().describe("What comes before a command on the machine of the gateway, such as `sluice`."),
+      }),
       handle: async ({ services }) => ({
         first_account: services.signIn.localAccounts && (await services.storage.accounts.count()) === 0,
+        command: services.told.name,
       }),
     }),
     route({

@@ -8,7 +8,7 @@ import { Logo } from "./logo.tsx";
 
 /** Who is not signed in sees this in place of every page. The address stays, so that the page follows after the sign-in. */
 export function Entry() {
-  const start = useLoaded<{ readonly first_account: boolean }>("/start");
+  const start = useLoaded<{ readonly first_account: boolean; readonly command: string }>("/start");
   useEffect(() => {
     document.title = "Sign in · Sluice";
   }, []);
@@ -21,7 +21,7 @@ export function Entry() {
           <h1>{isFirst ? "Create the first account" : "Sign in to Sluice"}</h1>
         </div>
         <ErrorNote error={start.error.value} onRetry={() => start.reload()} />
-        {isFirst ? <FirstAccount /> : <SignIn />}
+        {isFirst ? <FirstAccount /> : <SignIn command={start.data.value?.command ?? "sluice"} />}
       </section>
     </main>
   );
@@ -38,7 +38,8 @@ interface SignInMethods {
   readonly oidc: { readonly issuer: string; readonly path: string } | null;
 }
 
-function SignIn() {
+/** `command` is what comes before a command on the machine of the gateway. */
+function SignIn({ command }: { readonly command: string }) {
   const methods = useLoaded<SignInMethods>("/sign-in/methods");
   const { value } = methods.data;
   if (value === null) return <ErrorNote error={methods.error.value} onRetry={() => methods.reload()} />;
@@ -49,7 +50,7 @@ function SignIn() {
           Sign in with {new URL(value.oidc.issuer).host}
         </a>
       )}
-      {value.local_accounts ? <PasswordForm /> : null}
+      {value.local_accounts ? <PasswordForm command={command} /> : null}
     </>
   );
 }
@@ -62,7 +63,7 @@ function providerAddress(path: string): string {
 
 const placeCharactersMax = 500;
 
-function PasswordForm() {
+function PasswordForm({ command }: { readonly command: string }) {
   const { error, busy, run } = useSubmission(async ({ name, password }: FormFields) => {
     await enter(name, password);
   });
@@ -75,7 +76,7 @@ function PasswordForm() {
         Sign in
       </button>
       <p class="small muted">
-        Forgotten? On the machine of the gateway, <code>sluice accounts password NAME</code> sets a new one.
+        Forgotten? On the machine of the gateway, <code>{command} accounts password NAME</code> sets a new one.
       </p>
     </form>
   );

@@ -21,6 +21,8 @@ export interface LedgerPorts {
   readonly receipts: ReceiptBook;
   readonly ratesOf: RatesOf;
   readonly wallMs: () => number;
+  /** Writes the commands in a text as the operator types them. */
+  readonly asTyped?: (text: string) => string;
   /** The access log. */
   readonly log: (record: CallRecord) => void;
   /** Metrics and traces: called once for each call, with its receipt, or with null if it was not admitted. */
@@ -168,13 +170,9 @@ export class Ledger {
       const rates = this.ports.ratesOf(channel.provider, model, atMs);
       return rates === null || !isPriced(rates);
     });
-    if (missing === undefined) return limitExceeded;
-    const { channel, model } = missing.deployment;
-    const provider = channel.provider === null ? "" : ` --provider ${channel.provider}`;
-    const message =
-      `${limitExceeded.failure.publicMessage} Channel ${channel.name} calls it ${JSON.stringify(model)}: ` +
-      `\`sluice prices set ${model}${provider}\`.`;
-    return { ...limitExceeded, failure: { ...limitExceeded.failure, publicMessage: message } };
+    const { publicMessage } = limitExceeded.failure;
+    const message = missing === undefined ? publicMessage : `${publicMessage} ${priceCommand(missing.deployment)}`;
+    return { ...limitExceeded, failure: { ...limitExceeded.failure, publicMessage: this.ports.asTyped?.(message) ?? message } };
   }
 
   /** The expected demand. Only a budget needs the price before the call: the highest of the route. */
@@ -192,6 +190,11 @@ export class Ledger {
     }
     return found;
   }
+}
+
+function priceCommand({ channel, model }: Deployment): string {
+  const provider = channel.provider === null ? "" : ` --provider ${channel.provider}`;
+  return `Channel ${channel.name} calls it ${JSON.stringify(model)}: \`sluice prices set ${model}${provider}\`.`;
 }
 
 /** What counts against limits. A client that leaves early has still used what was generated. */

@@ -267,7 +267,12 @@ export class Attempt implements StreamOwner {
       this.isEchoed = isEcho(cause, cause.param === null ? text : text.replaceAll(`"${cause.param}":`, ""));
       this.lesson = lessonIn(cause, this.askedTokens, isEcho(cause, text));
     }
-    return sanitizedFailure(cause, text, (words) => gateway.ports.redact?.(candidate.deployment.channel, words) ?? words);
+    const { channel } = candidate.deployment;
+    const redact = (words: string): string => gateway.ports.redact?.(channel, words) ?? words;
+    const { asTyped } = gateway.ports;
+    // Commands that an upstream names are not ours.
+    const isOurs = asTyped !== undefined && isLocalModel(channel.address);
+    return sanitizedFailure(cause, text, isOurs ? (words) => asTyped(redact(words)) : redact);
   }
 
   /** The same failure, marked if the request can be written in another way. */

@@ -18,7 +18,7 @@ export async function verifiedWeights(model: EmbeddedModel): Promise<string | Re
 }
 
 function unusable(model: EmbeddedModel, why: string): RequestError {
-  const fix = isAdded(model) ? ` Run sluice models remove ${model.upstream}, then sluice models add ${model.upstream}.` : "";
+  const fix = isAdded(model) ? ` Run sluice models remove ${model.upstream}, and add it again.` : "";
   const facts = { type: "service_unavailable_error", code: "engine_unavailable" };
   return requestError(503, `${model.id} cannot be loaded: ${why}.${fix}`, facts);
 }

@@ -86,6 +86,7 @@ function Instead({ backup, restore, notes }: NonNullable<BackupsAnswer["instead"
 
 function Kept({ answer, onRemoved }: { readonly answer: BackupsAnswer; readonly onRemoved: () => void }) {
   const { folder, master_key, running, failure, backups } = answer;
+  const command = useLoaded<{ readonly command: string }>("/start").data.value?.command ?? "sluice";
   const removed = useSignal<string | null>(null);
   const remove = useSubmission(async (name: string) => {
     await ask(`/backups/${encodeURIComponent(name)}`, { method: "DELETE" });
@@ -144,7 +145,7 @@ function Kept({ answer, onRemoved }: { readonly answer: BackupsAnswer; readonly 
         <p>
           The check changes nothing. To restore, stop all gateways of this store first; the present store is kept beside the restored one.
         </p>
-        <Snippet label="Shell, on the machine of the gateway" text={restoreCommands(folder, backups[0]?.name ?? "NAME.backup")} />
+        <Snippet label="Shell, on the machine of the gateway" text={restoreCommands(command, folder, backups[0]?.name ?? "NAME.backup")} />
       </section>
       {removed.value !== null && (
         <Confirm
@@ -166,7 +167,7 @@ function progressText({ doing, done_bytes, total_bytes }: NonNullable<BackupsAns
   return `${doing === "copying" ? "Copying" : "Encrypting"}: ${bytes(done_bytes)} of about ${bytes(total_bytes)}…`;
 }
 
-function restoreCommands(folder: string, name: string): string {
+function restoreCommands(command: string, folder: string, name: string): string {
   const file = /^[\w./-]+$/.test(folder) ? `${folder}/${name}` : `'${folder.replaceAll("'", String.raw`'\''`)}/${name}'`;
-  return `sluice restore ${file} --check\nsluice restore ${file}`;
+  return `${command} restore ${file} --check\n${command} restore ${file}`;
 }
