@@ -20,6 +20,16 @@ export function unwritable(file: string, error: unknown): string {
   return `${file} could not be written (${code ?? String(error)}). ${writeFixes.get(code ?? "") ?? "Name another file."}`;
 }
 
+/** Why a new file was not written. It is never written over another, which may be in use. */
+export function unwritten(
+  file: string,
+  error: unknown,
+  occupied = `${file} exists already: remove it, or name another file.`,
+): CommandError {
+  const isTaken = (error as { readonly code?: string }).code === "EEXIST";
+  return isTaken ? new CommandError(occupied, exitCodes.usage) : new CommandError(unwritable(file, error));
+}
+
 const forbidden = "This user may not write there: name a file in another folder, or run it as a user who may.";
 const writeFixes: ReadonlyMap<string, string> = new Map([
   ["ENOENT", "Its folder does not exist: create it, or name another file."],

@@ -169,7 +169,7 @@ test("a backup never overwrites a file, and needs a store", async () => {
   expect(await cli.here(["backup", file])).toMatchObject({ code: 1, err: expect.stringContaining("There is no store") });
   expect(existsSync(cli.dataDir)).toBe(false);
   await cli.json("keys", "create", "first");
-  expect(await cli.here(["backup", cli.config])).toMatchObject({ code: 1, err: expect.stringContaining("already exists") });
+  expect(await cli.here(["backup", cli.config])).toMatchObject({ code: 64, err: expect.stringContaining("already exists") });
   expect(await cli.here(["restore", file, "--yes"])).toMatchObject({ code: 1, err: expect.stringContaining("There is no backup") });
   expect((await cli.here(["restore", cli.config, "--yes"])).code).not.toBe(0);
   expect(await names(cli)).toEqual(["first"]);

@@ -16,7 +16,7 @@ test("sluice import writes a file that sluice check accepts, and never overwrite
   expect(await cli.run(["check", made], { env })).toMatchObject({ code: 0 });
   const text = readFileSync(made, "utf8");
   const second = await cli.run(["import", "litellm", join(fixtures, "litellm.yaml"), "--output", made]);
-  expect(second.code).toBe(1);
+  expect(second.code).toBe(64);
   expect(second.err).toContain("exists already");
   expect(readFileSync(made, "utf8")).toBe(text);
   const absent = await cli.run(["import", "portkey", join(fixtures, "portkey.json"), "--output", join(cli.folder, "absent/made.yaml")]);

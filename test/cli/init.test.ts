@@ -22,7 +22,7 @@ test("sluice init writes a file that works, creates the account, overwrites noth
   expect(JSON.parse((await cli.run(["accounts", "list", "--json", "--config", file])).out)).toMatchObject([{ name: "ada", role: "admin" }]);
 
   const again = await cli.run(["init", file, "--yes", ...listen, "--provider", "ollama"]);
-  expect([again.code, again.err]).toEqual([1, expect.stringContaining("--force")]);
+  expect([again.code, again.err]).toEqual([64, expect.stringContaining("--force")]);
   expect(readFileSync(file, "utf8")).toContain("provider: embedded");
 
   const looked = await cli.run(["doctor", "--offline", "--json", "--config", file]);

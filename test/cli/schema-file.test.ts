@@ -51,7 +51,7 @@ test("sluice config export writes over no file, and no schema beside JSON", asyn
   const file = join(cli.folder, "resources.yaml");
   writeFileSync(file, "mine");
   const refused = await cli.here(["config", "export", "-o", file]);
-  expect([refused.code, refused.err, readFileSync(file, "utf8")]).toEqual([1, expect.stringContaining("exists already"), "mine"]);
+  expect([refused.code, refused.err, readFileSync(file, "utf8")]).toEqual([64, expect.stringContaining("exists already"), "mine"]);
   const json = join(cli.folder, "resources.json");
   expect(await cli.here(["config", "export", "--json", "-o", json])).toMatchObject({ code: 0, out: "" });
   expect(JSON.parse(readFileSync(json, "utf8"))).toBeObject();

@@ -55,8 +55,8 @@ describe("a backup", () => {
     const folder = freshDataDir();
     await backupStore({ dataDir, to: plain(join(folder, "copy.db")) });
     expect(readdirSync(folder)).toEqual(["copy.db"]);
-    expect(await kindOf(backupStore({ dataDir, to: plain(join(folder, "copy.db")) }))).toBe("conflict");
-    expect(await kindOf(backupStore({ dataDir, to: plain(storeFile(dataDir)) }))).toBe("conflict");
+    expect(await kindOf(backupStore({ dataDir, to: plain(join(folder, "copy.db")) }))).toBe("invalid");
+    expect(await kindOf(backupStore({ dataDir, to: plain(storeFile(dataDir)) }))).toBe("invalid");
     expect(await kindOf(backupStore({ dataDir, to: plain(join(folder, "missing", "copy.db")) }))).toBe("unavailable");
     expect(await kindOf(backupStore({ dataDir: join(folder, "missing"), to: plain(join(folder, "other.db")) }))).toBe("missing");
     expect(readdirSync(folder)).toEqual(["copy.db"]);

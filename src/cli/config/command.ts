@@ -4,7 +4,7 @@ import type { ResourceChange } from "../../manage/resource-file/desired-resource
 import { resourceSections } from "../../manage/resource-file/exported-resources.ts";
 import type { CommandSurroundings } from "../command-context.ts";
 import type { ConfigManagement } from "../management/config-management.ts";
-import { CommandError, unwritable } from "../command-error.ts";
+import { unwritten } from "../command-error.ts";
 import { writeSchemaBeside } from "../schema-file.ts";
 import { json, plural, shown } from "../shown-text.ts";
 import type { ConfigRequest } from "./arguments.ts";
@@ -55,8 +55,7 @@ async function writeNew(file: string, text: string): Promise<void> {
   try {
     await writeFile(file, text, { flag: "wx" });
   } catch (error) {
-    const { code } = error as { readonly code?: string };
-    throw new CommandError(code === "EEXIST" ? `${file} exists already: remove it, or name another file.` : unwritable(file, error));
+    throw unwritten(file, error);
   }
 }
 

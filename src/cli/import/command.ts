@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { parseDocument, stringify } from "yaml";
-import { unwritable } from "../command-error.ts";
+import { unwritten, type CommandError } from "../command-error.ts";
 import { configExitCode } from "../process/start-problem.ts";
 import { writeSchemaBeside, type SchemaText } from "../schema-file.ts";
 import { importMeanings, type ImportRequest, type ImportSource } from "./arguments.ts";
@@ -43,8 +43,12 @@ export async function runImport({ from, file, output }: ImportRequest, context: 
     return configExitCode;
   }
   const result = `${heading(from)}${stringify(imported.settings, { lineWidth: 0 })}`;
+  const problem = output === null ? null : await writeProblem(output, result);
+  if (problem !== null) {
+    console.error(problem.message);
+    return problem.exitCode;
+  }
   if (output === null) process.stdout.write(result);
-  else if (!(await written(output, result))) return 1;
   // What is still wrong once the variables are set, such as a channel without an address.
   const env = Object.fromEntries(imported.variables.map(({ name }) => [name, "0123456789abcdef"]));
   const schema = output === null ? null : await writeSchemaBeside(output, "configuration", context.schemaText);
@@ -69,15 +73,13 @@ function heading(from: ImportSource): string {
 `;
 }
 
-/** A file that exists is never overwritten: it may be the configuration in use. */
-async function written(output: string, text: string): Promise<boolean> {
+/** What kept the file from being written; null if it was. */
+async function writeProblem(output: string, text: string): Promise<CommandError | null> {
   try {
     await writeFile(output, text, { flag: "wx" });
-    return true;
+    return null;
   } catch (error) {
-    const code = (error as { readonly code?: string }).code;
-    console.error(code === "EEXIST" ? `${output} exists already: remove it, or name another file.` : unwritable(output, error));
-    return false;
+    return unwritten(output, error);
   }
 }
 

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { accountName, createAccount, passwordProblem } from "../../manage/accounts.ts";
 import type { Actor } from "../../gateway/storage.ts";
 import type { OpenStore } from "../command-context.ts";
-import { CommandError, exitCodes, orThrow, unwritable } from "../command-error.ts";
+import { CommandError, exitCodes, orThrow, unwritten } from "../command-error.ts";
 import { json } from "../shown-text.ts";
 import { shellQuoted } from "../process/welcome.ts";
 import { writeSchemaBeside, type SchemaText, type WrittenSchema } from "../schema-file.ts";
@@ -36,7 +36,7 @@ async function init(request: InitRequest, context: InitContext): Promise<void> {
   const { terminal } = context;
   const { file, force } = request;
   // Before the questions, so that nobody answers them in vain.
-  if (!force && (await exists(file))) throw new CommandError(occupied(file));
+  if (!force && (await exists(file))) throw new CommandError(occupied(file), exitCodes.usage);
   if (!request.yes && !terminal.isInteractive) throw new CommandError(nobodyToAsk, exitCodes.usage);
   const { answers, key } = await answersTo(request, context);
   const account = await accountOf(request, terminal);
@@ -134,8 +134,7 @@ async function write(file: string, text: string, mode: number, force: boolean): 
     // A file that was there before keeps its mode.
     if (force) await chmod(file, mode);
   } catch (error) {
-    const code = (error as { readonly code?: string }).code;
-    throw new CommandError(code === "EEXIST" ? occupied(file) : unwritable(file, error));
+    throw unwritten(file, error, occupied(file));
   }
 }
 

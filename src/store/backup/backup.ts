@@ -48,7 +48,7 @@ export async function backupStore({
   rejectPostgres(store);
   const file = storeFile(dataDir);
   if (!existsSync(file)) throw new StorageError("missing", `There is no store at ${file}. Give the data folder of the gateway.`);
-  if (existsSync(to)) throw new StorageError("conflict", `${resolve(to)} already exists. Give the name of a new file.`);
+  if (existsSync(to)) throw new StorageError("invalid", `${resolve(to)} already exists. Give the name of a new file.`);
   const database = new ThreadDatabase(file);
   try {
     const key = await encryptionKeyFor(protection, { dataDir, given }, database);
