@@ -120,8 +120,7 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
       return read({ ...query, keysOf });
     }
     if (!query.by.includes("group")) return read({ ...query, groupId: asked ?? groupId });
-    const narrowed = ids.size > namedGroupsMax ? query : { ...query, groups: [...ids] };
-    return (await read(narrowed)).filter(({ group }) => ids.has(group.group ?? ""));
+    return (await read({ ...query, groups: [...ids] })).filter(({ group }) => ids.has(group.group ?? ""));
   };
   const isOwn = ({ owners }: Receipt): boolean => owners.includes(groupId);
   // The nearest group goes first. Those above the scope are nobody's business, and in the file their ids are their names.
@@ -236,9 +235,6 @@ function scopedStorage(storage: Storage, scope: GroupScope, file: FileContents):
     close: refuse,
   };
 }
-
-/** Databases take some tens of thousands of parameters, and a query names each group up to three times. */
-const namedGroupsMax = 5_000;
 
 /** All other methods are not for group admins, and no route of theirs uses them. */
 function only<Part extends object>(allowed: Partial<Part>): Part {

@@ -122,6 +122,9 @@ describe("an administrator of a group", () => {
     const watched = { ...context.reports, receipts: { ...all, usage: (each) => (asked.push(each.groups), all.usage(each)) } } as Storage;
     await nanos(scopedContext({ ...context, reports: watched }, await scopeOf(context, "web")).reports, { by: ["group"] });
     expect(asked).toEqual([["app", "web"]]);
+    const ids = new Set(["web", ...Array.from({ length: 10_000 }, (_, at) => `below ${at}`)]);
+    await nanos(scopedContext({ ...context, reports: watched }, { groupId: "web", ids }).reports, { by: ["group"] });
+    expect(asked[1]).toEqual([...ids]);
     const keysOf = { groups: ["ads", "org", "app"], keys: ["k-null", "k-ads"] };
     expect(await nanos(scoped.reports, { by: ["key"], keysOf })).toBe(1);
     expect(await nanos(scoped.reports, { by: ["key"], keysOf: { groups: ["ads"], keys: ["k-ads"] } })).toBe(0);

@@ -21,7 +21,7 @@ export async function outcomesOf(database: Database, query: UsageQuery): Promise
   if ((groupId !== null || by.includes("group")) && (query.keyId !== null || by.includes("key"))) {
     throw new StorageError("invalid", "What a group used is not known by key: leave out the group, or the key.");
   }
-  const conditions = [ownerCondition(query, by)];
+  const conditions = [ownerCondition(query, by, database.engine)];
   if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
   const columns = by.map((column) => (column === "key" ? { text: sql`owner_id`, as: sql`by_key` } : grouping(column, false)));
@@ -41,11 +41,15 @@ export async function outcomesOf(database: Database, query: UsageQuery): Promise
     .toSorted((one, other) => compareRows(one, other, by));
 }
 
-function ownerCondition({ keyId, groupId = null, groups = null, keysOf = null }: UsageQuery, by: readonly UsageColumn[]): Sql {
+function ownerCondition(
+  { keyId, groupId = null, groups = null, keysOf = null }: UsageQuery,
+  by: readonly UsageColumn[],
+  engine: Database["engine"],
+): Sql {
   if (keyId !== null) return sql`owner_id = ${name(keyId)}`;
   if (groupId !== null) return sql`owner_id = ${name(groupId)}`;
-  if (groups !== null) return isGroupOf(groups);
-  if (keysOf !== null) return isKeyOf(keysOf, sql`owner_id`);
+  if (groups !== null) return isGroupOf(groups, engine);
+  if (keysOf !== null) return isKeyOf(keysOf, engine, sql`owner_id`);
   return by.includes("key") || by.includes("group") ? sql`owner_id <> ${everybody}` : sql`owner_id = ${everybody}`;
 }
 

@@ -6,6 +6,7 @@ import type { Database } from "../database.ts";
 import { wordsOf } from "./receipt-line.ts";
 import { name } from "./receipt-row.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
+import { isOneOf, rowsOf } from "../text-list.ts";
 import { dayMs, hourMs } from "./usage-sums.ts";
 
 /**
@@ -106,7 +107,7 @@ function sourceOf(
   const ofKeys = by.includes("key") || query.keyId !== null || query.keysOf != null;
   const [days, hours] = ofKeys ? [sql`usage_days`, sql`usage_hours`] : [sql`owner_days`, sql`owner_hours`];
   const columns = engine === "sqlite" && query.keysOf == null && by.length === 1 && by[0] === "key" ? keysInOrder : everything;
-  const conditions = conditionsOf(query, !ofKeys && !by.includes("group"));
+  const conditions = conditionsOf(query, !ofKeys && !by.includes("group"), engine);
   const part = (table: Sql, fromMs: number, toMs: number): Sql =>
     sql`select ${columns.listed} from ${table} where at_ms >= ${fromMs} and at_ms < ${toMs}${conditions}${columns.grouped}`;
   if (by.includes("hour") || firstDayMs >= lastDayMs) return { source: part(hours, sinceMs, untilMs), wholeDays: false };
@@ -125,12 +126,12 @@ const everything: SourceColumns = { listed: sql`*`, grouped: sql`` };
 /** SQLite stores the sums in the order of time and key. Summing in that order first leaves few rows to sort by key. */
 const keysInOrder: SourceColumns = { listed: sql`at_ms, key_id, ${sums}`, grouped: sql` group by at_ms, key_id` };
 
-function conditionsOf(query: UsageQuery, ofAll: boolean): Sql {
+function conditionsOf(query: UsageQuery, ofAll: boolean, engine: Database["engine"]): Sql {
   const conditions: Sql[] = [];
   if (query.keyId !== null) conditions.push(sql`key_id = ${name(query.keyId)}`);
-  if (query.keysOf != null) conditions.push(isKeyOf(query.keysOf));
+  if (query.keysOf != null) conditions.push(isKeyOf(query.keysOf, engine));
   if (query.groupId != null) conditions.push(sql`owner_id = ${name(query.groupId)}`);
-  else if (query.groups != null) conditions.push(isGroupOf(query.groups));
+  else if (query.groups != null) conditions.push(isGroupOf(query.groups, engine));
   else if (ofAll) conditions.push(sql`owner_id = ${everybody}`);
   if (query.model !== null) conditions.push(sql`model = ${name(query.model)}`);
   if (query.channel !== null) conditions.push(sql`channel = ${name(query.channel)}`);
@@ -141,22 +142,21 @@ function conditionsOf(query: UsageQuery, ofAll: boolean): Sql {
 }
 
 /** Administrators of a group must not wait for the sums of all others, which may be too many to be read. */
-export function isGroupOf(groups: readonly string[]): Sql {
-  if (groups.length === 0) return sql`1 = 0`;
-  return sql`owner_id in (${joinSql(
-    groups.map((group) => sql`${name(group)}`),
-    sql`, `,
-  )})`;
+export function isGroupOf(groups: readonly string[], engine: Database["engine"]): Sql {
+  return isOneOf(sql`owner_id`, groups.map(named), engine);
 }
 
 /** One list and not two with `or`, so that each key is looked up in the index by key. */
-export function isKeyOf({ groups, keys }: NonNullable<UsageQuery["keysOf"]>, id = sql`key_id`): Sql {
-  const listed = (texts: readonly string[], shown: (text: string) => Sql): Sql => joinSql(texts.map(shown), sql`, `);
+export function isKeyOf({ groups, keys }: NonNullable<UsageQuery["keysOf"]>, engine: Database["engine"], id = sql`key_id`): Sql {
   const lists = [
-    ...(groups.length === 0 ? [] : [sql`select id from keys where group_id in (${listed(groups, (text) => sql`${name(text)}`)})`]),
-    ...(keys.length === 0 ? [] : [sql`values ${listed(keys, (text) => sql`(cast(${name(text)} as text))`)}`]),
+    ...(groups.length === 0 ? [] : [sql`select id from keys where ${isOneOf(sql`group_id`, groups.map(named), engine)}`]),
+    ...(keys.length === 0 ? [] : [rowsOf(keys.map(named), engine)]),
   ];
   return lists.length === 0 ? sql`1 = 0` : sql`${id} in (${joinSql(lists, sql` union all `)})`;
+}
+
+function named(text: string): string {
+  return name(text);
 }
 
 function usageRow(row: Readonly<Record<string, string | number | bigint | null>>, by: readonly UsageColumn[]): UsageRow {

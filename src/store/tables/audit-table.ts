@@ -6,6 +6,7 @@ import type { Database } from "../database.ts";
 import { joinSql, sql, type Sql } from "../sql.ts";
 import { parsedObject } from "../stored-json.ts";
 import { isValidName, pageRows } from "../stored-text.ts";
+import { isOneOf } from "../text-list.ts";
 
 export class AuditTable implements AuditStorage {
   constructor(
@@ -19,7 +20,7 @@ export class AuditTable implements AuditStorage {
     if (subject !== null) where.push(sql`subject = ${subject}`);
     if (actor !== null) where.push(sql`actor = ${actor}`);
     if (sinceMs !== null) where.push(sql`at_ms >= ${sinceMs}`);
-    if (groups !== undefined) where.push(aboutGroups(groups));
+    if (groups !== undefined) where.push(isOneOf(sql`group_id`, groups, this.database.engine));
     if (before !== null) where.push(sql`id < ${before}`);
     const rows = await this.database.all<AuditRow>(sql`
       select id, at_ms, actor_kind, actor, address, action, subject, detail from audit
@@ -28,7 +29,7 @@ export class AuditTable implements AuditStorage {
   }
 
   async get(id: string, groups?: readonly string[]): Promise<AuditEntry | null> {
-    const among = groups === undefined ? sql`1 = 1` : aboutGroups(groups);
+    const among = groups === undefined ? sql`1 = 1` : isOneOf(sql`group_id`, groups, this.database.engine);
     const [row] = isValidName(id)
       ? await this.database.all<AuditRow>(sql`
           select id, at_ms, actor_kind, actor, address, action, subject, detail from audit where id = ${id} and ${among}`)
@@ -88,14 +89,6 @@ function personFrom(value: unknown): ProvidedPerson | null {
   if (!isJsonObject(value)) return null;
   const { issuer, subject } = value;
   return typeof issuer === "string" && typeof subject === "string" ? { issuer, subject } : null;
-}
-
-function aboutGroups(groups: readonly string[]): Sql {
-  if (groups.length === 0) return sql`1 = 0`;
-  return sql`group_id in (${joinSql(
-    groups.map((group) => sql`${group}`),
-    sql`, `,
-  )})`;
 }
 
 interface AuditRow {

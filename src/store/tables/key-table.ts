@@ -8,6 +8,7 @@ import { changedColumns, checkKeyChange, emptyColumns, keyDifferences } from "./
 import { keyFrom, readKeys, type KeyRow } from "./key-row.ts";
 import { joinSql, sql, type Sql, batches } from "../sql.ts";
 import { checkName, likePattern, isValidName, pageRows, searchCharactersMax } from "../stored-text.ts";
+import { isOneOf } from "../text-list.ts";
 
 export class KeyTable implements KeyStorage {
   constructor(
@@ -48,7 +49,7 @@ export class KeyTable implements KeyStorage {
   async list({ search, revoked, groups = null, after, limit }: KeyQuery): Promise<readonly StoredKey[]> {
     const where: Sql[] = revoked ? [] : [sql`keys.revoked_ms is null`];
     if (search !== null) where.push(searchCondition(search, this.database.engine));
-    if (groups !== null) where.push(inGroups(groups));
+    if (groups !== null) where.push(isOneOf(sql`keys.group_id`, groups, this.database.engine));
     const keysMax = pageRows(limit);
     const found: StoredKey[] = [];
     let last = after;
@@ -259,14 +260,6 @@ async function requireGroup(transaction: Database, group: string | null): Promis
   if (group === null || group.startsWith(fileGroupPrefix)) return;
   const known = await transaction.all(sql`select id from key_groups where id = ${group} and deleted_ms is null`);
   if (known.length === 0) throw new StorageError("invalid", "There is no such group.");
-}
-
-function inGroups(groups: readonly string[]): Sql {
-  if (groups.length === 0) return sql`1 = 0`;
-  return sql`keys.group_id in (${joinSql(
-    groups.map((group) => sql`${group}`),
-    sql`, `,
-  )})`;
 }
 
 async function insertToken(transaction: Database, id: string, { digest, last4 }: HashedToken, nowMs: number): Promise<void> {
