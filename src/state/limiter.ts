@@ -101,7 +101,10 @@ export function makeLimiter({ rates, budgets, wallMs, refusals }: LimiterParts):
     if (from >= all.length) return grant;
     const now = budgets.readClock();
     for (let at = from; at < all.length; at += 1) {
-      if (!appliesTo(all[at]!, grant.asked)) continue;
+      if (!appliesTo(all[at]!, grant.asked)) {
+        grant.addPeriod(at, nothingReserved);
+        continue;
+      }
       const result = budgets.reserve(all[at]!, grant.nanos, now);
       if (result instanceof Promise) return afterLateBudget(grant, at, result);
       const exceeded = addBudget(grant, at, result);
@@ -259,9 +262,9 @@ class CallGrant implements Grant {
   rateLimitStatus: RateLimitStatus | null = null;
   private open = true;
   private rates: Reservation | null = null;
-  /** Where money was reserved of the first budget, and of each other one, by its place in the list of all; null where it does not apply to the call. */
+  /** Where money was reserved of the first budget, and of those after it, in their order. Most calls have one at most, and no list. */
   private ofFirstBudget: ReservedPeriod | null = null;
-  private ofOtherBudgets: (ReservedPeriod | null)[] | null = null;
+  private ofOtherBudgets: ReservedPeriod[] | null = null;
 
   constructor(private readonly claims: CallClaims) {}
 
@@ -289,12 +292,10 @@ class CallGrant implements Grant {
     for (const rate of rates) amounts.push(actual === null ? 0 : amountOn(rate, actual, asClaimed));
     this.rates?.settle(amounts);
     const nanos = actual === null ? null : actual.nanos;
-    for (let at = 0; at < budgets.length; at += 1) this.ofBudget(at)?.settle(this.nanos, costTo(budgets[at]!, nanos, servedBy));
-  }
-
-  private ofBudget(at: number): ReservedPeriod | null {
-    if (at === 0) return this.ofFirstBudget;
-    return this.ofOtherBudgets === null ? null : this.ofOtherBudgets[at]!;
+    if (this.ofFirstBudget !== null) this.ofFirstBudget.settle(this.nanos, costTo(budgets[0]!, nanos, servedBy));
+    const others = this.ofOtherBudgets;
+    if (others === null) return;
+    for (let at = 0; at < others.length; at += 1) others[at]!.settle(this.nanos, costTo(budgets[at + 1]!, nanos, servedBy));
   }
 
   /** Of all limits of a kind, the tightest is reported. */
@@ -341,14 +342,20 @@ class CallGrant implements Grant {
   addBudget(at: number, result: ReservedPeriod | BudgetRefused, wallMs: () => number): LimitExceeded | null {
     const { budgets } = this.limits;
     if (result.ok) {
-      if (at === 0) this.ofFirstBudget = result;
-      else (this.ofOtherBudgets ??= budgets.map(noReservation))[at] = result;
+      this.addPeriod(at, result);
       return null;
     }
     if (result.why === "unavailable") {
       return this.withdraw(storeUnavailable("no money is held, and the store does not answer", this.rateLimitStatus));
     }
     return this.withdraw(budgetExceeded(budgets[at]!, this.nanos, result, wallMs(), this.rateLimitStatus));
+  }
+
+  /** Budgets are reserved of in their order. */
+  addPeriod(at: number, period: ReservedPeriod): void {
+    if (at === 0) this.ofFirstBudget = period;
+    else if (this.ofOtherBudgets === null) this.ofOtherBudgets = [period];
+    else this.ofOtherBudgets.push(period);
   }
 
   /** Gives everything back. */
@@ -369,7 +376,8 @@ function costTo({ selector }: BudgetLimit, nanos: number | null, servedBy: Named
   return servedBy !== null && isNamedBy(servedBy, selector.channels) ? nanos : null;
 }
 
-const noReservation = (): ReservedPeriod | null => null;
+/** Of a budget that is not for the call. */
+const nothingReserved: ReservedPeriod = { ok: true, settle: () => {} };
 
 /** No number: the store keeps what was claimed. */
 const asClaimed = Number.NaN;
