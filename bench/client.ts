@@ -1,8 +1,8 @@
 import type { Socket } from "bun";
 import { readFileSync } from "node:fs";
-import { type AskedBody, tokenMark } from "./ask.ts";
+import { tokenMark } from "./ask.ts";
 import type { ClosedResult, Held, Job, Left, OpenResult, PacedResult } from "./job.ts";
-import { formBytes } from "./form.ts";
+import { requestBytes } from "./request-bytes.ts";
 import { quantile } from "./statistics.ts";
 import { AnswerReader } from "./wire.ts";
 
@@ -266,31 +266,9 @@ async function hold(streams: number, stalled: boolean): Promise<void> {
 }
 
 function requestsOf({ tokensFile }: Job): readonly Buffer[] {
-  if (tokensFile === undefined) return [requestBytes(job)];
+  if (tokensFile === undefined) return [requestBytes(job, job.asked)];
   const tokens = JSON.parse(readFileSync(tokensFile, "utf8")) as readonly string[];
-  return tokens.map((token) => requestBytes({ ...job, headers: { ...job.headers, authorization: `Bearer ${token}` } }));
-}
-
-function requestBytes({ headers, asked }: Job): Buffer {
-  const body = bodyOf(asked.body);
-  const lines = Object.entries({
-    host: `${hostname}:${port}`,
-    ...headers,
-    ...(body === null ? {} : { "content-type": body.type, "content-length": String(body.bytes.length) }),
-  }).map(([name, value]) => `${name}: ${value}\r\n`);
-  const head = Buffer.from(`${asked.method} ${asked.path} HTTP/1.1\r\n${lines.join("")}\r\n`);
-  return body === null ? head : Buffer.concat([head, body.bytes]);
-}
-
-function bodyOf(body: AskedBody): { readonly type: string; readonly bytes: Buffer } | null {
-  switch (body.kind) {
-    case "none":
-      return null;
-    case "json":
-      return { type: "application/json", bytes: Buffer.from(body.text) };
-    case "form":
-      return formBytes(body.model, body.fileBytes);
-  }
+  return tokens.map((token) => requestBytes({ ...job, headers: { ...job.headers, authorization: `Bearer ${token}` } }, job.asked));
 }
 
 async function say(event: string, fields: object): Promise<void> {

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { unlimited, type Limits } from "../../src/limits/limits.ts";
 import { ask } from "../ask.ts";
-import { type Bench, type RequestCost, requestCost, type Scenario } from "../bench.ts";
+import type { Bench, RequestCost, Scenario } from "../bench.ts";
+import { threadMicroseconds } from "../cpu.ts";
 import { type Gateway, oneChannel, withKey } from "../gateway.ts";
-import { closedLoop } from "../load.ts";
 import { judged, type Row } from "../report.ts";
 import { trimmedError, trimmedMean } from "../statistics.ts";
+import { SteadyLoad } from "../steady-load.ts";
 import { farBudget, madeStore } from "../stored-keys.ts";
 import { type LimitServers, startLimitServers } from "../limit-servers.ts";
 
@@ -102,29 +103,50 @@ export interface Turn {
   readonly none: RequestCost;
 }
 
-/** The key that has been asked with last begins the next pair, so that neither is always the first. */
+/**
+ * The gateway never rests between two turns: one that does pays in the next for waking up, which is more than what is compared here. The key
+ * that has been asked with last begins the next pair, so that neither is always the first.
+ */
 export async function turnsOf(bench: Bench, { levels: limited, none: plain }: GatewayOfLevels): Promise<readonly Turn[]> {
   const { options } = bench;
-  const seconds = options.quick ? 1 : 12;
-  for (const target of [limited, plain]) await closedLoop(target, ask("json"), { connections, seconds });
-  const turns: Turn[] = [];
-  // A turn in which a thread ended gives no pair. Where the numbers mean little, one pair is enough.
-  const last = options.quick ? quickTurnsMax : turnsPerRound * options.rounds;
-  for (let turn = 0; turn < last && !(options.quick && turns.length > 0); turn += 1) {
-    const isFirst = turn % 2 === 0;
-    const first = await costOf(isFirst ? limited : plain);
-    const second = await costOf(isFirst ? plain : limited);
-    if (first !== null && second !== null) turns.push(isFirst ? { levels: first, none: second } : { levels: second, none: first });
+  const load = await SteadyLoad.start(limited, ask("json"), connections);
+  try {
+    for (const target of [limited, plain]) {
+      load.askAs(target);
+      await load.during(options.quick ? 1_000 : warmUpMs);
+    }
+    const turns: Turn[] = [];
+    // A turn in which a thread ended gives no pair. Where the numbers mean little, one pair is enough.
+    const last = options.quick ? quickTurnsMax : turnsPerRound * options.rounds;
+    for (let turn = 0; turn < last && !(options.quick && turns.length > 0); turn += 1) {
+      const isFirst = turn % 2 === 0;
+      const first = await costOf(load, isFirst ? limited : plain);
+      const second = await costOf(load, isFirst ? plain : limited);
+      if (first !== null && second !== null) turns.push(isFirst ? { levels: first, none: second } : { levels: second, none: first });
+    }
+    const missing = options.quick ? 0 : last - turns.length;
+    if (missing > 0) bench.remark(`levels: ${missing} pairs of turns are left out, because a thread ended in them`);
+    return turns;
+  } finally {
+    load.stop();
   }
-  const missing = options.quick ? 0 : last - turns.length;
-  if (missing > 0) bench.remark(`levels: ${missing} pairs of turns are left out, because a thread ended in them`);
-  return turns;
 }
 
-function costOf(target: Gateway): Promise<RequestCost | null> {
-  return requestCost(target, async () => (await closedLoop(target, ask("json"), { connections, seconds: 1 })).requests);
+/** Null if a thread ended in the turn, whose time is in no sum. */
+async function costOf(load: SteadyLoad, target: Gateway): Promise<RequestCost | null> {
+  load.askAs(target);
+  // Until the calls of the other key and their receipts are done with.
+  await load.during(settlesMs);
+  const before = threadMicroseconds(target.pid);
+  const requests = await load.during(turnMs);
+  const after = threadMicroseconds(target.pid);
+  if (!before.threads.isSubsetOf(after.threads)) return null;
+  return { all: (after.all - before.all) / requests, main: (after.main - before.main) / requests };
 }
 
+const warmUpMs = 12_000;
+const settlesMs = 300;
+const turnMs = 1_500;
 const turnsPerRound = 12;
 const quickTurnsMax = 8;
 const connections = 32;
