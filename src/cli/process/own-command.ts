@@ -64,19 +64,28 @@ export function asTyped(text: string, launch: Launch): string {
   });
 }
 
-/** The launch as clients may know it: without the folders of this machine, and without what opens a repository. */
+/**
+ * The launch as clients and strangers may know it: only names that say nothing of this machine or of where its packages come from. The
+ * address of a package may hold a password or a signature, so that nothing of it is told but the name of a file.
+ */
 export function toldLaunch(launch: Launch): Launch {
   switch (launch.by) {
     case "npm":
       return launch;
     case "npx": {
       const { package: given } = launch;
-      return { by: "npx", package: given.startsWith("file:") ? `./${basename(given)}` : given.replace(/\/\/[^/@]*@/, "//") };
+      if (packageFile.test(given)) return { by: "npx", package: `./${basename(given)}` };
+      return ofRegistry.test(given) ? launch : { by: "name", name: "sluice" };
     }
     case "name":
       return { by: "name", name: basename(launch.name) };
   }
 }
+
+/** A file of this machine, as npm writes it. */
+const packageFile = /^(file:|\.{0,2}\/)[^?#]*\.(tgz|tar\.gz)$/;
+/** A name in the registry, with or without a version. */
+const ofRegistry = /^(@[\w.-]+\/)?[\w.-]+(@[\w.^~-]+)?$/;
 
 /** Not those that are written as they are typed already: a running gateway may have done that. */
 const commands =

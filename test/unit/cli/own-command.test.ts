@@ -60,9 +60,16 @@ test("other mentions of the name stay", () => {
 test.each([
   [{ by: "npm" }, "npm run --silent sluice --"],
   [{ by: "npx", package: "sluice" }, "npx sluice"],
-  [{ by: "npx", package: "./dist/sluice-0.1.0.tgz" }, "npx ./dist/sluice-0.1.0.tgz"],
+  [{ by: "npx", package: "@acme/sluice@1.2.0" }, "npx '@acme/sluice@1.2.0'"],
+  [{ by: "npx", package: "./dist/sluice-0.1.0.tgz" }, "npx ./sluice-0.1.0.tgz"],
+  [{ by: "npx", package: "../ada/sluice.tgz" }, "npx ./sluice.tgz"],
   [{ by: "npx", package: "file:/home/ada/sluice-0.1.0.tgz" }, "npx ./sluice-0.1.0.tgz"],
-  [{ by: "npx", package: "git+https://ada:secret@git.example/sluice.git" }, "npx 'git+https://git.example/sluice.git'"],
+  [{ by: "npx", package: "file:/home/ada/sluice" }, "sluice"],
+  [{ by: "npx", package: "sluice@file:/home/ada/sluice-0.1.0.tgz" }, "sluice"],
+  [{ by: "npx", package: "git+file:///home/ada/sluice.git" }, "sluice"],
+  [{ by: "npx", package: "git+https://ada:se@cret@git.example/sluice.git" }, "sluice"],
+  [{ by: "npx", package: "https://files.example/sluice.tgz?X-Amz-Signature=abc" }, "sluice"],
+  [{ by: "npx", package: "github:acme/sluice" }, "sluice"],
   [{ by: "name", name: "/home/ada/sluice-linux-x64" }, "sluice-linux-x64"],
 ] as const satisfies readonly (readonly [Launch, string])[])("clients are told of no folder and no secret: %j", (launch, told) => {
   expect(commandName(toldLaunch(launch))).toBe(told);
