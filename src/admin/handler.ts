@@ -119,6 +119,7 @@ async function handle(request: Request, address: string, parts: HandlerParts, st
     return errorResponse(wrongMethod(request.method, path, found.allow), headers);
   }
   const { route, params } = found;
+  let { told } = parts.auth.services;
   try {
     const caller = await authorise(request.headers, route, parts.auth);
     if (caller instanceof AdminError) return errorResponse(caller, headers);
@@ -128,6 +129,7 @@ async function handle(request: Request, address: string, parts: HandlerParts, st
     if (input instanceof AdminError) return errorResponse(input, headers);
     if (route.answerMs !== null) stayOpen?.();
     const services = await servicesFor(caller, route, parts.auth.services);
+    ({ told } = services);
     const answering = route.handle({
       ...input,
       params,
@@ -142,7 +144,7 @@ async function handle(request: Request, address: string, parts: HandlerParts, st
       signal: request.signal,
     });
     const given = await within(answering, route.answerMs ?? parts.answerMs, route);
-    const answer = given instanceof AdminError ? given.typed(services.told.asTyped) : given;
+    const answer = given instanceof AdminError ? given.typed(told.asTyped) : given;
     if (!(answer instanceof EventResult)) return respond(answer, route.status, headers);
     return eventStream(
       answer,
@@ -153,7 +155,7 @@ async function handle(request: Request, address: string, parts: HandlerParts, st
   } catch (error) {
     const expected = storageError(error);
     if (expected === null) parts.onBug(error, requestId);
-    return errorResponse(expected ?? internalError, headers);
+    return errorResponse(expected?.typed(told.asTyped) ?? internalError, headers);
   }
 }
 
