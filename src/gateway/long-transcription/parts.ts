@@ -117,7 +117,7 @@ export class Parts {
     const partCall: Call = {
       ...call,
       // Each part has the deadline of a call of its own.
-      facts: { ...call.facts, stream: false, bytesIn: part.file.content.length, startedMs },
+      facts: { ...call.facts, stream: false, bytesIn: part.file.content.length, startedMs, waitedMs: 0 },
       ask: partAsk(ask, part, plan.format),
       route: plan.route,
       split: false,

@@ -153,7 +153,7 @@ function overheadMs({ startedMs, endedMs, waitedMs, attempts }: CallRecord): num
   return Math.max(0, endedMs - startedMs - coveredMs);
 }
 
-/** When the wait for it began, or it did. */
+/** When the wait before it began; if there was none, its own start. */
 function begunMs({ startedMs, waitedMs }: AttemptRecord): number {
   return startedMs - waitedMs;
 }
