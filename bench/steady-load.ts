@@ -24,7 +24,12 @@ export class SteadyLoad {
 
   static async start(target: Addressee, asked: Asked, connections: number): Promise<SteadyLoad> {
     const load = new SteadyLoad(target, asked);
-    await Promise.all(Array.from({ length: connections }, () => load.connect()));
+    try {
+      await Promise.all(Array.from({ length: connections }, () => load.connect()));
+    } catch (error) {
+      load.stop();
+      throw error;
+    }
     return load;
   }
 
@@ -33,10 +38,11 @@ export class SteadyLoad {
     this.request = requestBytes(addressee, this.asked);
   }
 
-  /** How many answers there were in so much time. */
+  /** How many answers there were in so much time. Throws if something went wrong since the beginning, or if there was none. */
   async during(ms: number): Promise<number> {
     const before = this.answered;
     await Bun.sleep(ms);
+    if (this.answered === before) this.fail(`no call was answered within ${ms} ms`);
     if (this.failure !== null) throw new Error(this.failure);
     return this.answered - before;
   }
@@ -55,19 +61,25 @@ export class SteadyLoad {
       socket: {
         open: (socket) => {
           this.sockets.add(socket);
-          socket.write(this.request);
+          if (this.isOver) socket.terminate();
+          else this.send(socket);
         },
         data: (socket, bytes) => {
           const reader = socket.data;
           if (!reader.feed(bytes, ignore)) return;
           this.answered += 1;
           if (reader.status !== 200) this.fail(`a call was answered with ${reader.status}`);
-          if (!this.isOver) socket.write(this.request);
+          if (!this.isOver) this.send(socket);
         },
         close: () => this.fail("a connection was closed"),
         error: (_, error) => this.fail(String(error)),
       },
     });
+  }
+
+  /** A request fits into an empty socket buffer. */
+  private send(socket: Socket<AnswerReader>): void {
+    if (socket.write(this.request) !== this.request.length) this.fail("a request was not taken whole");
   }
 
   private fail(why: string): void {

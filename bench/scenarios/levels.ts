@@ -104,8 +104,8 @@ export interface Turn {
 }
 
 /**
- * The gateway never rests between two turns: one that does pays in the next for waking up, which is more than what is compared here. The key
- * that has been asked with last begins the next pair, so that neither is always the first.
+ * The gateway never rests between two turns. If it did, each turn would also measure what it costs to wake up. The key that has been asked
+ * with last begins the next pair, so that neither is always the first.
  */
 export async function turnsOf(bench: Bench, { levels: limited, none: plain }: GatewayOfLevels): Promise<readonly Turn[]> {
   const { options } = bench;
