@@ -351,7 +351,7 @@ class CallGrant implements Grant {
     return this.withdraw(budgetExceeded(budgets[at]!, this.nanos, result, wallMs(), this.rateLimitStatus));
   }
 
-  /** Budgets are reserved of in their order. */
+  /** Called once for each budget, in their order: `settle` finds the budget of a period by its place. */
   addPeriod(at: number, period: ReservedPeriod): void {
     if (at === 0) this.ofFirstBudget = period;
     else if (this.ofOtherBudgets === null) this.ofOtherBudgets = [period];
@@ -376,7 +376,7 @@ function costTo({ selector }: BudgetLimit, nanos: number | null, servedBy: Named
   return servedBy !== null && isNamedBy(servedBy, selector.channels) ? nanos : null;
 }
 
-/** Of a budget that is not for the call. */
+/** Stands for a budget that does not apply to the call. */
 const nothingReserved: ReservedPeriod = { ok: true, settle: () => {} };
 
 /** No number: the store keeps what was claimed. */

@@ -213,7 +213,7 @@ class LimitEntry implements LimitRecord, MinuteWindow {
     readonly serial: number,
   ) {}
 
-  /** A memo may keep the entry for as long as its key is known, but not the window. */
+  /** A memo may keep the entry for as long as its key is known. Its slots need not stay. */
   forget(): void {
     this.isForgotten = true;
     this.older = null;

@@ -4,7 +4,7 @@ import { nameCharactersMax, storableText } from "./stored-text.ts";
 
 /**
  * Whether a column has one of these texts. A list has no bound: there may be as many groups below one as are made, and databases take some
- * ten thousand parameters (PostgreSQL 65,535), of which a query may need the list three times.
+ * tens of thousands of parameters (PostgreSQL 65,535), of which a query may need the list three times.
  */
 export function isOneOf(column: Sql, texts: readonly string[], engine: Database["engine"]): Sql {
   if (texts.length === 0) return sql`1 = 0`;
@@ -20,7 +20,7 @@ export function rowsOf(texts: readonly string[], engine: Database["engine"]): Sq
   return sql`values ${joinSql(rows, sql`, `)}`;
 }
 
-/** More are sent as one text, for which neither engine knows how many there are. With few, it shall choose an index. */
+/** A longer list is sent as one text. How many are in it is not known when the query is planned, so short lists stay parameters, for which an index is chosen. */
 const parametersMax = 5_000;
 
 function parameter(text: string): Sql {
