@@ -1,11 +1,10 @@
-import type { Worker } from "node:worker_threads";
+import { Worker } from "node:worker_threads";
 import { StorageError } from "../../gateway/storage.ts";
 import type { DrainThreadOptions, FromDrain, ToDrain } from "./drain-message.ts";
 import { segmentsIn, slotFolders } from "../journal/folder.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { OpenOptions } from "../open.ts";
 import { ReceiptAges } from "./receipt-ages.ts";
-import { startStoreThread } from "../store-thread.ts";
 
 export interface DrainOptions {
   readonly journal: Journal;
@@ -166,7 +165,7 @@ class DrainWorker implements Drain {
       adoptMs,
       keptShare,
     };
-    const worker = startStoreThread(new URL("./drain-thread.ts", import.meta.url), workerData);
+    const worker = new Worker(new URL("./drain-thread.ts", import.meta.url), { workerData });
     worker.on("message", (message: FromDrain) => this.onMessage(message));
     worker.on("error", (error) => this.onWorkerLost(worker, error instanceof Error ? error.message : String(error)));
     worker.on("exit", () => this.onWorkerLost(worker, "it ended"));

@@ -1,4 +1,4 @@
-import type { Worker } from "node:worker_threads";
+import { Worker } from "node:worker_threads";
 import { StorageError } from "../../gateway/storage.ts";
 import type { Sql } from "../sql.ts";
 import type { SqliteSettings } from "./sqlite-connection.ts";
@@ -12,7 +12,6 @@ import type {
   ThreadTables,
   ThreadTransaction,
 } from "./thread-message.ts";
-import { startStoreThread } from "../store-thread.ts";
 
 /**
  * A SQLite file in a worker thread, so that a slow statement does not block this one. If the worker dies, its pending statements
@@ -184,7 +183,7 @@ export class ThreadConnection implements SerialConnection {
   }
 
   private started(): Worker {
-    const worker = startStoreThread(this.settings.script ?? databaseThread, this.opening);
+    const worker = new Worker(this.settings.script ?? databaseThread, { workerData: this.opening });
     worker.unref();
     worker.on("message", (reply: ThreadReply) => this.settle(worker, reply));
     worker.on("error", () => {
