@@ -8,7 +8,7 @@ import type { Group } from "../src/keys/group.ts";
 import { GroupTree } from "../src/keys/group-tree.ts";
 import type { Key } from "../src/keys/key.ts";
 import { unlimited, unlimitedRates, type Demand, type Limits } from "../src/limits/limits.ts";
-import { adjust, fits, newMinuteWindow, take } from "../src/limits/minute-window.ts";
+import { adjust, fits, MinuteWindow, take } from "../src/limits/minute-window.ts";
 import { BudgetLedger } from "../src/state/budgets/budget-ledger.ts";
 import { makeLimiter } from "../src/state/limiter.ts";
 import { MemoryRateLimits } from "../src/state/memory-rate-limits.ts";
@@ -70,7 +70,7 @@ const limiter = makeLimiter({ rates: new MemoryRateLimits(nowMs), budgets: ledge
 const large = 1e12;
 const money = { nanos: 9e15, period: "month" } as const;
 
-const window = newMinuteWindow();
+const window = new MinuteWindow();
 measure("a window: fits, take, adjust", 200_000, () => {
   const now = performance.now();
   if (fits(window, large, 900, now)) adjust(window, take(window, 900, now), -260);

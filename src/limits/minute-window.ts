@@ -4,18 +4,14 @@
  * Amounts are whole numbers, which keeps the sum exact. It changes in place, because every call uses several of them. The newest slot
  * is a plain field, so that a call does not touch the memory of the others. The clock must be monotonic.
  */
-export interface MinuteWindow {
+export class MinuteWindow {
   /** The slots before the newest one, in a circle. It is allocated with the first slot that has to be kept there. */
-  older: Float64Array | null;
+  older: Float64Array | null = null;
   /** The number of the newest slot, in seconds of the clock. */
-  newest: number;
-  inNewest: number;
+  newest = 0;
+  inNewest = 0;
   /** The sum of all slots. */
-  total: number;
-}
-
-export function newMinuteWindow(): MinuteWindow {
-  return { older: null, newest: 0, inNewest: 0, total: 0 };
+  total = 0;
 }
 
 export function used(window: MinuteWindow, nowMs: number): number {

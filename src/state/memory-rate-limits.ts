@@ -11,18 +11,7 @@ import {
   type ReservationRequest,
   type ReservationResult,
 } from "../limits/rate-limit-store.ts";
-import {
-  adjust,
-  fits,
-  resetMs,
-  take,
-  used,
-  usedBySlot,
-  waitMs,
-  wholeAmount,
-  windowMs,
-  type MinuteWindow,
-} from "../limits/minute-window.ts";
+import { adjust, fits, resetMs, take, used, usedBySlot, waitMs, wholeAmount, windowMs, MinuteWindow } from "../limits/minute-window.ts";
 
 /**
  * The rate limits of one process, in its memory. A limit that has not been used for a minute holds nothing and is forgotten: every
@@ -198,11 +187,7 @@ export class MemoryRateLimits implements RateLimitStore {
 }
 
 /** One limit: what was used of it in the last minute, or how many calls hold a slot. */
-class LimitEntry implements LimitRecord, MinuteWindow {
-  older: Float64Array | null = null;
-  newest = 0;
-  inNewest = 0;
-  total = 0;
+class LimitEntry extends MinuteWindow implements LimitRecord {
   taken = 0;
   usedMs = 0;
   isForgotten = false;
@@ -211,7 +196,9 @@ class LimitEntry implements LimitRecord, MinuteWindow {
     readonly store: MemoryRateLimits,
     /** Limits that became known later have higher ones. */
     readonly serial: number,
-  ) {}
+  ) {
+    super();
+  }
 
   /** A memo may keep the entry for as long as its key is known. Its slots need not stay. */
   forget(): void {

@@ -338,6 +338,6 @@ test("a Kokoro with other files is rejected, and Flite keeps working", async () 
   const ask = serve(makeSpeechEngine(() => [...builtIn, ...addedModels(dataDir)]));
   const [status, code, message] = await refused(await ask({ model: "kokoro", voice: "af_heart", input: "Hello.", response_format: "pcm" }));
   expect([status, code]).toEqual([503, "engine_unavailable"]);
-  expect(message).toContain("sluice models add kokoro");
+  expect(message).toContain("Run sluice models remove kokoro, and add it again.");
   expect((await ask({ model: "flite", voice: "rms", input: "Hello.", response_format: "pcm" })).status).toBe(200);
 });

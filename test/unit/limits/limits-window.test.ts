@@ -3,7 +3,7 @@ import fc from "fast-check";
 import type { RateLimitStatus } from "../../../src/gateway/admission/limiter.ts";
 import { written } from "../../support/http-answer.ts";
 import { putGoDuration, putRateLimitLines } from "../../../src/net/server/rate-limit-headers.ts";
-import { amountMax, wholeAmount, adjust, fits, newMinuteWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
+import { amountMax, wholeAmount, adjust, fits, MinuteWindow, resetMs, take, used, waitMs } from "../../../src/limits/minute-window.ts";
 import { leaseSize } from "../../../src/limits/budget-lease.ts";
 
 const gap = fc.oneof(fc.integer({ min: 0, max: 900 }), fc.integer({ min: 0, max: 20_000 }), fc.integer({ min: 0, max: 130_000 }));
@@ -17,7 +17,7 @@ describe("a sliding minute", () => {
   test("never lets more than the limit into any sixty seconds, wherever they begin", () => {
     fc.assert(
       fc.property(startMs, steps, fc.integer({ min: 1, max: 200 }), (start, list, limit) => {
-        const window = newMinuteWindow();
+        const window = new MinuteWindow();
         const taken: { readonly atMs: number; readonly amount: number }[] = [];
         let nowMs = start;
         for (const { gap, amount } of list) {
@@ -36,7 +36,7 @@ describe("a sliding minute", () => {
   test("frees what was taken after a minute and at most one slot", () => {
     fc.assert(
       fc.property(startMs, fc.integer({ min: 1, max: 100 }), (start, amount) => {
-        const window = newMinuteWindow();
+        const window = new MinuteWindow();
         take(window, amount, start);
         expect(used(window, start + 60_000)).toBe(amount);
         expect(used(window, start + 61_000)).toBe(0);
@@ -47,7 +47,7 @@ describe("a sliding minute", () => {
   test("counts exactly what its slots hold, also after corrections", () => {
     fc.assert(
       fc.property(startMs, steps, (start, list) => {
-        const window = newMinuteWindow();
+        const window = new MinuteWindow();
         const slots = new Map<number, number>();
         const pending: { readonly slot: number; readonly delta: number }[] = [];
         let nowMs = start;
@@ -75,7 +75,7 @@ describe("a sliding minute", () => {
   test("knows to the millisecond when an amount fits, and when all is free", () => {
     fc.assert(
       fc.property(startMs, steps, fc.integer({ min: 1, max: 200 }), fc.integer({ min: 0, max: 250 }), (start, list, limit, asked) => {
-        const window = newMinuteWindow();
+        const window = new MinuteWindow();
         let nowMs = start;
         for (const { gap, amount } of list) take(window, amount, (nowMs += gap));
         const wait = waitMs(window, limit, asked, nowMs);
@@ -94,7 +94,7 @@ describe("a sliding minute", () => {
   });
 
   test("brings nothing back that has left it, and falls below nothing never", () => {
-    const window = newMinuteWindow();
+    const window = new MinuteWindow();
     const slot = take(window, 10, 5_000);
     adjust(window, slot, 90);
     expect(used(window, 66_000)).toBe(0);
@@ -109,7 +109,7 @@ describe("a sliding minute", () => {
   });
 
   test("takes a moment before its newest slot for the newest, so a clock that stumbles frees nothing", () => {
-    const window = newMinuteWindow();
+    const window = new MinuteWindow();
     take(window, 7, 100_000);
     take(window, 5, 30_000);
     expect(used(window, 30_000)).toBe(12);
