@@ -127,10 +127,18 @@ export interface RequestCost {
  */
 export async function requestCost(target: Target, load: () => Promise<number>): Promise<RequestCost | null> {
   await atRest(target);
-  const before = threadMicroseconds(target.pid);
+  return threadCost(target, async () => {
+    const requests = await load();
+    await atRest(target);
+    return requests;
+  });
+}
+
+/** The same of a load that goes on before and after. Null if a thread ended meanwhile. */
+export async function threadCost({ pid }: Target, load: () => Promise<number>): Promise<RequestCost | null> {
+  const before = threadMicroseconds(pid);
   const requests = await load();
-  await atRest(target);
-  const after = threadMicroseconds(target.pid);
+  const after = threadMicroseconds(pid);
   if (!before.threads.isSubsetOf(after.threads)) return null;
   return { all: (after.all - before.all) / requests, main: (after.main - before.main) / requests };
 }

@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { unlimited, type Limits } from "../../src/limits/limits.ts";
 import { ask } from "../ask.ts";
-import type { Bench, RequestCost, Scenario } from "../bench.ts";
-import { threadMicroseconds } from "../cpu.ts";
+import { type Bench, type RequestCost, type Scenario, threadCost } from "../bench.ts";
 import { type Gateway, oneChannel, withKey } from "../gateway.ts";
 import { judged, type Row } from "../report.ts";
 import { trimmedError, trimmedMean } from "../statistics.ts";
@@ -132,16 +131,11 @@ export async function turnsOf(bench: Bench, { levels: limited, none: plain }: Ga
   }
 }
 
-/** Null if a thread ended in the turn, whose time is in no sum. */
 async function costOf(load: SteadyLoad, target: Gateway): Promise<RequestCost | null> {
   load.askAs(target);
   // Until the calls of the other key and their receipts are done with.
   await load.during(settlesMs);
-  const before = threadMicroseconds(target.pid);
-  const requests = await load.during(turnMs);
-  const after = threadMicroseconds(target.pid);
-  if (!before.threads.isSubsetOf(after.threads)) return null;
-  return { all: (after.all - before.all) / requests, main: (after.main - before.main) / requests };
+  return threadCost(target, () => load.during(turnMs));
 }
 
 const warmUpMs = 12_000;
