@@ -14,8 +14,8 @@ export class MessageReader {
   private readonly all: { readonly role: ConversationRole; readonly parts: Part[] }[] = [];
   /** The calls that have no result yet. */
   private readonly unanswered = new Set<string>();
-  /** Where the results are in the last turn of results, by their calls. */
-  private readonly places = new Map<string, number>();
+  /** What the last turn of results says about a call, by the call's id. */
+  private readonly results = new Map<string, ContentPart[]>();
 
   constructor(
     private readonly fields: FieldReader,
@@ -111,25 +111,25 @@ export class MessageReader {
 
   private result(givenId: string, content: readonly ContentPart[]): void {
     const last = this.all.at(-1);
-    const results = last?.role === "tool" ? last.parts : null;
+    const turn = last?.role === "tool" ? last.parts : null;
     const callId = givenId === "" ? (this.unanswered.values().next().value ?? "") : givenId;
-    const place = this.places.get(callId) ?? -1;
-    const before = results?.[place];
+    const before = turn === null ? undefined : this.results.get(callId);
     // Upstreams take one result of a call. What a client tells about it later is added.
-    if (results !== null && before?.kind === "tool_result") {
-      results[place] = { ...before, content: [...before.content, ...content] };
+    if (before !== undefined) {
+      for (const part of content) before.push(part);
       return;
     }
     // They refuse a result without its call, which the client may have cut off with the beginning of the conversation.
     if (!this.unanswered.delete(callId)) {
       return this.add("user", [{ kind: "text", text: "The result of an earlier tool call:" }, ...content]);
     }
-    const result: ToolResultPart = { kind: "tool_result", callId, content, isError: false };
-    if (results === null) {
-      this.places.clear();
+    const said = [...content];
+    const result: ToolResultPart = { kind: "tool_result", callId, content: said, isError: false };
+    if (turn === null) {
+      this.results.clear();
       this.add("tool", [result]);
-    } else results.push(result);
-    this.places.set(callId, results === null ? 0 : results.length - 1);
+    } else turn.push(result);
+    this.results.set(callId, said);
   }
 }
 

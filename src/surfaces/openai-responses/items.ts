@@ -24,6 +24,10 @@ export class ItemReader {
   private readonly all: { readonly role: ConversationRole; readonly parts: Part[] }[] = [];
   /** The calls that have no result yet. */
   private readonly callIds = new Set<string>();
+  /** The last turn has a call. */
+  private called = false;
+  /** What the last turn of results says about a call, by the call's id. */
+  private readonly results = new Map<string, GrowingResult>();
   /** Tools that an item of the input adds. */
   readonly tools: unknown[] = [];
 
@@ -47,9 +51,16 @@ export class ItemReader {
   /** Adds a part to the last turn where that is of the same role and goes on; else to a new one. */
   add(role: ConversationRole, part: Part): void {
     const last = this.all.at(-1);
-    const goesOn = last?.role === role && (role === "tool" || (role === "assistant" && !follows(last.parts, part)));
+    const goesOn = last?.role === role && (role === "tool" || (role === "assistant" && !(this.called && follows(part))));
     if (goesOn) last.parts.push(part);
-    else this.all.push({ role, parts: [part] });
+    else this.begin(role, [part]);
+    this.called ||= part.kind === "tool_call";
+  }
+
+  private begin(role: ConversationRole, parts: Part[]): void {
+    this.all.push({ role, parts });
+    this.called = false;
+    this.results.clear();
   }
 
   private item(item: JsonObject, path: string): void {
@@ -96,7 +107,7 @@ export class ItemReader {
         ? [{ kind: "text", text: content } as const]
         : fields.list(content, `${path}.content`).flatMap((part, index) => this.part(part, `${path}.content.${index}`));
     if (role === "assistant") for (const part of parts) this.add(role, part);
-    else if (parts.length > 0) this.all.push({ role, parts: [...parts] });
+    else if (parts.length > 0) this.begin(role, [...parts]);
   }
 
   private part(value: unknown, path: string): readonly Part[] {
@@ -194,20 +205,18 @@ export class ItemReader {
 
   private result(callId: string, content: ToolResultPart["content"], isError: boolean): void {
     // Upstreams take one result of a call. A client may report more of it, also later: it is added, or told by the user.
-    const results = this.all.at(-1)?.role === "tool" ? this.all.at(-1)!.parts : [];
-    const before = results.findIndex((part) => part.kind === "tool_result" && part.callId === callId);
-    const first = results[before];
-    if (first?.kind === "tool_result") {
-      results[before] = { ...first, content: [...first.content, ...content], isError: first.isError || isError };
+    const first = this.results.get(callId);
+    if (first !== undefined) {
+      for (const part of content) first.content.push(part);
+      first.isError ||= isError;
       return;
     }
     // Upstreams refuse a result without its call, which the client may have cut off with the beginning of the conversation.
-    if (!this.callIds.has(callId)) {
-      this.all.push({ role: "user", parts: [{ kind: "text", text: "The result of an earlier tool call:" }, ...content] });
-      return;
-    }
-    this.callIds.delete(callId);
-    this.add("tool", { kind: "tool_result", callId, content, isError });
+    if (!this.callIds.delete(callId))
+      return this.begin("user", [{ kind: "text", text: "The result of an earlier tool call:" }, ...content]);
+    const result: GrowingResult = { kind: "tool_result", callId, content: [...content], isError };
+    this.add("tool", result);
+    this.results.set(callId, result);
   }
 
   /** Of an upstream that shows all of its reasoning, we sent all of it as the summary: the id tells. */
@@ -231,6 +240,12 @@ export class ItemReader {
   }
 }
 
+/** A result of which more may follow. */
+interface GrowingResult extends ToolResultPart {
+  readonly content: ToolResultPart["content"][number][];
+  isError: boolean;
+}
+
 /** What a search for tools is called where it is a function like any other. */
 export const searchName = "tool_search";
 
@@ -243,10 +258,10 @@ function namesOf(tool: unknown): readonly string[] {
   return inner.flatMap((one) => (isJsonObject(one) && typeof one["name"] === "string" ? [wireName({ name: one["name"], namespace })] : []));
 }
 
-/** Another answer begins: words or thoughts after a call. A signature that is carried belongs to the next call, or to the words before. */
-function follows(parts: readonly Part[], next: Part): boolean {
+/** After a call, words or thoughts begin another answer. A signature that is carried belongs to the next call, or to the words before. */
+function follows(next: Part): boolean {
   const carries = next.kind === "reasoning" && next.text === "" && next.signature?.dialect === "sluice";
-  return next.kind !== "tool_call" && !carries && parts.some(({ kind }) => kind === "tool_call");
+  return next.kind !== "tool_call" && !carries;
 }
 
 function isRole(role: string): role is "user" | "assistant" | "system" | "developer" {

@@ -1,7 +1,11 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { isFailure } from "../../../src/operations/failure.ts";
 import type { ConversationTurn } from "../../../src/operations/conversation/conversation.ts";
+import { FieldReader } from "../../../src/surfaces/field-reader.ts";
+import { MessageReader } from "../../../src/surfaces/openai-chat/messages.ts";
 import { openaiResponses } from "../../../src/surfaces/openai-responses/index.ts";
+import { ItemReader } from "../../../src/surfaces/openai-responses/items.ts";
+import { Uncarried } from "../../../src/surfaces/uncarried.ts";
 
 const call = { type: "custom_tool_call", call_id: "c1", name: "exec", input: "notify('one')" };
 const output = (text: string) => ({ type: "custom_tool_call_output", call_id: "c1", output: text });
@@ -50,4 +54,62 @@ test("a result without its call is told by the user with all that it contains", 
       { kind: "file", name: "a.pdf", source: { kind: "data", mediaType: "application/pdf", data: "BBBB" } },
     ],
   });
+});
+
+/** Quadratic work would take more than the limit. */
+describe("many items are read in linear time", () => {
+  const many = Array.from({ length: 100_000 }, (_, index) => index);
+  const limitMs = 10_000;
+  const function_call = { type: "function_call", call_id: "c1", name: "f", arguments: "{}" };
+
+  function itemsRead(items: readonly unknown[]): readonly ConversationTurn[] {
+    const reader = new ItemReader(new FieldReader(), new Uncarried());
+    reader.read(items);
+    return reader.turns;
+  }
+
+  test(
+    "as the words of one answer",
+    () => {
+      const [turn, ...others] = itemsRead(many.map(() => ({ role: "assistant", content: "a" })));
+      expect(turn?.parts.length).toBe(many.length);
+      expect(others).toEqual([]);
+    },
+    limitMs,
+  );
+
+  test(
+    "as the results of one call",
+    () => {
+      const outputs = many.map(() => ({ type: "function_call_output", call_id: "c1", output: "a" }));
+      const result = itemsRead([function_call, ...outputs]).at(-1)?.parts[0];
+      expect(result?.kind === "tool_result" && result.content.length).toBe(many.length);
+    },
+    limitMs,
+  );
+
+  test(
+    "as the results of as many calls",
+    () => {
+      const calls = many.map((index) => ({ ...function_call, call_id: `c${index}` }));
+      const outputs = many.map((index) => ({ type: "function_call_output", call_id: `c${index}`, output: "a" }));
+      const turns = itemsRead([...calls, ...outputs]);
+      expect(turns.map(({ role, parts }) => [role, parts.length])).toEqual([
+        ["assistant", many.length],
+        ["tool", many.length],
+      ]);
+    },
+    limitMs,
+  );
+
+  test(
+    "as messages of a chat with the results of one call",
+    () => {
+      const call = { role: "assistant", tool_calls: [{ id: "c1", type: "function", function: { name: "f", arguments: "{}" } }] };
+      const results = many.map(() => ({ role: "tool", tool_call_id: "c1", content: "a" }));
+      const result = new MessageReader(new FieldReader(), new Uncarried()).read([call, ...results]).at(-1)?.parts[0];
+      expect(result?.kind === "tool_result" && result.content.length).toBe(many.length);
+    },
+    limitMs,
+  );
 });
