@@ -59,6 +59,14 @@ describe("messages", () => {
       { kind: "image", source: { kind: "data", mediaType: "image/png", data: "iVBO" }, detail: "low" },
     ],
     [
+      { type: "image_url", image_url: { url: "data:image/jpg;base64,/9j/" } },
+      { kind: "image", source: { kind: "data", mediaType: "image/jpeg", data: "/9j/" } },
+    ],
+    [
+      { type: "image_url", image_url: { url: "DATA:image/PNG;name=a.png;BASE64,iVBO" } },
+      { kind: "image", source: { kind: "data", mediaType: "image/png", data: "iVBO" } },
+    ],
+    [
       { type: "image_url", image_url: { url: "https://x.example/a.png" }, cache_control: { type: "ephemeral" } },
       { kind: "image", source: { kind: "url", url: "https://x.example/a.png" }, cache: { ttl: null } },
     ],
