@@ -210,10 +210,13 @@ function resultParts({ callId, content, isError }: ToolResultPart, call: ToolCal
 /** The result of a call that the conversation does not have. */
 const unknownTool = "unknown_tool";
 
-/** A response is an object. One that has references of its own is sent as text, because the API would resolve them. */
+/**
+ * A response is an object. One that has references of its own is sent as text, because the API would resolve them; and so is one with
+ * numbers that would lose digits, such as long ids.
+ */
 function responseOf(text: string, isError: boolean): JsonObject {
   if (isError) return { error: text };
-  if (text.startsWith("{") && !text.includes('"$ref"')) {
+  if (text.startsWith("{") && !text.includes('"$ref"') && !hasLargeNumber(text)) {
     try {
       const value: unknown = JSON.parse(text);
       if (isJsonObject(value)) return value;
@@ -222,6 +225,11 @@ function responseOf(text: string, isError: boolean): JsonObject {
     }
   }
   return { output: text };
+}
+
+function hasLargeNumber(text: string): boolean {
+  for (const [, digits] of text.matchAll(/[:[,\s](-?\d{16,})/g)) if (!Number.isSafeInteger(Number(digits))) return true;
+  return false;
 }
 
 function mediaPart(part: ImagePart | FilePart | InputAudioPart): JsonObject {

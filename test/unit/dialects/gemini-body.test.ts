@@ -145,6 +145,18 @@ describe("a conversation becomes a body of generateContent", () => {
     ]);
   });
 
+  test.each([
+    ['{"id":1234567890123456789}', { output: '{"id":1234567890123456789}' }],
+    ['{"ids":[ -12345678901234567]}', { output: '{"ids":[ -12345678901234567]}' }],
+    ['{"id":"1234567890123456789","at":1700000000000000}', { id: "1234567890123456789", at: 1_700_000_000_000_000 }],
+  ])("whose results keep the digits of long numbers: %s", (output, response) => {
+    const turns: ConversationTurn[] = [
+      { role: "assistant", parts: [call("a")] },
+      { role: "tool", parts: [result("a", output)] },
+    ];
+    expect(contentsOf(turns)).toMatchObject([{}, { parts: [{ functionResponse: { response } }] }]);
+  });
+
   test("whose results have their images inside, or beside them where the model is older", () => {
     const image: Part = { kind: "image", source: { kind: "data", mediaType: "image/png", data: "AAAA" } };
     const turns: readonly ConversationTurn[] = [
