@@ -2,11 +2,11 @@ import type { ChatAnswer, Finish, FinishReason } from "../../operations/conversa
 import type { Part, Tool } from "../../operations/conversation/conversation.ts";
 import type { WholeAnswer } from "../../operations/emission.ts";
 import { failure, isFailure, type Failure } from "../../operations/failure.ts";
-import type { JsonObject } from "../../operations/json.ts";
+import { elementsOf, lastMember, membersOf, scanJson, type JsonMember, type JsonObject, type JsonSpan } from "../../operations/json.ts";
 import { tokenCount, type MeteredUsage } from "../../operations/usage.ts";
 import { explainInBand } from "../errors/explain.ts";
 import { AnsweredCalls } from "../translated/tool-calls.ts";
-import { parseUntrusted, objectOf, textOf } from "../untrusted.ts";
+import { depthLimits, parseUntrusted, objectOf, textOf } from "../untrusted.ts";
 import { converseDialect } from "./converse-body.ts";
 
 /** Reads a complete answer. One without a message is a failure of the channel, which can be retried elsewhere. */
@@ -19,7 +19,9 @@ export function readConverse(body: Uint8Array, tools: readonly Tool[]): WholeAns
     return failure("bad_response", "the answer has no message");
   }
   const calls = new AnsweredCalls(tools);
-  const parts = (message["content"] as readonly unknown[]).flatMap((block) => partOf(objectOf(block) ?? {}, calls));
+  const content = (message["content"] as readonly unknown[]).map((block) => objectOf(block) ?? {});
+  const inputs = content.some((block) => "toolUse" in block) ? inputTexts(body) : [];
+  const parts = content.flatMap((block, index) => partOf(block, inputs[index] ?? "{}", calls));
   const finish = finishOf(answer["stopReason"], calls.count > 0);
   if (isFailure(finish)) return finish;
   const usage = converseUsage(answer["usage"]);
@@ -27,10 +29,24 @@ export function readConverse(body: Uint8Array, tools: readonly Tool[]): WholeAns
   return { kind: "whole", body, type: "application/json", usage, finish: finish.reason, answer: read };
 }
 
-function partOf(block: JsonObject, calls: AnsweredCalls): readonly Part[] {
+/** The inputs of calls as the model wrote them, by the number of their block: parsed and printed, large numbers would lose digits. */
+function inputTexts(body: Uint8Array): readonly (string | undefined)[] {
+  const inside = (object: JsonSpan | undefined, key: string): JsonMember | undefined =>
+    object?.kind === "object" ? lastMember(membersOf(body, object.start, object.end), key) : undefined;
+  const document = scanJson(body, depthLimits);
+  const output = document.ok ? lastMember(document.members, "output") : undefined;
+  const content = inside(inside(output, "message"), "content");
+  if (content?.kind !== "array") return [];
+  return elementsOf(body, content.start, content.end).map((block) => {
+    const input = inside(inside(block, "toolUse"), "input");
+    return input?.kind === "object" ? decoder.decode(body.subarray(input.start, input.end)) : undefined;
+  });
+}
+
+function partOf(block: JsonObject, input: string, calls: AnsweredCalls): readonly Part[] {
   if (typeof block["text"] === "string") return [{ kind: "text", text: block["text"] }];
   const call = objectOf(block["toolUse"]);
-  if (call !== null) return [calls.whole(textOf(call["toolUseId"]), textOf(call["name"]), JSON.stringify(objectOf(call["input"]) ?? {}))];
+  if (call !== null) return [calls.whole(textOf(call["toolUseId"]), textOf(call["name"]), input)];
   const reasoning = objectOf(block["reasoningContent"]);
   if (reasoning !== null) return reasoningOf(reasoning);
   // A text with its sources: the text is what the client asked for.

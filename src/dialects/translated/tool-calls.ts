@@ -5,14 +5,14 @@ import { ToolNames, wireName } from "../../operations/conversation/tool-names.ts
 import type { JsonObject } from "../../operations/json.ts";
 
 /**
- * The arguments of a call as an object, for upstreams that take no other. What is none is wrapped, and never lost; the text of a
- * custom tool is the `input` of its function.
+ * The arguments of a call as an object to be printed, for upstreams that take no other. What is none is wrapped, and never lost; the text
+ * of a custom tool is the `input` of its function. Numbers are printed as they were written: parsed, long ones would lose digits.
  */
 export function argumentsObject(call: Pick<ToolCallPart, "arguments" | "custom">): JsonObject {
   const text = call.custom === true ? wrapCustomInput(call.arguments) : call.arguments;
   if (text.trim() === "") return {};
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = /\d{16}/.test(text) ? JSON.parse(text, asWritten) : JSON.parse(text);
     if (value === null) return {};
     if (typeof value === "object" && !Array.isArray(value)) return value as JsonObject;
   } catch {
@@ -20,6 +20,13 @@ export function argumentsObject(call: Pick<ToolCallPart, "arguments" | "custom">
   }
   return { _raw: text };
 }
+
+function asWritten(this: unknown, _key: string, value: unknown, { source }: { readonly source?: string } = {}): unknown {
+  return typeof value === "number" && source !== undefined ? rawJson(source) : value;
+}
+
+/** "JSON.parse source text access" of ECMAScript, which the compiler does not know yet. */
+const { rawJSON: rawJson } = JSON as unknown as { readonly rawJSON: (text: string) => unknown };
 
 /** An id in the alphabet that most APIs accept. It depends on the id alone, so that a call and its result keep the same one. */
 export function wireId(id: string): string {

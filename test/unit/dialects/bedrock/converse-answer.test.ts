@@ -54,6 +54,13 @@ describe("a whole Converse answer", () => {
     expect(finish).toBe("tool_calls");
   });
 
+  test("keeps the digits of long numbers in calls", () => {
+    const body = JSON.stringify(answered([{ text: "I look." }, { toolUse: { toolUseId: "t1", name: "look", input: { id: "LONG" } } }]));
+    const read = readConverse(encoder.encode(body.replace('"LONG"', "1234567890123456789")), [patch]);
+    const parts = isFailure(read) ? [] : read.answer?.parts;
+    expect(parts?.[1]).toEqual({ kind: "tool_call", id: "t1", name: "look", arguments: '{"id":1234567890123456789}' });
+  });
+
   test("counts what is cached for an hour apart, as it costs more", () => {
     const cacheDetails = [
       { inputTokens: 5, ttl: "5m" },

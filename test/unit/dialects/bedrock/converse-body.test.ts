@@ -32,6 +32,12 @@ const call: Part = { kind: "tool_call", id: "call|1", name: "look up!", argument
 const look: Tool = { name: "look", description: "Looks.", parameters: { type: "object", properties: { q: {} } }, strict: null };
 
 describe("a conversation becomes a Converse request", () => {
+  test("whose calls keep the digits of long numbers", () => {
+    const args = '{"id":1234567890123456789,"of":[-98765432109876543210,1.50,"0123456789012345678"]}';
+    const result = encodeConverse({ ...emptyConversation, turns: [hi, assistant({ ...call, arguments: args })] }, plain);
+    expect(isFailure(result) ? "" : new TextDecoder().decode(result.body)).toContain(`"input":${args}`);
+  });
+
   test("with instructions at the beginning as system, and later ones at their place", () => {
     const { body } = encoded({
       turns: [

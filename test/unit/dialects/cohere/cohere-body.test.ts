@@ -19,6 +19,12 @@ const hi: ConversationTurn = { role: "user", parts: [text("hi")] };
 const look: Tool = { name: "look", description: "Looks.", parameters: { type: "object" }, strict: null };
 
 describe("a conversation becomes a chat of Cohere", () => {
+  test("whose calls keep the digits of long numbers", () => {
+    const call: Part = { kind: "tool_call", id: "1", name: "look", arguments: '{"id":1234567890123456789}' };
+    const { body } = encoded({ turns: [hi, { role: "assistant", parts: [call] }] });
+    expect(JSON.stringify(body)).toContain("1234567890123456789");
+  });
+
   test("with every role at its place", () => {
     const image: Part = { kind: "image", source: { kind: "data", mediaType: "image/png", data: "AAAA" }, detail: "low" };
     const call: Part = { kind: "tool_call", id: "1", name: "look", arguments: "" };
