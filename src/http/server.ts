@@ -106,11 +106,12 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   const path = pathOf(request.target);
   if (path === metricsPath && options.metrics !== null) return metricsResponse(request, head, options.metrics);
   const route = routeOf(path);
-  if (route === null) {
+  if (route === null || asksUnknownMethod(route, request)) {
     options.unknownRoutes.note(request, path, head.requestId);
-    if (!neverServed.has(request.method)) return refused(unknownRoute(request.method, path), head, options);
+    const errors = unservedFormatOf(route, path, request, head);
+    if (!neverServed.has(request.method)) return refused(unknownRoute(request.method, path), head, options, errors);
     head.add("allow", "GET, POST");
-    return refused(wrongMethod(request.method, path), head, options);
+    return refused(wrongMethod(request.method, path), head, options, errors);
   }
   // A client that would rather have a WebSocket goes on over HTTP after this status, and after no other. It is not counted as an error.
   if (route.name === "responses" && request.method === "GET" && /^websocket$/i.test(request.header("upgrade") ?? "")) {
@@ -119,7 +120,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   }
   if (request.method !== route.method && !(request.method === "HEAD" && route.method === "GET")) {
     head.add("allow", route.method);
-    return refused(wrongMethod(request.method, path), head, options);
+    return refused(wrongMethod(request.method, path), head, options, unservedFormatOf(route, path, request, head));
   }
   if (route.name === "root") return rootResponse(head);
   if (route.name === "healthz") {
@@ -129,7 +130,7 @@ function handle(request: IncomingRequest, options: ListenOptions, ids: ReceiptId
   if (route.name === "readyz") return readiness(options.ready(), snapshot.version, options.degraded(), head);
   const query = queryOf(request.target);
   const endpoint = endpointOf(route, query);
-  const errors = endpoint === null ? errorFormatOf(route, request) : (endpoint.surface ?? defaultErrors);
+  const errors = formatAt(route, endpoint, request);
   if (errors.requestIdHeader !== undefined) head.add(errors.requestIdHeader, head.requestId);
   if (query !== "" && hasKeyParameter(query)) return refused(keyInUrl, head, options, errors);
 
@@ -217,13 +218,41 @@ function tooManyAuthFailures({ service }: Snapshot, { authFailures }: ListenOpti
   return authFailures.note(address, service.wrongKeysMax);
 }
 
+/**
+ * A method of a model that is not served, such as `embedContent`. The path is that of a model of this name as well: to say that it wants
+ * another HTTP method would mislead.
+ */
+function asksUnknownMethod(route: HttpRoute, { method }: IncomingRequest): boolean {
+  return method === "POST" && (route.name === "model" || route.name === "generate_model") && route.id.includes(":");
+}
+
+/** The API in which a request is answered that has no endpoint, or the wrong HTTP method for it. */
+function unservedFormatOf(route: HttpRoute | null, path: string, request: IncomingRequest, head: ResponseHead): ErrorFormat {
+  const errors = route === null ? strangeFormatOf(path, request) : formatAt(route, endpointOf(route, queryOf(request.target)), request);
+  if (errors.requestIdHeader !== undefined) head.add(errors.requestIdHeader, head.requestId);
+  return errors;
+}
+
+function strangeFormatOf(path: string, request: IncomingRequest): ErrorFormat {
+  if (path.startsWith("/v1beta/")) return generateAnswers;
+  return path.startsWith("/v1/messages/") || namesVersion(request) ? messagesSurface : defaultErrors;
+}
+
+function formatAt(route: HttpRoute, endpoint: Endpoint | null, request: IncomingRequest): ErrorFormat {
+  return endpoint === null ? errorFormatOf(route, request) : (endpoint.surface ?? defaultErrors);
+}
+
 /** The API in which a client is answered that makes no call: where two share a path, its headers show which one it speaks. */
 function errorFormatOf({ name }: HttpRoute, request: IncomingRequest): ErrorFormat {
   if (name === "count_tokens") return messagesSurface;
   if (name.startsWith("generate_")) return generateAnswers;
-  const { versionHeader } = messagesSurface;
   const lists = name === "models" || name === "model";
-  return lists && versionHeader !== undefined && request.header(versionHeader) !== null ? messagesSurface : defaultErrors;
+  return lists && namesVersion(request) ? messagesSurface : defaultErrors;
+}
+
+function namesVersion(request: IncomingRequest): boolean {
+  const { versionHeader } = messagesSurface;
+  return versionHeader !== undefined && request.header(versionHeader) !== null;
 }
 
 /** One client asks for it before anything else, to see whether somebody is there. */

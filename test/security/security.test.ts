@@ -775,6 +775,31 @@ describe("S57, S60, S72: every route", () => {
     const response = await ask({ path: "/v2/chat", headers: { ...json, ...authorised }, body: "{}" });
     expect([response.status, response.text]).toEqual([404, expect.stringContaining("/v1/chat/completions")]);
   });
+
+  const asMessages = { type: "error", request_id: expect.any(String) as string };
+  const version = { "anthropic-version": "2023-06-01" };
+  test.each([
+    ["POST", "/v1/messages/batches", 404, asMessages, {}],
+    ["GET", "/v1/messages", 405, asMessages, {}],
+    ["GET", "/v1/messages/count_tokens", 405, asMessages, {}],
+    ["GET", "/v1/files", 404, asMessages, version],
+    ["DELETE", "/v1/models/plain", 405, asMessages, version],
+    ["GET", "/v1beta/cachedContents", 404, { error: expect.objectContaining({ code: 404, status: "NOT_FOUND" }) as object }, {}],
+    ["GET", "/v1beta/models/plain:generateContent", 405, { error: expect.objectContaining({ code: 405 }) as object }, {}],
+    ["GET", "/v1/files", 404, { error: expect.objectContaining({ code: "unknown_route" }) as object }, {}],
+  ] as const)("that is not served says so in the API of its client: %s %s, %d", async (method, path, status, body, headers) => {
+    const response = await ask({ method, path, headers: { ...authorised, ...headers } });
+    expect([response.status, response.json()]).toEqual([status, expect.objectContaining(body) as object]);
+    expect(response.header("request-id") !== null).toBe(body === asMessages);
+  });
+
+  test.each(["/v1beta/models/plain:embedContent", "/v1/models/plain:predict"])(
+    "of a method that no model has is unknown, and not one that takes another HTTP method: POST %s",
+    async (path) => {
+      const response = await ask({ method: "POST", path, headers: { ...json, ...authorised }, body: "{}" });
+      expect([response.status, response.text]).toEqual([404, expect.stringContaining("POST /v1beta/models/{model}:generateContent")]);
+    },
+  );
 });
 
 describe("S61: a body's type", () => {
