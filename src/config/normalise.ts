@@ -14,7 +14,8 @@ import { fileSchema, noticeTypes, type ConfigFile, type PriceEntry } from "./sch
 import type { Places, Settings, TlsSettings } from "./settings.ts";
 import { readTlsFiles } from "./tls-files.ts";
 import type { TrustedProxies } from "../gateway/snapshot.ts";
-import { priceName, type Price, type PriceRates } from "../usage/price.ts";
+import { ratesOfFields } from "../usage/price-fields.ts";
+import { priceName, type Price } from "../usage/price.ts";
 
 export type Normalised =
   | { readonly ok: true; readonly settings: Settings; readonly warnings: readonly Problem[] }
@@ -330,24 +331,8 @@ function trustedProxiesOf({ trusted_proxies: networks, forwarded_header: header 
 }
 
 /** A rate that is not given stays unknown, instead of 0. */
-function readPrice(entry: PriceEntry): Price {
-  const given: { readonly [K in Exclude<keyof PriceRates, "stated">]?: number | undefined } = {
-    input: entry.input,
-    cachedInput: entry.cached_input,
-    output: entry.output,
-    reasoning: entry.reasoning,
-    audioInput: entry.audio_input,
-    audioOutput: entry.audio_output,
-    characters: entry.characters,
-    seconds: entry.second,
-    image: entry.image,
-    call: entry.call,
-    webSearch: entry.web_search,
-    searchedCall: entry.searched_call,
-    fileSearch: entry.file_search,
-  };
-  const rates = Object.fromEntries(Object.entries(given).filter(([, nanos]) => nanos !== undefined));
-  return { provider: entry.provider ?? null, model: entry.model, fromMs: entry.from ?? 0, rates };
+function readPrice({ provider, model, from, ...rates }: PriceEntry): Price {
+  return { provider: provider ?? null, model, fromMs: from ?? 0, rates: ratesOfFields(rates) };
 }
 
 /** Each request may hold two sockets, and the process needs some files for itself. */

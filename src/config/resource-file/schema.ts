@@ -30,7 +30,7 @@ function hash(): Kind<string> {
   };
 }
 
-/** Rates that the configuration file does not have are in the store all the same. */
+/** The same rates as in the configuration file, which says what each of them means. */
 const ratesShape = Object.fromEntries(
   priceFieldNames.map((field) => [
     field,

@@ -7,6 +7,7 @@ import { defaultPaths } from "../../../src/dialects/presets.ts";
 import { shownValue } from "../../../src/config/findings/shown-value.ts";
 import { loadConfig, renderProblem, type ConfigSource, type Loaded, type Problem, type Settings } from "../../../src/config/load.ts";
 import { operations } from "../../../src/operations/operation.ts";
+import { priceFieldNames, priceFields } from "../../../src/usage/price-fields.ts";
 import { anyText, numRuns } from "../../support/properties.ts";
 
 const env = { APP_KEY: "client-key-0123456789", OPENAI_API_KEY: "sk-upstream-secret", EMPTY: "", SPACED: "two words" };
@@ -771,6 +772,14 @@ describe("channels", () => {
 test("a webhook is told at its address as it is written, with a slash at its end", async () => {
   const { webhooks } = await settingsOf('webhooks: [{ url: "https://hooks.example.com/a/b/", secret: 0123456789abcdef }]');
   expect(webhooks.map(({ url }) => url)).toEqual(["https://hooks.example.com/a/b/"]);
+});
+
+test("a price of the file can have every rate that one of the store can have", async () => {
+  const lines = priceFieldNames.map((field, index) => `    ${field}: ${index + 1}\n`).join("");
+  const { prices } = await settingsOf(`prices:\n  - model: m\n${lines}`);
+  expect(prices.map(({ rates }) => priceFields(rates))).toEqual([
+    Object.fromEntries(priceFieldNames.map((field, index) => [field, index + 1])),
+  ]);
 });
 
 describe("the version", () => {
