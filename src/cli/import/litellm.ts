@@ -60,7 +60,13 @@ function readModel(importer: Importer, entry: ForeignFields, where: string, pric
 }
 
 const entryFields: ReadonlySet<string> = new Set(["model_name", "litellm_params", "model_info"]);
-const costFields = ["input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost"];
+const costFields = [
+  "input_cost_per_token",
+  "output_cost_per_token",
+  "cache_read_input_token_cost",
+  "cache_creation_input_token_cost",
+  "cache_creation_input_token_cost_above_1hr",
+];
 const parameterFields: ReadonlySet<string> = new Set([
   "model",
   "custom_llm_provider",
@@ -151,13 +157,15 @@ function readPrice(
   { settings }: ImportedTarget,
   prices: ForeignFields[],
 ): void {
-  const [input, output, cached] = costFields.map((name) => numberOf(info[name] ?? parameters[name]));
+  const [input, output, cached, written, writtenHour] = costFields.map((name) => numberOf(info[name] ?? parameters[name]));
   if (input == null && output == null) return;
   const price = {
     ...one("provider", textOf(settings["provider"])),
     model,
     ...(input == null ? undefined : { input: perMillion(input) }),
     ...(cached == null ? undefined : { cached_input: perMillion(cached) }),
+    ...(written == null ? undefined : { cache_write: perMillion(written) }),
+    ...(writtenHour == null ? undefined : { cache_write_hour: perMillion(writtenHour) }),
     ...(output == null ? undefined : { output: perMillion(output) }),
   };
   if (!prices.some((known) => known["model"] === model && known["provider"] === price["provider" as keyof typeof price]))

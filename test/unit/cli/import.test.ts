@@ -52,6 +52,21 @@ describe("a LiteLLM configuration", () => {
     ]);
   });
 
+  test("keeps what a model costs that reads its cache and writes to it", async () => {
+    const model_info = {
+      input_cost_per_token: 3e-6,
+      output_cost_per_token: 1.5e-5,
+      cache_read_input_token_cost: 3e-7,
+      cache_creation_input_token_cost: 3.75e-6,
+      cache_creation_input_token_cost_above_1hr: 6e-6,
+    };
+    const litellm_params = { model: "anthropic/claude-sonnet-4-5", api_key: "os.environ/KEY" };
+    const imported = importLitellm({ model_list: [{ model_name: "claude", litellm_params, model_info }] });
+    const rates = { input: 3, cached_input: 0.3, cache_write: 3.75, cache_write_hour: 6, output: 15 };
+    expect(imported.settings["prices"]).toEqual([{ provider: "anthropic", model: "claude-sonnet-4-5", ...rates }]);
+    expect((await loaded(imported)).prices).toHaveLength(1);
+  });
+
   test("keeps retries, deadlines, prices and the master key", () => {
     expect(imported.settings).toMatchObject({
       keys: [{ name: "master", key: "${LITELLM_KEY}" }],
