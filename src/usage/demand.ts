@@ -78,7 +78,8 @@ export function expectedUse(
       return { ...use(estimateTokens(request.input), characters * speechTokensPerCharacter), characters };
     }
     case "completion":
-      return use(request.promptTokensEstimate, choicesOf(request) * outputOf({ ...request, maxCompletionTokens: null }, options, hard));
+      // One for each prompt of a batch, of which there is no largest number.
+      return use(request.promptTokensEstimate, request.choices * outputOf({ ...request, maxCompletionTokens: null }, options, hard));
     case "image": {
       const images = request.choices;
       if (!byTokens) return { ...use(0, 0), images };

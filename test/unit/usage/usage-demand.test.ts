@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { failure } from "../../../src/operations/failure.ts";
+import { failure, isFailure } from "../../../src/operations/failure.ts";
 import { addAnswer, newOutputAverage, OutputAverages } from "../../../src/gateway/admission/output-averages.ts";
 import type { Demand } from "../../../src/limits/limits.ts";
 import type { CallRequest } from "../../../src/operations/call-request.ts";
 import type { ChatRequest } from "../../../src/operations/chat/chat-request.ts";
+import { readPassthroughRequest } from "../../../src/operations/passthrough/passthrough-request.ts";
 import type { SpeechRequest } from "../../../src/operations/speech/speech-request.ts";
 import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
 import { nothingCounted } from "../../../src/operations/usage.ts";
@@ -125,6 +126,17 @@ describe("a chat is expected to take", () => {
     expect(nanos({ choices: 3, maxTokens: 10 })).toBe(100 * 1000 + 30 * 2000);
     for (const choices of [0, -5, Number.NaN]) expect(tokens({ choices, maxTokens: 10 })).toBe(110);
     expect(tokens({ choices: 1e9, maxTokens: 10 })).toBe(100 + 128 * 10);
+  });
+
+  test("an answer to each prompt of a batch, however many there are", () => {
+    const prompts = (count: number, n: number): CallRequest => {
+      const body = JSON.stringify({ model: "m", prompt: Array<string>(count).fill("hi"), n, max_tokens: 10 });
+      const read = readPassthroughRequest("completion", Buffer.from(body));
+      if (isFailure(read)) throw new Error(read.publicMessage);
+      return { ...read, promptTokensEstimate: 100 };
+    };
+    expect(demandOf(prompts(2000, 1), rates, usual)).toMatchObject({ tokens: 100 + 2000 * 10, nanos: 100 * 1000 + 2000 * 10 * 2000 });
+    expect(demandOf(prompts(20, 128), rates, usual)).toMatchObject({ tokens: 100 + 2560 * 10 });
   });
 
   test("no more than whoever serves it allows", () => {
