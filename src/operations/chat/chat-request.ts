@@ -2,10 +2,10 @@ import type { Conversation, SurfaceName } from "../conversation/conversation.ts"
 import { failure, isFailure, type Failure } from "../failure.ts";
 import { type JsonMember, type JsonSpan, valueOf } from "../json.ts";
 import { wrongType } from "../mistakes.ts";
+import { promptTokens } from "../prompt-tokens.ts";
 import {
   asksForStream,
   asksForUsage,
-  bytesPerToken,
   field,
   listed,
   readDocument,
@@ -77,9 +77,12 @@ export function readChatRequest(body: Uint8Array, toConversation: ChatRequest["t
     hostedTools,
     reasons: asksToReason(body, members),
     plainText: choices === 1 && !hostedTools && !members.some(isShaping),
-    promptTokensEstimate: Math.ceil((messages.end - messages.start) / bytesPerToken),
+    promptTokensEstimate: promptTokens(body, [messages, ...promptFields.map((name) => field(members, name))]),
   };
 }
+
+/** What the model reads besides the messages. */
+const promptFields = ["tools", "functions", "response_format"] as const;
 
 /** Fields that make the answer something other than plain text. */
 const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio"]);

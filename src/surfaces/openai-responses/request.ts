@@ -2,9 +2,9 @@ import type { ChatRequest } from "../../operations/chat/chat-request.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import { valueOf, type JsonMember, type JsonSpan } from "../../operations/json.ts";
 import { missing, mistake, wrongType } from "../../operations/mistakes.ts";
+import { promptTokens } from "../../operations/prompt-tokens.ts";
 import {
   asksForStream,
-  bytesPerToken,
   field,
   inner,
   largestInteger,
@@ -53,12 +53,8 @@ export function readResponsesRequest(body: Uint8Array): ChatRequest | Failure {
     hostedTools,
     reasons: asksToReason(body, members),
     plainText: tools.length === 0 && !asksForFormat(body, members),
-    promptTokensEstimate: Math.ceil([input, field(members, "instructions"), toolList].reduce(bytesOf, 0) / bytesPerToken),
+    promptTokensEstimate: promptTokens(body, [input, field(members, "instructions"), toolList]),
   };
-}
-
-function bytesOf(sum: number, member: JsonMember | undefined): number {
-  return member === undefined ? sum : sum + member.end - member.start;
 }
 
 /** What the gateway reads of a request. */
