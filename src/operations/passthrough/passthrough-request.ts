@@ -2,7 +2,8 @@ import { isTokenBound } from "../chat/chat-request.ts";
 import { isFailure, type Failure } from "../failure.ts";
 import { elementsOf, type JsonLimits, jsonLimits, type JsonMember, lastMember, pastSpace, valueOf } from "../json.ts";
 import { empty, missing, mistake, wrongType } from "../mistakes.ts";
-import { asksForStream, asksForUsage, bytesPerToken, field, readDocument, streamMistake } from "../request-fields.ts";
+import { promptTokens } from "../prompt-tokens.ts";
+import { asksForStream, asksForUsage, field, readDocument, streamMistake } from "../request-fields.ts";
 import type { PassthroughOperation } from "../operation.ts";
 
 /**
@@ -205,9 +206,10 @@ function inputTokens(body: Uint8Array, members: readonly JsonMember[], inputs: r
 }
 
 /** Texts are estimated from their bytes. Those that the client has split into tokens are counted. */
-function tokensIn(body: Uint8Array, { kind, start, end }: JsonMember): number {
+function tokensIn(body: Uint8Array, member: JsonMember): number {
+  const { kind, start, end } = member;
   if (kind === "null") return 0;
-  if (kind !== "array" || !holdsNumbers(body, start)) return Math.ceil((end - start) / bytesPerToken);
+  if (kind !== "array" || !holdsNumbers(body, start)) return promptTokens(body, [member]);
   let commas = 0;
   for (let at = start; at < end; at++) if (body[at] === comma) commas++;
   return commas + 1;

@@ -122,6 +122,13 @@ describe("other requests", () => {
     expect(read("moderation", { model: "m", input: "x" })).toMatchObject({ model: "m" });
   });
 
+  test("do not take the bytes of an image for text", () => {
+    const url = `data:image/png;base64,${"iVBORw0KGg".repeat(40_000)}`;
+    const input = [{ type: "image_url", image_url: { url } }];
+    expect(read("moderation", { model: "m", input }).promptTokensEstimate).toBeLessThan(2_000);
+    expect(read("moderation", { model: "m", input: url }).promptTokensEstimate).toBeGreaterThan(90_000);
+  });
+
   test("to rank have a query and documents", () => {
     expect(read("rerank", { model: "m", query: "x".repeat(38), documents: ["y".repeat(36)] })).toMatchObject({ promptTokensEstimate: 20 });
     expect(mistakeIn("rerank", { model: "m", query: "x" })).toEqual(["missing_required_parameter", "documents"]);
