@@ -198,7 +198,11 @@ export const channelShape = {
     "Tiers are tried in ascending order; channels of one tier share the load.",
     "`1`; `1000` for the embedded channel",
   ),
-  weight: defaulted(positiveNumber(1e6), 1, "The channel's share of its tier's traffic."),
+  weight: defaulted(
+    positiveNumber(1e6),
+    1,
+    "The channel's share of its tier's traffic, among those that are about as quick: one that takes more than twice as long to answer as another, or is that much busier for its weight, is asked after it.",
+  ),
   concurrency: defaulted(
     integer(1, 1e6),
     512,
