@@ -539,7 +539,7 @@ export class App {
     if (lingers) await sleep(lingerMs);
     const listenerEnded = this.listener?.stopListening();
     const endMs = this.gateway.ports.nowMs() + drainMs;
-    const noticeMs = Math.min(lastWordMs, drainMs);
+    const noticeMs = Math.min(lastWordMs, drainMs * lastWordShare);
     await Promise.race([this.gateway.calls.whenIdle(), sleep(drainMs - noticeMs)]);
     this.gateway.calls.cancelAll(failure("shutting_down", "the gateway is shutting down"));
     await Promise.race([this.gateway.calls.whenIdle(), sleep(noticeMs)]);
@@ -839,8 +839,9 @@ function readAtStartOf(settings: Settings): Pick<Settings, (typeof readAtStart)[
 
 /** How long a start waits for channels to list their models; slower ones follow later. */
 const firstDiscoveryMs = 3000;
-/** The time for the last streams to send their error event. */
+/** The time for the last streams to send their error event, and how much of a short drain it may take: the rest is for calls to end. */
 const lastWordMs = 5000;
+const lastWordShare = 0.1;
 const lastBytesMs = 500;
 /** How long the last traces may take, and the times at which keys were last used. */
 const exportMs = 3000;

@@ -540,7 +540,11 @@ export const fileSchema = z.strictObject({
         "Whether the lists of models for speech and of their voices are given without a key, because Open WebUI asks for them so. Anybody who reaches the gateway can then read these names.",
       ),
       linger: defaulted(duration(0), "5s", "How long the gateway still accepts calls after SIGTERM, so that load balancers notice."),
-      drain: defaulted(duration(0), "120s", "How long running streams may continue after that."),
+      drain: defaulted(
+        duration(0),
+        "120s",
+        "How long running calls may continue after that. Those that have not ended are told so in the last tenth of it, which is 5 seconds at most.",
+      ),
     },
     "How the gateway behaves towards its clients.",
   ),

@@ -384,6 +384,16 @@ describe("the end", () => {
     expect(gateway.accessLines().filter(({ state }) => state === "complete").length).toBe(12);
   });
 
+  test("a short drain is time for calls to end as well", async () => {
+    await using rig = await setUp({ a: {} }, { server: { linger: "0ms", drain: "5s" } });
+    const call = await rig.open({ x_tokens: 40, x_pace_ms: 25 }, { stream: true });
+    await call.untilBody(300);
+    rig.gateway.signal("SIGTERM");
+    const { done, finishReason, error } = await call.reply;
+    expect([done, finishReason, error]).toEqual([true, "stop", null]);
+    expect(await rig.gateway.exited).toBe(0);
+  });
+
   test("streams that are too long for the drain end with an error event, and waiting calls get an answer", async () => {
     await using rig = await setUp({ a: {} }, { server: { linger: "0ms", drain: "5300ms" } });
     const { gateway } = rig;
