@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chownSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CommandLine } from "../support/command-line.ts";
 import { eventually } from "../support/eventually.ts";
@@ -34,6 +34,24 @@ test("a backup is restored, and the previous store is kept", async () => {
   const { replaced } = JSON.parse(restored.out) as { replaced: string };
   expect([restored.code, existsSync(replaced)]).toEqual([0, true]);
   expect(await names(cli)).toEqual(["first"]);
+});
+
+test.skipIf(process.getuid?.() !== 0)("what root restores or rotates belongs to the user of the gateway, which root is not", async () => {
+  const cli = new CommandLine();
+  await cli.json("keys", "create", "first");
+  const file = join(cli.folder, "backup.db");
+  await cli.json("backup", file);
+  const [store, masterKey] = ["sluice.db", "master-key"].map((name) => join(cli.dataDir, name)) as [string, string];
+  const [uid, gid] = [65532, 65533];
+  for (const path of [cli.dataDir, store, masterKey]) chownSync(path, uid, gid);
+  await cli.json("restore", file, "--yes");
+  expect(statSync(store)).toMatchObject({ uid, gid });
+  expect(await cli.run(["master-key", "rotate", "--yes"])).toMatchObject({ code: 0 });
+  expect(statSync(masterKey)).toMatchObject({ uid, gid });
+  // With nothing to take the place of, what counts is whose folder it is.
+  rmSync(store);
+  await cli.json("restore", file, "--yes");
+  expect(statSync(store)).toMatchObject({ uid, gid });
 });
 
 test("S51: a backup is encrypted with the master key, with a passphrase, or not at all, and a restore tells by itself", async () => {

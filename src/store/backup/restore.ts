@@ -1,6 +1,7 @@
 import { Database, SQLiteError } from "bun:sqlite";
 import { copyFileSync, existsSync, linkSync, mkdirSync, renameSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
+import { giveToOwnerOf } from "../../files/owner.ts";
 import { StorageError } from "../../gateway/storage.ts";
 import { checkStore } from "./check.ts";
 import { fileError, fsyncPath, removeAbandoned, writeAtomically } from "./atomic-file.ts";
@@ -75,6 +76,7 @@ export async function restoreStore({
     if (checkOnly) return false;
     // Copying and checking may have taken a long time.
     rejectIfInUse(file);
+    giveToOwnerOf(existsSync(file) ? file : dataDir, part);
     replaced = await setAside(file);
     return true;
   });
@@ -125,6 +127,7 @@ async function setAside(file: string): Promise<string | null> {
   } catch {
     // Not every file system supports hard links.
     copyFileSync(file, aside);
+    giveToOwnerOf(file, aside);
     await fsyncPath(aside);
   }
   for (const rest of ["-wal", "-shm", "-journal"]) if (existsSync(file + rest)) renameSync(file + rest, aside + rest);

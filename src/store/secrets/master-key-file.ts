@@ -16,6 +16,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
+import { giveToOwnerOf } from "../../files/owner.ts";
 import { keyBytes } from "./encryption.ts";
 
 /** The master key cannot be used. The message says why and how to fix it, and never contains the key. */
@@ -80,6 +81,7 @@ export function makeKeyFile(dataDir: string, file: string): Uint8Array {
     const draft = `${file}.${randomBytes(6).toString("hex")}`;
     try {
       writeDurably(draft, `${randomBytes(keyBytes).toString("hex")}\n`);
+      giveToOwnerOf(existsSync(masterKeyFile(dataDir)) ? masterKeyFile(dataDir) : dataDir, draft);
       // The link is created only when the draft is complete, and only one process can create it.
       linkSync(draft, file);
     } catch (error) {
