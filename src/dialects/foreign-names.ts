@@ -54,6 +54,12 @@ export const portkeyProviders: Readonly<Record<string, string>> = {
   deepgram: "deepgram",
 };
 
+/** Presets whose address is given there without a version, which LiteLLM adds by itself. */
+export const litellmUnversioned: ReadonlySet<string> = new Set(["anthropic", "ollama"]);
+
+/** The same of Portkey (https://portkey.ai/docs/integrations/llms/ollama). */
+export const portkeyUnversioned: ReadonlySet<string> = new Set(["ollama"]);
+
 /** One API numbers its types of channels. Some of them have an address of their own, and speak the OpenAI API. */
 export const oneApiProviders: ReadonlyMap<number, { readonly preset: string } | { readonly baseUrl: string }> = new Map<
   number,

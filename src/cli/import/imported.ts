@@ -172,6 +172,12 @@ export function seconds(value: number): string {
   return `${Math.max(1, Math.round(value * 1000))}ms`;
 }
 
+/** The address of an upstream to which the other gateway adds `/v1` and the path of a call, unless they stand there already. */
+export function versionedAddress(address: string): string {
+  const base = address.replace(/\/+$/, "").replace(/\/(?:messages|api\/(?:chat|generate))$/, "");
+  return base.endsWith("/v1") ? base : `${base}/v1`;
+}
+
 /** Whether an address is on the host of the preset. */
 export function isOwnAddress(preset: string, address: string): boolean {
   const usual = presets.find(({ name }) => name === preset)?.baseUrl;

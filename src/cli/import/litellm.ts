@@ -1,4 +1,4 @@
-import { litellmDefault, litellmProviders, organizationHeader, resourceIn } from "../../dialects/foreign-names.ts";
+import { litellmDefault, litellmProviders, litellmUnversioned, organizationHeader, resourceIn } from "../../dialects/foreign-names.ts";
 import {
   fieldsOf,
   Importer,
@@ -8,6 +8,7 @@ import {
   numberOf,
   seconds,
   textOf,
+  versionedAddress,
   type ForeignFields,
   type ImportedConfiguration,
   type ImportedTarget,
@@ -101,7 +102,7 @@ function targetOf(importer: Importer, parameters: ForeignFields, called: string,
   const concurrency = numberOf(parameters["max_parallel_requests"]);
   const settings = {
     ...(provider === null ? undefined : { provider }),
-    ...(address === null ? undefined : resource === null ? { base_url: baseUrl(address) } : { resource }),
+    ...(address === null ? undefined : resource === null ? { base_url: baseUrl(provider, address) } : { resource }),
     ...secretOf(importer, parameters, name),
     ...one("api_version", textOf(parameters["api_version"])),
     ...one("region", textOf(parameters["aws_region_name"] ?? parameters["vertex_location"])),
@@ -226,7 +227,8 @@ function one(name: string, value: string | null): ForeignFields {
   return value === null ? {} : { [name]: value };
 }
 
-function baseUrl(address: string): string {
+function baseUrl(provider: string | null, address: string): string {
+  if (provider !== null && litellmUnversioned.has(provider)) return versionedAddress(address);
   return address.replace(/\/+$/, "").replace(/\/chat\/completions$/, "");
 }
 

@@ -1,4 +1,4 @@
-import { portkeyProviders } from "../../dialects/foreign-names.ts";
+import { portkeyProviders, portkeyUnversioned } from "../../dialects/foreign-names.ts";
 import {
   fieldsOf,
   Importer,
@@ -7,6 +7,7 @@ import {
   numberOf,
   seconds,
   textOf,
+  versionedAddress,
   type ForeignFields,
   type ImportedConfiguration,
 } from "./imported.ts";
@@ -100,7 +101,7 @@ function readDeployment(importer: Importer, config: ForeignFields, where: string
   const meaning = virtual === null ? `the API key of ${name}` : `the API key behind the virtual key "${virtual}"`;
   const settings = {
     ...(provider === null ? undefined : { provider }),
-    ...(host === null ? undefined : { base_url: host.replace(/\/+$/, "") }),
+    ...(host === null ? undefined : { base_url: baseUrl(provider, host) }),
     ...(secret === null ? undefined : { api_key: importer.secret(secret, `${name}_API_KEY`, meaning) }),
     ...given("resource", config["resource_name"]),
     ...given("api_version", config["api_version"]),
@@ -121,4 +122,8 @@ function given(name: string, value: unknown): ForeignFields {
 
 function positive(weight: number | null): number {
   return weight !== null && weight > 0 ? weight : 1;
+}
+
+function baseUrl(provider: string | null, host: string): string {
+  return provider !== null && portkeyUnversioned.has(provider) ? versionedAddress(host) : host.replace(/\/+$/, "");
 }

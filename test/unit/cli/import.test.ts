@@ -75,6 +75,18 @@ describe("a LiteLLM configuration", () => {
     });
   });
 
+  test("keeps the addresses of upstreams to which LiteLLM adds the version, with it", () => {
+    const addressOf = (model: string, api_base: string): unknown => {
+      const { settings } = importLitellm({ model_list: [{ model_name: "m", litellm_params: { model, api_base } }] });
+      return (settings["channels"] as readonly Record<string, unknown>[])[0]?.["base_url"];
+    };
+    expect(addressOf("ollama/llama3.1", "http://localhost:11434")).toBe("http://localhost:11434/v1");
+    expect(addressOf("ollama_chat/llama3.1", "http://ollama:11434/v1/")).toBe("http://ollama:11434/v1");
+    expect(addressOf("anthropic/claude", "https://proxy.example.com/anthropic")).toBe("https://proxy.example.com/anthropic/v1");
+    expect(addressOf("anthropic/claude", "https://proxy.example.com/v1/messages")).toBe("https://proxy.example.com/v1");
+    expect(addressOf("hosted_vllm/qwen", "http://vllm:8000/v1")).toBe("http://vllm:8000/v1");
+  });
+
   test("says what it could not carry over", () => {
     const notes = imported.notes.join("\n");
     for (const named of [
@@ -112,6 +124,11 @@ describe("a LiteLLM configuration", () => {
 
 describe("a Portkey configuration", () => {
   const imported = importPortkey(fixture("portkey.json"));
+
+  test("keeps the address of an Ollama, to which Portkey adds the version, with it", () => {
+    const { settings } = importPortkey({ provider: "ollama", custom_host: "http://localhost:11434/" });
+    expect(settings["channels"]).toMatchObject([{ provider: "ollama", base_url: "http://localhost:11434/v1" }]);
+  });
 
   test("becomes tiers where targets follow one another, and weights where they share the load", () => {
     expect(imported.settings["channels"]).toEqual([
