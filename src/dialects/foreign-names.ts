@@ -54,11 +54,11 @@ export const portkeyProviders: Readonly<Record<string, string>> = {
   deepgram: "deepgram",
 };
 
-/** Presets whose address is given there without a version, which LiteLLM adds by itself. */
-export const litellmUnversioned: ReadonlySet<string> = new Set(["anthropic", "ollama"]);
+/** What LiteLLM adds by itself to the addresses of some presets, and their settings here have to name. */
+export const litellmPaths: Readonly<Record<string, string>> = { anthropic: "/v1", ollama: "/v1", "azure-openai": "/openai/v1" };
 
 /** The same of Portkey (https://portkey.ai/docs/integrations/llms/ollama). */
-export const portkeyUnversioned: ReadonlySet<string> = new Set(["ollama"]);
+export const portkeyPaths: Readonly<Record<string, string>> = { ollama: "/v1" };
 
 /** One API numbers its types of channels. Some of them have an address of their own, and speak the OpenAI API. */
 export const oneApiProviders: ReadonlyMap<number, { readonly preset: string } | { readonly baseUrl: string }> = new Map<

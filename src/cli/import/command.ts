@@ -50,7 +50,7 @@ export async function runImport({ from, file, output }: ImportRequest, context: 
   }
   if (output === null) process.stdout.write(result);
   // What is still wrong once the variables are set, such as a channel without an address.
-  const env = Object.fromEntries(imported.variables.map(({ name }) => [name, "0123456789abcdef"]));
+  const env = Object.fromEntries(imported.variables.map(({ name, sample }) => [name, sample]));
   const schema = output === null ? null : await writeSchemaBeside(output, "configuration", context.schemaText);
   report(imported, await context.problemsOf(result, env), { output, schemaNote: schema?.note ?? null });
   return 0;

@@ -13,7 +13,11 @@ export interface ImportedConfiguration {
 export interface ImportedVariable {
   readonly name: string;
   readonly meaning: string;
+  /** A value with which the file can be checked before the variable is set. */
+  readonly sample: string;
 }
+
+const sampleSecret = "0123456789abcdef";
 
 /** One way to serve one model: what the other gateways list. Those that differ in nothing but the model become one channel. */
 export interface ImportedDeployment {
@@ -37,7 +41,7 @@ const deploymentsMax = 10_000;
 /** Collects what is read of another gateway's configuration. */
 export class Importer {
   private readonly deployments: ImportedDeployment[] = [];
-  private readonly variables = new Map<string, { readonly meaning: string; readonly value: string | null }>();
+  private readonly variables = new Map<string, Omit<ImportedVariable, "name"> & { readonly value: string | null }>();
   private readonly notes = new Set<string>();
 
   add(deployment: ImportedDeployment): void {
@@ -54,8 +58,8 @@ export class Importer {
   }
 
   /** A reference to a variable that the other file uses as well. */
-  variable(name: string): string {
-    return this.referTo(name, null, "the same variable as before");
+  variable(name: string, sample = sampleSecret): string {
+    return this.referTo(name, null, "the same variable as before", sample);
   }
 
   /** A reference to a variable for a secret that stands in the other file. What is secret stays out of this one. */
@@ -64,14 +68,14 @@ export class Importer {
   }
 
   /** Each secret has a variable of its own; a variable of the other file keeps its name. */
-  private referTo(wanted: string, value: string | null, meaning: string): string {
+  private referTo(wanted: string, value: string | null, meaning: string, sample = sampleSecret): string {
     const base = wanted
       .toUpperCase()
       .replaceAll(/[^A-Z0-9_]+/g, "_")
       .replace(/^(?=\d)/, "_");
     let name = base;
     for (let number = 2; this.isOther(name, value); number++) name = `${base}_${number}`;
-    this.variables.set(name, { meaning, value });
+    this.variables.set(name, { meaning, sample, value });
     return `\${${name}}`;
   }
 
@@ -92,7 +96,7 @@ export class Importer {
   finish(settings: Readonly<Record<string, unknown>>): ImportedConfiguration {
     return {
       settings: { ...settings, channels: channelsOf(this.deployments) },
-      variables: [...this.variables].map(([name, { meaning }]) => ({ name, meaning })),
+      variables: [...this.variables].map(([name, { meaning, sample }]) => ({ name, meaning, sample })),
       notes: [...this.notes],
     };
   }
@@ -172,10 +176,10 @@ export function seconds(value: number): string {
   return `${Math.max(1, Math.round(value * 1000))}ms`;
 }
 
-/** The address of an upstream to which the other gateway adds `/v1` and the path of a call, unless they stand there already. */
-export function versionedAddress(address: string): string {
+/** The address of an upstream to which the other gateway adds this path and that of a call, unless they stand there already. */
+export function addressWith(path: string, address: string): string {
   const base = address.replace(/\/+$/, "").replace(/\/(?:messages|api\/(?:chat|generate))$/, "");
-  return base.endsWith("/v1") ? base : `${base}/v1`;
+  return base.endsWith(path) ? base : base + path;
 }
 
 /** Whether an address is on the host of the preset. */

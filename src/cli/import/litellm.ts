@@ -1,5 +1,6 @@
-import { litellmDefault, litellmProviders, litellmUnversioned, organizationHeader, resourceIn } from "../../dialects/foreign-names.ts";
+import { litellmDefault, litellmProviders, litellmPaths, organizationHeader, resourceIn } from "../../dialects/foreign-names.ts";
 import {
+  addressWith,
   fieldsOf,
   Importer,
   isOwnAddress,
@@ -8,7 +9,6 @@ import {
   numberOf,
   seconds,
   textOf,
-  versionedAddress,
   type ForeignFields,
   type ImportedConfiguration,
   type ImportedTarget,
@@ -90,7 +90,8 @@ const parameterFields: ReadonlySet<string> = new Set([
 ]);
 
 function targetOf(importer: Importer, parameters: ForeignFields, called: string, where: string): ImportedTarget {
-  const address = textOf(parameters["api_base"] ?? parameters["base_url"]);
+  const address = settingOf(importer, parameters["api_base"] ?? parameters["base_url"], "https://api.example.com");
+  const apiVersion = settingOf(importer, parameters["api_version"]);
   const preset = litellmProviders[called];
   // There, the name of the default provider with another address means any upstream that speaks its API.
   const isPlain = address !== null && (preset === undefined || (called === litellmDefault && !isOwnAddress(preset, address)));
@@ -102,10 +103,10 @@ function targetOf(importer: Importer, parameters: ForeignFields, called: string,
   const concurrency = numberOf(parameters["max_parallel_requests"]);
   const settings = {
     ...(provider === null ? undefined : { provider }),
-    ...(address === null ? undefined : resource === null ? { base_url: baseUrl(provider, address) } : { resource }),
+    ...(address === null ? undefined : resource === null ? { base_url: baseUrl(provider, address, apiVersion) } : { resource }),
     ...secretOf(importer, parameters, name),
-    ...one("api_version", textOf(parameters["api_version"])),
-    ...one("region", textOf(parameters["aws_region_name"] ?? parameters["vertex_location"])),
+    ...one("api_version", apiVersion),
+    ...one("region", settingOf(importer, parameters["aws_region_name"] ?? parameters["vertex_location"])),
     ...(concurrency === null || concurrency < 1 ? undefined : { concurrency: Math.round(concurrency) }),
     ...(Object.keys(timeouts).length === 0 ? undefined : { timeouts }),
     ...(Object.keys(headers).length === 0 ? undefined : { headers }),
@@ -125,8 +126,19 @@ function secretOf(importer: Importer, parameters: ForeignFields, name: string): 
   return key === null ? {} : { api_key: reference(importer, key, `${name}_API_KEY`, name) };
 }
 
+/** A setting that is no secret, and may stand in a variable all the same. */
+function settingOf(importer: Importer, value: unknown, sample?: string): string | null {
+  const text = textOf(value);
+  const variable = variableIn(text ?? "");
+  return variable === undefined ? text : importer.variable(variable, sample);
+}
+
+function variableIn(value: string): string | undefined {
+  return /^os\.environ\/(\w+)$/.exec(value)?.[1];
+}
+
 function reference(importer: Importer, value: string, variable: string, name: string): string {
-  const given = /^os\.environ\/(\w+)$/.exec(value)?.[1];
+  const given = variableIn(value);
   return given === undefined
     ? importer.secret(value, variable, `the secret of ${name}, which stands in the imported file`)
     : importer.variable(given);
@@ -227,9 +239,10 @@ function one(name: string, value: string | null): ForeignFields {
   return value === null ? {} : { [name]: value };
 }
 
-function baseUrl(provider: string | null, address: string): string {
-  if (provider !== null && litellmUnversioned.has(provider)) return versionedAddress(address);
-  return address.replace(/\/+$/, "").replace(/\/chat\/completions$/, "");
+/** An API with a dated version has its paths below the address itself. */
+function baseUrl(provider: string | null, address: string, apiVersion: string | null): string {
+  const path = apiVersion === null ? litellmPaths[provider ?? ""] : undefined;
+  return path === undefined ? address.replace(/\/+$/, "").replace(/\/chat\/completions$/, "") : addressWith(path, address);
 }
 
 function hostOf(address: string): string {

@@ -1,5 +1,6 @@
-import { portkeyProviders, portkeyUnversioned } from "../../dialects/foreign-names.ts";
+import { portkeyProviders, portkeyPaths } from "../../dialects/foreign-names.ts";
 import {
+  addressWith,
   fieldsOf,
   Importer,
   listOf,
@@ -7,7 +8,6 @@ import {
   numberOf,
   seconds,
   textOf,
-  versionedAddress,
   type ForeignFields,
   type ImportedConfiguration,
 } from "./imported.ts";
@@ -125,5 +125,5 @@ function positive(weight: number | null): number {
 }
 
 function baseUrl(provider: string | null, host: string): string {
-  return provider !== null && portkeyUnversioned.has(provider) ? versionedAddress(host) : host.replace(/\/+$/, "");
+  return addressWith(portkeyPaths[provider ?? ""] ?? "", host);
 }

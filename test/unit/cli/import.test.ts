@@ -12,7 +12,7 @@ const fixture = (name: string): unknown => parse(readFileSync(join(import.meta.d
 
 /** The settings that the gateway makes of the result. */
 async function loaded({ settings, variables }: ImportedConfiguration): Promise<Settings> {
-  const env = Object.fromEntries(variables.map(({ name }) => [name, "0123456789abcdef"]));
+  const env = Object.fromEntries(variables.map(({ name, sample }) => [name, sample]));
   const result = await loadConfig({ path: null, text: stringify(settings), env, nofile: 1024 });
   if (!result.ok) throw new Error(JSON.stringify(result.problems));
   return result.settings;
@@ -84,7 +84,32 @@ describe("a LiteLLM configuration", () => {
     expect(addressOf("ollama_chat/llama3.1", "http://ollama:11434/v1/")).toBe("http://ollama:11434/v1");
     expect(addressOf("anthropic/claude", "https://proxy.example.com/anthropic")).toBe("https://proxy.example.com/anthropic/v1");
     expect(addressOf("anthropic/claude", "https://proxy.example.com/v1/messages")).toBe("https://proxy.example.com/v1");
+    expect(addressOf("azure/gpt-4o", "https://models.example.com/")).toBe("https://models.example.com/openai/v1");
     expect(addressOf("hosted_vllm/qwen", "http://vllm:8000/v1")).toBe("http://vllm:8000/v1");
+  });
+
+  test("takes addresses, versions and regions from the variables in which LiteLLM looks for them", async () => {
+    const azure = {
+      api_base: "os.environ/AZURE_API_BASE",
+      api_version: "os.environ/AZURE_API_VERSION",
+      api_key: "os.environ/AZURE_API_KEY",
+    };
+    const found = importLitellm({
+      model_list: [
+        { model_name: "a", litellm_params: { model: "azure/gpt-4o", ...azure } },
+        { model_name: "b", litellm_params: { model: "ollama/llama3.1", api_base: "os.environ/OLLAMA_API_BASE" } },
+        { model_name: "c", litellm_params: { model: "bedrock/nova", aws_region_name: "os.environ/AWS_REGION" } },
+      ],
+    });
+    expect(found.settings["channels"]).toMatchObject([
+      { base_url: "${AZURE_API_BASE}", api_version: "${AZURE_API_VERSION}", api_key: "${AZURE_API_KEY}" },
+      { base_url: "${OLLAMA_API_BASE}/v1" },
+      { region: "${AWS_REGION}" },
+    ]);
+    const names = ["AZURE_API_BASE", "AZURE_API_VERSION", "AZURE_API_KEY", "OLLAMA_API_BASE", "AWS_REGION"];
+    expect(found.variables.map(({ name }) => name)).toEqual(names);
+    // With values that are of use in their places.
+    expect((await loaded(found)).channels.length).toBe(3);
   });
 
   test("says what it could not carry over", () => {
