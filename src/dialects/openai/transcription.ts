@@ -89,7 +89,7 @@ function fieldsFor(ask: TranscriptionRequest, model: string, format: TranscriptF
       case "response_format":
         return [{ name, value: format }];
       case "stream":
-        return streams || value.trim().toLowerCase() === "false" ? [{ name, value }] : [];
+        return streamField(value.trim().toLowerCase(), streams);
       case "language":
         // Names and regions are converted to codes here, and an empty value is left out.
         return ask.language === null ? [] : [{ name, value: ask.language }];
@@ -99,6 +99,11 @@ function fieldsFor(ask: TranscriptionRequest, model: string, format: TranscriptF
   });
   const isSaid = format === "json" || fields.some(({ name }) => name === "response_format");
   return isSaid ? fields : [...fields, { name: "response_format", value: format }];
+}
+
+/** In lower case: Python clients write `True`, and not every upstream reads that. */
+function streamField(value: string, streams: boolean): readonly FormField[] {
+  return streams || value === "false" ? [{ name: "stream", value }] : [];
 }
 
 /** Writes lists as `name[]` for each value: many servers silently ignore any other form. */

@@ -207,6 +207,14 @@ describe("a request", () => {
     expect(encoded(codec.encode(streaming, target({ streams: false }))).answer.kind).toBe("whole");
   });
 
+  test.each([
+    ["True", "true"],
+    ["TRUE ", "true"],
+    ["False", "false"],
+  ])("says %p to stream in the one spelling that every upstream reads", async (written, value) => {
+    expect(await formOf(ask([["stream", written]]))).toContainEqual(["stream", value]);
+  });
+
   test("asks for a stream in JSON, so that an upstream that does not stream can be understood", async () => {
     const streaming = asking("text", [["stream", "true"]]);
     expect(await formOf(streaming)).toContainEqual(["response_format", "json"]);
