@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../operations/json.ts";
 import { spokenLanguage, type TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
-import { keywordsIn, standardLanguage } from "../transcripts/foreign-transcription.ts";
+import { keywordsIn } from "../transcripts/foreign-transcription.ts";
 
 /** The body that creates a job for an uploaded file. */
 export function jobBody(audioUrl: string, ask: TranscriptionRequest, model: string): JsonObject {
@@ -46,10 +46,13 @@ function lastField(fields: TranscriptionRequest["fields"], name: string): string
   return fields.findLast((field) => field.name === name && field.value.trim() !== "")?.value ?? null;
 }
 
-/** English has codes for three countries; any other language has none. */
+/**
+ * The codes are those of Whisper, such as `jw` for Javanese; an unknown language is sent as the client wrote it. English has codes for three
+ * countries; any other language has none.
+ */
 function languageOf(ask: TranscriptionRequest): string | null {
-  const spoken = spokenLanguage(ask.fields)?.toLowerCase().replace("_", "-") ?? "";
-  return regions[spoken] ?? standardLanguage(ask);
+  const spoken = spokenLanguage(ask.fields);
+  return regions[spoken?.toLowerCase().replace("_", "-") ?? ""] ?? ask.language ?? spoken;
 }
 
 const regions: Readonly<Record<string, string | undefined>> = { "en-us": "en_us", "en-gb": "en_uk", "en-uk": "en_uk", "en-au": "en_au" };

@@ -145,6 +145,8 @@ describe("a job", () => {
     expect(body([["language", "en-GB"]])).toMatchObject({ language_code: "en_uk" });
     expect(body([["language", "en_US"]])).toMatchObject({ language_code: "en_us" });
     expect(body([["language", "pt-BR"]])).toMatchObject({ language_code: "pt" });
+    expect(body([["language", "jv"]])).toMatchObject({ language_code: "jw" });
+    expect(body([["language", "xx-Xxxx"]])).toMatchObject({ language_code: "xx-Xxxx" });
     expect(body([["language", "en"]])).not.toHaveProperty("language_detection");
   });
 
