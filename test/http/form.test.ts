@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { formSplitter } from "../../src/http/forms/form-splitter.ts";
 import { UploadPace } from "../../src/http/forms/upload-pace.ts";
 import { isFailure } from "../../src/operations/failure.ts";
+import { listIn } from "../../src/operations/transcription/form-lists.ts";
 import { eventually } from "../support/eventually.ts";
 import { field, file, framed, hashOf, openFormServer, type FormServer, type Seen, type SentPart } from "../support/form-server.ts";
 import { anyText } from "../support/properties.ts";
@@ -71,6 +72,18 @@ describe("a form", () => {
     const { seen } = await send([file(large), field("model", "late")]);
     expect(seen).toMatchObject({ fields: [{ name: "model", value: "late" }], length: large.length, headLength: 4096, hash: hashOf(large) });
   });
+
+  test.each(["known_speaker_references[]", "known_speaker_references"])(
+    "may have recordings of four speakers (%s), each of ten seconds as a WAV of 48 kHz in stereo",
+    async (name) => {
+      const recordings = ["A", "B", "C", "D"].map((letter) => `data:audio/wav;base64,${letter.repeat(2_560_060)}`);
+      const isList = name.endsWith("[]");
+      const parts = isList ? recordings.map((each) => field(name, each)) : [field(name, JSON.stringify(recordings))];
+      const { status, seen } = await send([...parts, file(wav)]);
+      expect(status).toBe(200);
+      expect(listIn(seen.fields, "known_speaker_references")).toEqual(recordings);
+    },
+  );
 
   test("keeps its fields as they were sent: the order, repetitions, line ends, blanks, an empty value, any language", async () => {
     const fields = [
@@ -347,6 +360,12 @@ describe("refused, with the fix in the message:", () => {
     ["a line end in a name", [field("a%0D%0Ab", "x"), file(wav)], /malformed/, null],
     ["too many fields", [...many, file(wav)], /too many fields/, null],
     ["a value too large", [field("prompt", "p".repeat(262_145)), file(wav)], /'prompt' is too large/, "prompt"],
+    [
+      "recordings of speakers too large together",
+      [...Array.from({ length: 5 }, () => field("known_speaker_references[]", `data:audio/wav;base64,${"A".repeat(2_600_000)}`)), file(wav)],
+      /'known_speaker_references\[\]' is too large: at most 12288 KiB/,
+      "known_speaker_references[]",
+    ],
     ["a name too long", [field("n".repeat(201), "x"), file(wav)], /name of a field.*too long/, null],
     ["fields too large together", [...Array.from({ length: 5 }, () => field("p", "x".repeat(220_000))), file(wav)], /all together/, null],
     [
@@ -462,7 +481,7 @@ describe("a file that is too large", () => {
 
   test("is refused before any of it is read, where its length tells", async () => {
     const small = openFormServer({ fileBytesMax: 1000 });
-    const declared = 1000 + 2 * 1024 * 1024 + 1;
+    const declared = 1000 + 14 * 1024 * 1024 + 1;
     try {
       const head = `POST / HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\nContent-Length: ${declared}\r\n\r\n`;
       const call = await openRequest(small.url, { bytes: head });

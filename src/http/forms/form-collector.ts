@@ -1,4 +1,5 @@
 import { sniffAudio } from "../../media/audio-kind.ts";
+import { listNameOf, recordingsName } from "../../operations/transcription/form-lists.ts";
 import { isFailure, type Failure } from "../../operations/failure.ts";
 import type { FormField, FormFile } from "../../media/stored-file.ts";
 import type { FormPiece } from "./form-splitter.ts";
@@ -23,6 +24,8 @@ import type { Spool } from "./spool.ts";
 /** Collects the fields and the file of a form (RFC 7578). It takes the pieces in order, each after the one before was handled. */
 export class FormCollector {
   readonly fields: FormField[] = [];
+  /** How much of the form so far is recordings of speakers. */
+  recordingBytes = 0;
   readonly #spool: Spool;
   readonly #fileBytesMax: number;
   readonly #value = new SpoolBuffer();
@@ -80,9 +83,15 @@ export class FormCollector {
   }
 
   #takeValue(bytes: Uint8Array): Failure | null {
-    this.#fieldBytes += bytes.length;
-    if (this.#value.length + bytes.length > valueBytesMax) return fieldTooLarge(this.#part?.name ?? "");
-    if (this.#fieldBytes > allFieldBytesMax) return fieldsTooLarge;
+    const name = this.#part?.name ?? "";
+    if (listNameOf(name) === recordingsName) {
+      this.recordingBytes += bytes.length;
+      if (this.recordingBytes > recordingBytesMax) return fieldTooLarge(name, recordingBytesMax);
+    } else {
+      this.#fieldBytes += bytes.length;
+      if (this.#value.length + bytes.length > valueBytesMax) return fieldTooLarge(name, valueBytesMax);
+      if (this.#fieldBytes > allFieldBytesMax) return fieldsTooLarge;
+    }
     this.#value.append(bytes);
     return null;
   }
@@ -107,5 +116,7 @@ function isFile({ fileName, type }: FormPart, head: Uint8Array): boolean {
 const fieldsMax = 100;
 const valueBytesMax = 256 * 1024;
 const allFieldBytesMax = 1024 * 1024;
+/** Four recordings of ten seconds in base64, even if they are WAV files of 48 kHz in stereo. Together, because they may be one JSON list. */
+export const recordingBytesMax = 12 * 1024 * 1024;
 const keptBytesMax = 64 * 1024;
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

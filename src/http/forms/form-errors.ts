@@ -64,8 +64,9 @@ export function otherFile(name: string): Failure {
   });
 }
 
-export function fieldTooLarge(name: string): Failure {
-  return formError("a field too large", { message: `The field '${shown(name)}' is too large.`, param: shown(name) });
+export function fieldTooLarge(name: string, bytesMax: number): Failure {
+  const message = `The field '${shown(name)}' is too large: at most ${bytesMax / 1024} KiB are allowed.`;
+  return formError("a field too large", { message, param: shown(name) });
 }
 
 export function fieldNotText(name: string): Failure {

@@ -2,7 +2,7 @@ import { isFailure, type Failure } from "../../operations/failure.ts";
 import type { FormField, FormFile } from "../../media/stored-file.ts";
 import { release } from "../../net/message/message-parser.ts";
 import { formSplitter } from "./form-splitter.ts";
-import { FormCollector } from "./form-collector.ts";
+import { FormCollector, recordingBytesMax } from "./form-collector.ts";
 import { UploadPace, type PaceLimits } from "./upload-pace.ts";
 import { badBoundary, clientLeft, cutOff, fileTooLarge, notForm } from "./form-errors.ts";
 import { readHeaderValue } from "./header-value.ts";
@@ -48,7 +48,7 @@ export async function readForm(request: IncomingRequest, limits: FormLimits): Pr
   const boundary = boundaryOf(request.header("content-type"));
   if (typeof boundary !== "string") return boundary;
   const { fileBytesMax } = limits;
-  const bodyBytesMax = fileBytesMax + aroundFileBytesMax;
+  const bodyBytesMax = fileBytesMax + aroundFileBytesMax + recordingBytesMax;
   const declaredBytes = request.body.declaredBytes ?? 0;
   if (declaredBytes > bodyBytesMax) return fileTooLarge(fileBytesMax, declaredBytes);
   const spool = new Spool(limits.directory, declaredBytes);
@@ -86,7 +86,7 @@ async function gather(
     if (chunk === null) break;
     if (!(chunk instanceof Uint8Array)) return chunk;
     bytes += chunk.length;
-    if (bytes > fileBytesMax + aroundFileBytesMax) return fileTooLarge(fileBytesMax, bytes);
+    if (bytes > fileBytesMax + aroundFileBytesMax + draft.recordingBytes) return fileTooLarge(fileBytesMax, bytes);
     for (const piece of splitter.pieces(chunk)) {
       const taken = draft.take(piece);
       const failed = taken instanceof Promise ? await taken : taken;
@@ -99,5 +99,5 @@ async function gather(
   return isFailure(file) ? file : { fields: draft.fields, file, bytes };
 }
 
-/** Room for the fields, the headers of the parts and the boundaries. */
+/** Room for the other fields, the headers of the parts and the boundaries. */
 const aroundFileBytesMax = 2 * 1024 * 1024;

@@ -1,6 +1,9 @@
 import { scanJson } from "../json.ts";
 import type { FormField } from "../../media/stored-file.ts";
 
+/** Recordings of known speakers, as data URLs: the only field besides the file that is not a short text. */
+export const recordingsName = "known_speaker_references";
+
 /** The fields of a transcription that are lists. Clients write lists into forms in several ways. */
 export const listNames: ReadonlySet<string> = new Set([
   "timestamp_granularities",
@@ -8,7 +11,7 @@ export const listNames: ReadonlySet<string> = new Set([
   "languages",
   "keywords",
   "known_speaker_names",
-  "known_speaker_references",
+  recordingsName,
 ]);
 
 /** The name of a field's list without brackets: `name`, `name[]` and `name[0]` are the same list. */
