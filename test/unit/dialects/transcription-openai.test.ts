@@ -358,6 +358,11 @@ describe("an answer that is none", () => {
   });
 });
 
+test("a transcript is read in a time that does not grow with the square of its white space", () => {
+  const text = `one${" ".repeat(200_000)}two`;
+  expect(whole(answered(asking("json"), {}, JSON.stringify({ text }))).usage).toBeNull();
+});
+
 describe("an answer to a request for the times of words", () => {
   const asked = asking("verbose_json", [["timestamp_granularities[]", "word"]]);
   const both = asking("verbose_json", [["timestamp_granularities", `["segment","word"]`]]);
@@ -428,6 +433,11 @@ describe("an answer in another format than the client asked for", () => {
     for (const format of ["srt", "vtt", "verbose_json", "diarized_json"] as const) {
       expect(answered(asking(format), {}, jsonAnswer)).toMatchObject({ kind: "unsupported", param: "response_format" });
     }
+  });
+
+  test("has its line breaks as single spaces, and other blanks as they are", () => {
+    const spoken = JSON.stringify({ text: " \n Hello,  there.\r\n \n How are\tyou? \n" });
+    expect(textOf(whole(answered(asking("text"), {}, spoken)).body)).toBe("Hello,  there. How are\tyou?\n");
   });
 
   test("with times that are untidy is written anew, and with times that mean nothing refused", () => {
