@@ -8,7 +8,7 @@ import type { TranscriptionRequest } from "../../operations/transcription/transc
 import type { WholeAnswer } from "../../operations/emission.ts";
 import type { UpstreamHead } from "../dialect.ts";
 import { explainInBand } from "../errors/explain.ts";
-import { isWordless, renderedTranscript, wordsUnsupported } from "../transcripts/rendered-transcript.ts";
+import { formatUnsupported, isWordless, renderedTranscript, wordsUnsupported } from "../transcripts/rendered-transcript.ts";
 import { isJsonObject, type JsonObject } from "../../operations/json.ts";
 import { list, seconds } from "../transcripts/transcript-fields.ts";
 import { parseUntrusted } from "../untrusted.ts";
@@ -49,6 +49,7 @@ function readObject(body: Uint8Array, text: string, ask: TranscriptionRequest, f
   if (isFailure(answer)) return answer;
   const transcript = transcriptIn(answer, ask);
   if (ask.format === "verbose_json" && ask.wantsWords && isWordless(transcript)) return { ...wordsUnsupported(), served: true };
+  if (ask.format === "diarized_json" && isSpeakerless(transcript)) return { ...formatUnsupported(ask.format), served: true };
   const lacksWords = ask.wantsWords && transcript.words !== null && !Array.isArray(answer["words"]);
   if (format !== ask.format || ask.stream || lacksWords || !isPassable(answer, transcript, format)) {
     return renderedTranscript(transcript, ask);
@@ -60,6 +61,11 @@ function readObject(body: Uint8Array, text: string, ask: TranscriptionRequest, f
     usage: transcriptionUsage(answer["usage"], answer["duration"]),
     finish: null,
   };
+}
+
+/** Segments without a speaker are the answer of an upstream that does not know the format. */
+function isSpeakerless({ text, segments }: Transcript): boolean {
+  return text !== "" && (segments ?? []).every(({ speaker }) => speaker === null);
 }
 
 /** The object with its text, or the error that it contains. */

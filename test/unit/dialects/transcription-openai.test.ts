@@ -330,6 +330,12 @@ describe("an answer that is none", () => {
     expect((failure as Failure).detail).toContain(detail);
   });
 
+  test("because it has segments, but no speakers where those were asked for", () => {
+    expect(answered(asking("diarized_json"), {}, verboseAnswer)).toMatchObject({ kind: "unsupported", param: "response_format" });
+    const silent = `{"task":"transcribe","duration":3.2,"text":"","segments":[]}`;
+    expect(textOf(whole(answered(asking("diarized_json"), {}, silent)).body)).toBe(silent);
+  });
+
   test("because it is an error in disguise is judged as the error", () => {
     const error = `{"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}}`;
     for (const format of transcriptFormats) expect(answered(asking(format), {}, error)).toMatchObject({ kind: "rate_limited" });
