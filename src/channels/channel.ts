@@ -150,6 +150,10 @@ export interface Quirks {
   readonly reasoningHistory: boolean;
   /** With tools, it refuses an answer of its own without `reasoning_content`. An empty one will do. */
   readonly needsReasoning?: true;
+  /** Takes a list in a form as a repeated field of the plain name; most know only `name[]`. */
+  readonly plainLists?: true;
+  /** Gives the times of a transcript only where the form lists their granularities, whatever the format. */
+  readonly timesOnRequest?: true;
   /** Knows the role `developer`. Most know only `system`, which means the same, and reject the other. */
   readonly developerRole: boolean;
   /** The APIs that it has for chats, by the models' upstream names. The first rule that matches counts; without one, `chat`. */

@@ -296,8 +296,9 @@ export const presets: readonly Preset[] = [
   }),
   hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", {
     operations: ["chat", "transcription", "embedding", "moderation"],
-    // Refuses the field with 422 and sends usage in every stream without being asked.
-    quirks: { ...usualQuirks, streamOptions: false },
+    // Refuses the field with 422 and sends usage in every stream without being asked. Transcriptions:
+    // https://docs.mistral.ai/studio/audio/speech-to-text/transcribe-files
+    quirks: { ...usualQuirks, streamOptions: false, plainLists: true, timesOnRequest: true },
   }),
   hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY", { quirks: { ...usualQuirks, needsReasoning: true } }),
   hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", {

@@ -362,7 +362,10 @@ describe("refused, with the fix in the message:", () => {
     ["a value too large", [field("prompt", "p".repeat(262_145)), file(wav)], /'prompt' is too large/, "prompt"],
     [
       "recordings of speakers too large together",
-      [...Array.from({ length: 5 }, () => field("known_speaker_references[]", `data:audio/wav;base64,${"A".repeat(2_600_000)}`)), file(wav)],
+      [
+        ...Array.from({ length: 5 }, () => field("known_speaker_references[]", `data:audio/wav;base64,${"A".repeat(2_600_000)}`)),
+        file(wav),
+      ],
       /'known_speaker_references\[\]' is too large: at most 12288 KiB/,
       "known_speaker_references[]",
     ],

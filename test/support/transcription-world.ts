@@ -1,5 +1,5 @@
 import type { UpstreamHead, EncodedRequest, StreamedBody, Target } from "../../src/dialects/dialect.ts";
-import type { Address, Capabilities } from "../../src/channels/channel.ts";
+import type { Address, Capabilities, Quirks } from "../../src/channels/channel.ts";
 import { isFailure, type Failure } from "../../src/operations/failure.ts";
 import type { FormField, FormFile, StoredFile } from "../../src/media/stored-file.ts";
 import { readTranscriptionRequest, type TranscriptionRequest } from "../../src/operations/transcription/transcription-request.ts";
@@ -55,6 +55,7 @@ export interface TargetFacts {
   readonly audioSecondsMax?: number | null;
   readonly model?: string;
   readonly address?: Partial<Address>;
+  readonly quirks?: Partial<Quirks>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly forwarded?: Readonly<Record<string, string>>;
 }
@@ -65,6 +66,7 @@ export function target({
   audioSecondsMax = null,
   model = "theirs",
   address = {},
+  quirks = {},
   headers = {},
   forwarded = {},
 }: TargetFacts = {}): Target {
@@ -76,7 +78,7 @@ export function target({
     audioSecondsMax,
   };
   return {
-    channel: { ...plain, capabilities, headers, address: { ...plain.address, ...address } },
+    channel: { ...plain, capabilities, headers, address: { ...plain.address, ...address }, quirks: { ...plain.quirks, ...quirks } },
     model,
     ceiling: null,
     meterStream: false,

@@ -3,7 +3,7 @@ import type { Failure } from "../../operations/failure.ts";
 import { listIn, listNameOf, listNames } from "../../operations/transcription/form-lists.ts";
 import type { FormField } from "../../media/stored-file.ts";
 import { languageUnknown, spokenLanguage, type TranscriptionRequest } from "../../operations/transcription/transcription-request.ts";
-import type { TranscriptFormat } from "../../operations/transcription/transcript.ts";
+import { needsTimes, type TranscriptFormat } from "../../operations/transcription/transcript.ts";
 import type { Codec, EncodedRequest, ExpectedAnswer, Target } from "../dialect.ts";
 import { EventReader } from "../readers/event-reader.ts";
 import { explain } from "../errors/explain.ts";
@@ -25,7 +25,7 @@ function encode(ask: TranscriptionRequest, target: Target): EncodedRequest | Fai
   const streams = ask.stream && target.channel.capabilities.transcriptionStream;
   const format = askedFormat(ask, target, streams);
   if (format === null) return formatUnsupported(ask.format);
-  const { body, type } = multipartBody(fieldsFor(ask, target.model, format, streams), ask.file);
+  const { body, type } = multipartBody(fieldsFor(ask, target, format, streams), ask.file);
   return {
     request: {
       method: "POST",
@@ -79,8 +79,14 @@ function sourcesOf({ format, wantsWords }: TranscriptionRequest, streams: boolea
 }
 
 /** Every duplicate is renamed: an upstream that reads the first one must not see a model that the key may not use. */
-function fieldsFor(ask: TranscriptionRequest, model: string, format: TranscriptFormat, streams: boolean): readonly FormField[] {
-  const fields = inOneSpelling(ask.fields).flatMap(({ name, value }): readonly FormField[] => {
+function fieldsFor(
+  ask: TranscriptionRequest,
+  { channel, model }: Target,
+  format: TranscriptFormat,
+  streams: boolean,
+): readonly FormField[] {
+  const written = inOneSpelling([...ask.fields, ...timesFor(ask, channel, format)], channel.quirks.plainLists === true ? "" : "[]");
+  const fields = written.flatMap(({ name, value }): readonly FormField[] => {
     switch (name) {
       case "file":
         return [];
@@ -106,14 +112,20 @@ function streamField(value: string, streams: boolean): readonly FormField[] {
   return streams || value === "false" ? [{ name: "stream", value }] : [];
 }
 
-/** Writes lists as `name[]` for each value: many servers silently ignore any other form. */
-function inOneSpelling(fields: readonly FormField[]): readonly FormField[] {
+/** The granularity that the OpenAI API takes for granted. */
+function timesFor({ fields }: TranscriptionRequest, { quirks }: Target["channel"], format: TranscriptFormat): readonly FormField[] {
+  const isSaid = listIn(fields, "timestamp_granularities").length > 0;
+  return quirks.timesOnRequest === true && needsTimes(format) && !isSaid ? [{ name: "timestamp_granularities", value: "segment" }] : [];
+}
+
+/** Writes lists as `name[]` for each value, unless the upstream is known to take the plain name: many servers silently ignore any other form. */
+function inOneSpelling(fields: readonly FormField[], suffix: "" | "[]"): readonly FormField[] {
   const written = new Set<string>();
   return fields.flatMap((field) => {
     const list = listNameOf(field.name);
     if (!listNames.has(list)) return [field];
     if (written.has(list)) return [];
     written.add(list);
-    return listIn(fields, list).map((value) => ({ name: `${list}[]`, value }));
+    return listIn(fields, list).map((value) => ({ name: list + suffix, value }));
   });
 }

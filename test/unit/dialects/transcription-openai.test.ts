@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openaiTranscription } from "../../../src/dialects/openai/transcription.ts";
+import { presetNamed } from "../../../src/dialects/presets.ts";
 import { isFailure, type Failure } from "../../../src/operations/failure.ts";
 import { transcriptFormats, type TranscriptFormat } from "../../../src/operations/transcription/transcript.ts";
 import type { TranscriptionRequest } from "../../../src/operations/transcription/transcription-request.ts";
@@ -157,6 +158,30 @@ describe("a request", () => {
       ["other", "1"],
       ["other", "2"],
     ]);
+  });
+
+  test("has the lists of Mistral without brackets, as its documentation writes them", async () => {
+    const { quirks } = presetNamed("mistral")!;
+    const asked = ask([
+      ["timestamp_granularities[]", "word"],
+      ["timestamp_granularities[]", "segment"],
+    ]);
+    expect(await formOf(asked, { quirks })).toEqual([
+      ["model", "theirs"],
+      ["timestamp_granularities", "word"],
+      ["timestamp_granularities", "segment"],
+    ]);
+  });
+
+  test("asks Mistral for the times that a format needs, which the OpenAI API gives without being asked", async () => {
+    const { quirks } = presetNamed("mistral")!;
+    const granularities = async (asked: TranscriptionRequest) =>
+      (await formOf(asked, { quirks })).filter(([name]) => name === "timestamp_granularities").map(([, value]) => value);
+    expect(await granularities(asking("srt"))).toEqual(["segment"]);
+    expect(await granularities(asking("verbose_json", [["timestamp_granularities[]", "word"]]))).toEqual(["word"]);
+    expect(await granularities(asking("json"))).toEqual([]);
+    const spoken = `{"model":"m","text":"Hi.","language":"en","segments":[{"type":"transcription_segment","text":"Hi.","start":0.1,"end":0.9}],"usage":{}}`;
+    expect(textOf(whole(answered(asking("srt"), { quirks }, spoken)).body)).toBe("1\n00:00:00,100 --> 00:00:00,900\nHi.\n\n");
   });
 
   test("leaves a strategy in the spelling it came in", async () => {
