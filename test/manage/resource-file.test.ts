@@ -401,6 +401,40 @@ describe("an exported resource file", () => {
     expect(await keys.get("k-1")).toMatchObject({ owner: "ada", group: "grp_namesake" });
   });
 
+  test("takes what is in a group that the configuration file has no more to the group of the store that gets its name", async () => {
+    await using world = await manageWorld();
+    const { groups, keys } = world.storage;
+    const filed = contextOf(world).fileGroups();
+    await groups.create("grp_below", { ...defaultGroup, name: "below", parent: "file-group:filed" }, filed, operator);
+    await keys.create("k-1", { ...newKey, name: "in it", group: "file-group:filed" }, { digest: digest("t"), last4: "abcd" }, operator);
+    const without: ResourceContext = { ...contextOf(world), fileGroups: () => [] };
+    const { document } = await exportedResources(without, all);
+    const text = JSON.stringify({ ...document, groups: [{ name: "filed" }, ...(document["groups"] as readonly object[])] });
+    const options = { prune: false, dryRun: false, file: "resources.yaml" };
+    const planned = await plannedChanges(without, await desired(text), true);
+    expect(
+      planned instanceof ManageError ? planned : planned.map(({ change }) => [change.name, change.action, change.fields]),
+    ).toMatchObject([
+      ["filed", "create", [{ field: "name" }]],
+      ["below", "change", [{ field: "parent", from: "file-group:filed", to: "filed" }]],
+      ["in it", "change", [{ field: "group", from: "file-group:filed", to: "filed" }]],
+    ]);
+    expect(await applyResources(without, await desired(text), options, operator)).toHaveLength(3);
+    const made = (await groups.find("filed"))!.id;
+    expect((await groups.get("grp_below"))?.parent).toBe(made);
+    expect((await keys.get("k-1"))?.group).toBe(made);
+    expect(await plannedChanges(without, await desired(text), true)).toEqual([]);
+  });
+
+  test("tells a group that the configuration file has no more from one of the store that has got its name", async () => {
+    await using world = await manageWorld();
+    const token = { digest: digest("t"), last4: "abcd" };
+    await world.storage.keys.create("k-1", { ...newKey, name: "left over", group: "file-group:filed" }, token, operator);
+    await world.storage.groups.create("grp_1", { ...defaultGroup, name: "filed" }, [], operator);
+    const { document } = await exportedResources({ ...contextOf(world), fileGroups: () => [] }, all);
+    expect(document).toMatchObject({ groups: [{ name: "filed" }], keys: [{ name: "left over", group: "file-group:filed" }] });
+  });
+
   test("is refused where the store has more keys than may be held in memory, however many a page of it has", async () => {
     await using world = await manageWorld();
     await world.storage.together(async ({ keys }) => {

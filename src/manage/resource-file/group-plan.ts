@@ -22,7 +22,7 @@ export function plannedGroups(
 ): PlannedGroups | ManageError {
   if (desired === null) return { changes: [], removals: [] };
   const byName = new Map(stored.map((group) => [group.name, group]));
-  const groupName = groupNamesOf(context, stored);
+  const groupName = groupNamesOf(context, stored, desired);
   const planned = (group: DesiredGroup): readonly PlannedChange[] => {
     const before = byName.get(group.fields.name);
     return before === undefined ? [created(group, groupName)] : changed(before, group, groupName);
@@ -70,10 +70,22 @@ export function groupReferenceProblem(
   return new ManageError("invalid_value", `There is no group ${wrong.group}, which ${wrong.owner}${at} shall be in: add it to groups.`);
 }
 
-export function groupNamesOf({ fileGroups }: ManageContext, stored: readonly StoredGroup[]): GroupNames {
-  const names = new Map([...fileGroups(), ...stored].map(({ id, name }) => [id, name]));
-  // A group that was removed from the configuration has no name any more.
-  return (id) => names.get(id) ?? (id.startsWith(fileGroupPrefix) ? id.slice(fileGroupPrefix.length) : id);
+/** `desired`: the groups that a file creates, whose names are theirs. */
+export function groupNamesOf(
+  { fileGroups }: ManageContext,
+  stored: readonly StoredGroup[],
+  desired: readonly DesiredGroup[] | null = null,
+): GroupNames {
+  const all = [...fileGroups(), ...stored];
+  const names = new Map(all.map(({ id, name }) => [id, name]));
+  const taken = new Set([...all.map(({ name }) => name), ...(desired ?? []).map(({ fields }) => fields.name)]);
+  // A group that was removed from the configuration has no name any more. Once another one has that name, it is told apart by its id:
+  // otherwise what is left below it would seem to be in the other one, and stay refused.
+  const removedName = (id: string): string => {
+    const name = id.slice(fileGroupPrefix.length);
+    return taken.has(name) ? id : name;
+  };
+  return (id) => names.get(id) ?? (id.startsWith(fileGroupPrefix) ? removedName(id) : id);
 }
 
 /** In an order in which they can be created. Circles were refused before. */

@@ -21,7 +21,7 @@ export async function plannedChanges(
     await plannedChannels(context, desired.channels, prune),
     await plannedPrices(context, desired.prices, prune),
     groups.changes,
-    await plannedKeys(context, desired.keys, prune, groupNamesOf(context, stored)),
+    await plannedKeys(context, desired.keys, prune, groupNamesOf(context, stored, desired.groups)),
     // A group with keys cannot be deleted.
     groups.removals,
   ];
