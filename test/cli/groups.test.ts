@@ -55,6 +55,17 @@ describe("groups", () => {
     expect(await defaults()).toEqual({ keys: {}, groups: { rpm: 600 } });
   });
 
+  test("that limit some models only are not shown as groups without limits", async () => {
+    const cli = new CommandLine();
+    const run = (...args: readonly string[]) => cli.here(["groups", ...args]);
+    expect((await run("create", "acme", "--per-model", "large-*:rpm=1")).code).toBe(0);
+    expect((await run("create", "web", "--rpm", "60", "--per-model", "a:rpm=1", "--per-model", "b:rpm=2")).code).toBe(0);
+    const { out } = await run("list");
+    expect(out).toMatch(/acme +group +active +1 rule for some models +grp_/);
+    expect(out).toMatch(/web +group +active +60 requests\/min, 2 rules for some models +grp_/);
+    expect((await run("show", "acme")).out).toMatch(/limits +1 rule for some models/);
+  });
+
   test("of keys are given when a key is made, changed and taken away", async () => {
     const cli = new CommandLine();
     await cli.here(["groups", "create", "web"]);

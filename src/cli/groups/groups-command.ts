@@ -3,7 +3,7 @@ import type { GroupEdit } from "../../manage/groups.ts";
 import { limitsOfView, type LimitsView } from "../../manage/key-view.ts";
 import { unlimited, type Limits } from "../../limits/limits.ts";
 import { nanosOf } from "../../usage/dollars.ts";
-import { budgetText, limitsFacts, limitsLine } from "../keys/key-view.ts";
+import { budgetText, limitsFacts, limitsSummary } from "../keys/key-view.ts";
 import { changedLimits, type LimitChange } from "../keys/limit-change.ts";
 import type { CommandSurroundings } from "../command-context.ts";
 import { CommandError, exitCodes } from "../command-error.ts";
@@ -58,7 +58,7 @@ async function list({ json: asJson }: GroupsRequestOf<"list">, management: Manag
         { title: "NAME", cell: ({ group, depth }) => `${"  ".repeat(depth)}${group.name}` },
         { title: "KIND", cell: ({ group }) => group.kind },
         { title: "STATE", cell: ({ group }) => (group.frozen ? "frozen" : "active") },
-        { title: "LIMITS", cell: ({ group }) => limitsLine(limitsOfView(group.limits)) },
+        { title: "LIMITS", cell: ({ group }) => limitsSummary(limitsOfView(group.limits)) },
         { title: "ID", cell: ({ group }) => group.id },
         { title: "SOURCE", cell: ({ group }) => group.source },
       ],
@@ -107,7 +107,7 @@ async function show(idOrName: string, asJson: boolean, management: Management, {
       // The parent of one's own group is not shown to its administrators, except for its id.
       ["below", above.map(({ name }) => name).join(", below ") || group.parent],
       ["note", group.note],
-      ["limits", limitsLine(limitsOfView(group.limits))],
+      ["limits", limitsSummary(limitsOfView(group.limits))],
       ...budgets.map(
         ({ name, models, period, limit_usd, spent_usd }) =>
           [
@@ -137,7 +137,7 @@ function forWhat(what: string | null): string {
 }
 
 function defaultsLine(limits: LimitsView): string | null {
-  const text = limitsLine(limitsOfView(limits));
+  const text = limitsSummary(limitsOfView(limits));
   return text === "none" ? null : text;
 }
 

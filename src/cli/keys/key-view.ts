@@ -79,6 +79,15 @@ export function limitsLine({ budget, budgets, unpriced, ...rates }: Limits): str
   return `${some === "" ? own : own === "none" ? some : `${own}, ${some}`}${allowed}`;
 }
 
+/** The same where the rules for some models are not listed beside it. */
+export function limitsSummary(limits: Limits): string {
+  const own = limitsLine(limits);
+  const { length: count } = limits.models;
+  if (count === 0) return own;
+  const rules = `${plural(count, "rule")} for some models`;
+  return own === "none" ? rules : `${own}, ${rules}`;
+}
+
 function ratesLine({ requests, tokens, audioSeconds, characters, concurrency }: RateLimits, budget: Budget | null): string {
   const parts = [
     requests === null ? null : `${plural(requests, "request")}/min`,
