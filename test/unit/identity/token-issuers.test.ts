@@ -121,6 +121,17 @@ describe("a token of an issuer", () => {
     expect(told).toEqual(["ci: no rule of the issuer matches its claims"]);
   });
 
+  test("is matched by claims in claims whose names have dots, as a cluster of Kubernetes makes them", async () => {
+    const claims = { "kubernetes.io.namespace": "prod", "kubernetes.io.serviceaccount.name": "web-*", "a.b": "c" };
+    issuers.configure([trusted([rule(template, claims)])], false);
+    const of = async (given: Record<string, unknown>): Promise<unknown> => opened(await signed(signing, given));
+    const account = { name: "web-1", uid: "900f80ed" };
+    expect(await of({ "kubernetes.io": { namespace: "prod", serviceaccount: account }, a: { b: "c" } })).toMatchObject({ group: null });
+    expect(await of({ "kubernetes.io": { namespace: "test", serviceaccount: account }, a: { b: "c" } })).toBeNull();
+    expect(await of({ "kubernetes.io": { namespace: "prod", serviceaccount: account }, "a.b": "d", a: { b: "c" } })).toBeNull();
+    expect(await of({ "kubernetes.io": ["prod"], kubernetes: { io: null }, a: { b: "c" } })).toBeNull();
+  });
+
   test("belongs to the group of the store that its rule names, as long as there is one", async () => {
     issuers.configure([trusted([rule(template, {}, { storedGroup: "web" })])], false);
     const token = await signed(signing);
