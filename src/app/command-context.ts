@@ -11,7 +11,7 @@ import { CommandError, exitCodes } from "../cli/command-error.ts";
 import { userName } from "../cli/user-name.ts";
 import type { Settings } from "../config/settings.ts";
 import type { ExplainedSetting } from "../config/explain/explain.ts";
-import { readFileText } from "../config/file-text.ts";
+import { readUtf8Text } from "../config/file-text.ts";
 import { renderProblem } from "../config/findings/problem.ts";
 import { withSecretFiles, type Environment } from "../config/interpolate.ts";
 import { readSecretFile } from "../config/load.ts";
@@ -57,7 +57,7 @@ export function commandContext(
     schemaText,
     readResourceText: (file) => readResourceText(file, env),
     readResources: async (file) => {
-      const text = await readFileText(file);
+      const text = await readUtf8Text(file);
       if (typeof text !== "string") return { problems: [renderProblem(file, text)] };
       return desiredResources(file, { text, variables: withSecretFiles(text, env, readSecretFile) });
     },

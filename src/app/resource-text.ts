@@ -1,4 +1,4 @@
-import { readFileText } from "../config/file-text.ts";
+import { readUtf8Text } from "../config/file-text.ts";
 import { renderProblem } from "../config/findings/problem.ts";
 import { variableNames, withSecretFiles, type Environment } from "../config/interpolate.ts";
 import { readSecretFile } from "../config/load.ts";
@@ -17,7 +17,7 @@ interface ResourceProblems {
 }
 
 export async function readResourceText(file: string, env: Environment): Promise<ResourceText | ResourceProblems> {
-  const text = await readFileText(file);
+  const text = await readUtf8Text(file);
   if (typeof text !== "string") return { problems: [renderProblem(file, text)] };
   const known = withSecretFiles(text, env, readSecretFile);
   const variables: Record<string, string> = {};

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
 import type { Problem } from "./findings/problem.ts";
 
@@ -6,6 +7,29 @@ const bytesMax = 1024 * 1024;
 
 /** Reads a file or a pipe asynchronously, so that a slow disk or an unreachable network share does not delay calls. */
 export async function readFileText(path: string): Promise<string | Problem> {
+  const bytes = await readFileBytes(path);
+  return "reason" in bytes ? bytes : bytes.toString("utf8");
+}
+
+/** The same for a file whose words are stored: what is in another encoding must not be kept as question marks. */
+export async function readUtf8Text(path: string): Promise<string | Problem> {
+  const bytes = await readFileBytes(path);
+  if ("reason" in bytes) return bytes;
+  if (isUtf8(bytes)) return bytes.toString("utf8");
+  return { line: firstForeignLine(bytes), path: "", reason: "this is not UTF-8 text", fix: "save the file in the encoding UTF-8" };
+}
+
+function firstForeignLine(bytes: Buffer): number {
+  let line = 1;
+  for (let start = 0; start < bytes.length; line += 1) {
+    const end = bytes.indexOf("\n", start);
+    if (end === -1 || !isUtf8(bytes.subarray(start, end))) break;
+    start = end + 1;
+  }
+  return line;
+}
+
+async function readFileBytes(path: string): Promise<Buffer | Problem> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   try {
@@ -17,7 +41,7 @@ export async function readFileText(path: string): Promise<string | Problem> {
   } catch (error) {
     return unreadable((error as { code?: string }).code ?? "unknown reason");
   }
-  return Buffer.concat(pieces, bytes).toString("utf8");
+  return Buffer.concat(pieces, bytes);
 }
 
 const tooLargeFix =

@@ -32,7 +32,7 @@ interface Differences {
   readonly changes: readonly ResourceChange[];
 }
 
-function write(cli: CommandLine, text: string, name = "resources.yaml"): string {
+function write(cli: CommandLine, text: string | Buffer, name = "resources.yaml"): string {
   const file = join(cli.folder, name);
   writeFileSync(file, text);
   return file;
@@ -72,6 +72,19 @@ describe("sluice config", () => {
       ],
     ]);
     for (const text of [before.out, rehearsed.out, out]) expect(text).not.toMatch(/sk-upstream|client-key/);
+  });
+
+  test("a resource file in another encoding than UTF-8 is refused with its line, and its names are not stored as question marks", async () => {
+    const cli = new CommandLine();
+    const text = "groups:\n  - { name: Büro }\n  - { name: Küche }\n";
+    const [file, latin] = [write(cli, text, "utf8.yaml"), write(cli, Buffer.from(text, "latin1"), "latin1.yaml")];
+    expect(await cli.here(["config", "apply", latin], { env })).toMatchObject({
+      code: 64,
+      err: expect.stringMatching(/latin1\.yaml:2: this is not UTF-8 text\n +save the file in the encoding UTF-8/),
+    });
+    const wide = write(cli, Buffer.from(`\ufeff${text}`, "utf16le"), "utf16.yaml");
+    expect((await cli.here(["config", "diff", wide], { env })).err).toContain("utf16.yaml:1: this is not UTF-8 text");
+    expect(await cli.here(["config", "apply", file], { env })).toMatchObject({ code: 0, out: expect.stringContaining("Büro") });
   });
 
   test("diff and apply end with 64, and change nothing, if the file cannot be used, and with 1 if a change is refused", async () => {

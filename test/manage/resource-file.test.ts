@@ -483,6 +483,7 @@ test("a text with dollar signs is exported so that it is read again as it is, wh
 describe("reading a resource file", () => {
   test.each([
     ["an empty file", "# nothing", [null, "the file is empty"]],
+    ["a list, which is not an empty file", "# keys\n- name: a", [2, "this must be a group of settings"]],
     ["a setting of the gateway", "listen: 127.0.0.1:1", [1, "unknown setting"]],
     ["an unknown field", "keys:\n  - name: a\n    colour: red", [3, "unknown setting"]],
     ["two channels of one name", "channels:\n  - { name: a, provider: x }\n  - { name: a }", [2, expect.any(String)]],

@@ -67,11 +67,11 @@ async function read(text: string, env: Environment): Promise<ResourceFileReading
   if ("problems" in document) return { ok: false, problems: document.problems };
   const { value, lineOf } = document;
   // An empty file must not be taken for an empty store, which `--prune` would make true.
-  if (!isGroup(value) || Object.keys(value).length === 0) return { ok: false, problems: [emptyFile] };
+  if (value === null || (isGroup(value) && Object.keys(value).length === 0)) return { ok: false, problems: [emptyFile] };
   const checked = resourceFileSchema.safeParse(value);
   if (!checked.success) return { ok: false, problems: schemaProblems(checked.error.issues, resourceFileSchema, lineOf) };
   const problems = entryProblems(checked.data, lineOf);
-  return problems.length > 0 ? { ok: false, problems } : { ok: true, desired: desiredOf(checked.data, value, lineOf) };
+  return problems.length > 0 || !isGroup(value) ? { ok: false, problems } : { ok: true, desired: desiredOf(checked.data, value, lineOf) };
 }
 
 const emptyFile: Problem = {
