@@ -173,6 +173,33 @@ test("an account gets its role back, and the last admin stays", async () => {
   expect(await world.storage.accounts.list()).toContainEqual(expect.objectContaining({ name: "ada" }));
 });
 
+test("the undo of a creation spares an account or an admin token that has got its name since", async () => {
+  await world.account("eve", "viewer");
+  const account = await latest();
+  await good("DELETE", "/accounts/eve");
+  expect(wordsOf(await undo(account.id))).toContain("does not exist any more");
+  while (Date.now() <= account.atMs) await Bun.sleep(1);
+  await world.account("eve", "admin");
+  expect(wordsOf(await undo(account.id))).toContain("another account");
+  expect((await world.storage.accounts.list()).map(({ name }) => name)).toContain("eve");
+  expect((await undo((await latest()).id)).status).toBe(200);
+  expect((await world.storage.accounts.list()).map(({ name }) => name)).not.toContain("eve");
+
+  await good("POST", "/tokens", { name: "ci", role: "viewer" });
+  const token = await latest();
+  await good("DELETE", "/tokens/ci");
+  const again = await undo(token.id);
+  expect([again.status, wordsOf(again)]).toEqual([409, expect.stringContaining("revoked already")]);
+  const { token: secret } = await good<{ token: string }>("POST", "/tokens", { name: "ci", role: "admin" });
+  const created = await latest();
+  const refused = await undo(token.id);
+  expect([refused.status, wordsOf(refused)]).toEqual([409, expect.stringContaining("another token")]);
+  const me = () => world.call("GET", "/admin/api/me", { headers: { authorization: `Bearer ${secret}` } });
+  expect((await me()).status).toBe(200);
+  expect((await undo(created.id)).status).toBe(200);
+  expect((await me()).status).toBe(401);
+});
+
 test("viewers see the history and undo nothing, and an id that nobody has is not found", async () => {
   const { id } = await latest();
   const viewer = await world.token("viewer");

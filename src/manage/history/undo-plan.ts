@@ -14,7 +14,8 @@ export interface UndoPlan {
 
 export type UndoStep =
   | { readonly kind: "edit"; readonly of: "key" | "group" | "channel" | "account"; readonly fields: FieldValues }
-  | { readonly kind: "revoke_key" | "revoke_token" | "remove_group" | "restore_group" | "remove_account" }
+  | { readonly kind: "revoke_key" | "remove_group" | "restore_group" | "remove_account" }
+  | { readonly kind: "revoke_token"; readonly last4: string | null }
   | { readonly kind: "remove_channel" | "add_channel"; readonly settings: JsonObject }
   | { readonly kind: "price"; readonly price: AuditedPrice; readonly from: JsonObject | null; readonly to: JsonObject | null }
   | { readonly kind: "block" | "unblock"; readonly subject: string | null }
@@ -69,7 +70,7 @@ export function undoPlanOf({ action, detail }: Pick<AuditEntry, "action" | "deta
         ? plan({ kind: "allow_local", untilMs: detail["until_ms"] }, "Sets until when local accounts may be used back to what it was.")
         : { why: notRecorded };
     case "token.create":
-      return plan({ kind: "revoke_token" }, "Revokes the token for good.");
+      return plan({ kind: "revoke_token", last4: textOrNull(detail["last4"]) }, "Revokes the token for good.");
     case "token.revoke":
       return { why: "A token is revoked for good: create another one." };
     case "issuer.block":

@@ -63,7 +63,7 @@ const secretsUnneeded = new ManageError("invalid_value", "This needs no secrets:
 
 async function run(
   context: ChannelEditContext,
-  { subject }: AuditEntry,
+  { subject, atMs }: AuditEntry,
   step: UndoStep,
   secrets: readonly string[] | null,
   actor: Actor,
@@ -75,14 +75,24 @@ async function run(
     case "revoke_key":
       if ((await storage.keys.get(subject))?.revokedMs != null) return gone("The key is revoked already.");
       return revokeKey(context, subject, actor);
-    case "revoke_token":
+    case "revoke_token": {
+      // The name of a revoked token can be used again.
+      const token = (await storage.accounts.tokens()).find(({ name }) => name === subject);
+      if (token === undefined || token.revokedMs !== null) return gone("The token is revoked already.");
+      if (step.last4 !== null && token.last4 !== step.last4)
+        return gone("The token is revoked already, and another token has its name now.");
       return revokeAdminToken(context, subject, actor);
+    }
     case "remove_group":
       return removeGroup(context, subject, actor);
     case "restore_group":
       return storage.groups.restore(subject, context.fileGroups(), actor);
-    case "remove_account":
+    case "remove_account": {
+      const account = (await storage.accounts.list()).find(({ name }) => name === subject);
+      if (account === undefined) return gone("The account does not exist any more.");
+      if (account.createdMs > atMs) return gone("The account does not exist any more, and another account has its name now.");
       return removeAccount(context, subject, actor);
+    }
     case "remove_channel": {
       const channel = await storage.channels.get(subject);
       if (channel === null) return noSuchChannel;
