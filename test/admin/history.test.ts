@@ -129,6 +129,18 @@ describe("a channel", () => {
     expect((await undo(id)).status).toBe(200);
     expect(await world.storage.channels.get("extra")).toBeNull();
   });
+
+  test("that was added is not removed with secrets that it has got since", async () => {
+    const entry = { base_url: "https://api.example.com/v1" };
+    await good("POST", "/channels", { name: "rotated", entry, secrets: [secret] });
+    const { id } = await latest();
+    await good("PATCH", "/channels/rotated", { secrets: ["sk-another-secret-0002"] });
+    const refused = await undo(id);
+    expect([refused.status, wordsOf(refused)]).toEqual([409, expect.stringContaining('secrets is now ["0002"]')]);
+    expect(await world.storage.channels.get("rotated")).toMatchObject({ last4: ["0002"] });
+    await good("PATCH", "/channels/rotated", { secrets: [secret] });
+    expect((await undo(id)).status).toBe(200);
+  });
 });
 
 test("a group is unfrozen, and comes back after its deletion with its limits", async () => {

@@ -16,7 +16,8 @@ export type UndoStep =
   | { readonly kind: "edit"; readonly of: "key" | "group" | "channel" | "account"; readonly fields: FieldValues }
   | { readonly kind: "revoke_key" | "remove_group" | "restore_group" | "remove_account" }
   | { readonly kind: "revoke_token"; readonly last4: string | null }
-  | { readonly kind: "remove_channel" | "add_channel"; readonly settings: JsonObject }
+  | { readonly kind: "add_channel"; readonly settings: JsonObject }
+  | { readonly kind: "remove_channel"; readonly settings: JsonObject; readonly last4: readonly unknown[] | null }
   | { readonly kind: "price"; readonly price: AuditedPrice; readonly from: JsonObject | null; readonly to: JsonObject | null }
   | { readonly kind: "block" | "unblock"; readonly subject: string | null }
   | { readonly kind: "allow_local"; readonly untilMs: FromTo };
@@ -140,7 +141,7 @@ function channelPlan(kind: "remove_channel" | "add_channel", detail: JsonObject,
   const { settings, last4 } = detail;
   if (!isJsonObject(settings)) return { why: notRecorded };
   const { headers, ...rest } = settings;
-  if (kind === "remove_channel") return plan({ kind, settings }, words);
+  if (kind === "remove_channel") return plan({ kind, settings, last4: Array.isArray(last4) ? last4 : null }, words);
   if (hasHidden(rest)) return { why: "A part of the address is secret, and not in the log: add the channel again." };
   const remarks = headers === undefined ? [] : ["It comes back without its headers: their values are secret, and not in the log."];
   return plan({ kind, settings: rest }, words, remarks, Array.isArray(last4) && last4.length > 0);

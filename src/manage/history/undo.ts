@@ -97,7 +97,10 @@ async function run(
       const channel = await storage.channels.get(subject);
       if (channel === null) return noSuchChannel;
       const now = entryWithoutSecrets(channel.entry);
-      return sameValue(now, step.settings) ? removeChannel(context, subject, actor) : changedSince("The channel", { settings: now });
+      if (!sameValue(now, step.settings)) return changedSince("The channel", { settings: now });
+      // Secrets are not kept: those of now must not go with a channel that had others when it was added.
+      if (step.last4 !== null && !sameValue(channel.last4, step.last4)) return changedSince("The channel", { secrets: channel.last4 });
+      return removeChannel(context, subject, actor);
     }
     case "add_channel":
       return addChannel(context, { name: subject, entry: step.settings, secrets: secrets ?? [] }, actor);
