@@ -20,13 +20,19 @@ export function safeJson(text: string): string {
   );
 }
 
-/** A moment in the local time zone, such as `2027-01-31T14:05`. */
+/**
+ * A moment in the local time zone, such as `2027-01-31T14:05+09:00`. The days of budgets, usage and expiries are those of UTC, so that the
+ * zone has to be said; and options take what is shown.
+ */
 export function localMinute(ms: number): string {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return String(ms);
   const two = (number: number): string => String(number).padStart(2, "0");
   const day = `${String(date.getFullYear()).padStart(4, "0")}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-  return `${day}T${two(date.getHours())}:${two(date.getMinutes())}`;
+  const east = -date.getTimezoneOffset();
+  const [hours, minutes] = [Math.floor(Math.abs(east) / 60), Math.abs(east) % 60];
+  const zone = east === 0 ? "Z" : `${east < 0 ? "-" : "+"}${two(hours)}:${two(minutes)}`;
+  return `${day}T${two(date.getHours())}:${two(date.getMinutes())}${zone}`;
 }
 
 /** The same of a moment as the admin API writes it. One that a damaged row holds is shown as it is. */

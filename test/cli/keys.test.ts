@@ -427,3 +427,17 @@ test("no text leaves a raw control character, breaks a line, or changes in JSON"
     }),
   );
 });
+
+test.each([
+  ["UTC", "2127-01-31T00:00Z"],
+  ["Asia/Kolkata", "2127-01-31T05:30+05:30"],
+  ["America/New_York", "2127-01-30T19:00-05:00"],
+])("times are shown with the zone %s, and options take what is shown", async (zone, expiry) => {
+  const cli = new CommandLine();
+  const env = { TZ: zone };
+  expect((await cli.run(["keys", "create", "laptop", "--expires", "2127-01-31"], { env })).code).toBe(0);
+  const shownKey = async () => (await cli.run(["keys", "show", "laptop"], { env })).out;
+  expect(await shownKey()).toMatch(new RegExp(`expires +${expiry.replace("+", "\\+")}\n`));
+  expect((await cli.run(["keys", "edit", "laptop", "--expires", expiry], { env })).code).toBe(0);
+  expect((await cli.json<ShownKey>("keys", "show", "laptop"))["expires_at"]).toBe("2127-01-31T00:00:00.000Z");
+});
