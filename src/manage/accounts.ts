@@ -81,9 +81,9 @@ export async function editAccount(
   const scope = await scopeFor(context, group);
   if (scope instanceof ManageError) return scope;
   const change = {
-    ...scope,
-    // Another role has no group.
+    // Another role has no group. One that is given with it is refused: left out, it would make an admin of everything.
     ...(role === undefined ? {} : role === "group_admin" ? { role } : { role, group: null }),
+    ...scope,
     ...(disabled === undefined ? {} : { disabled }),
     ...(password === undefined ? {} : { passwordHash: await hashPassword(password) }),
   };

@@ -10,6 +10,7 @@ import {
   revokeAdminToken,
   tokenView,
 } from "../../src/manage/accounts.ts";
+import { defaultGroup } from "../../src/keys/stored-group.ts";
 import { unguessableLength } from "../../src/manage/guessable.ts";
 import { ManageError } from "../../src/manage/error.ts";
 import { codeAndField, manageWorld, operator, storageErrorKind } from "../support/manage-world.ts";
@@ -95,6 +96,22 @@ describe("accounts", () => {
     expect(await storageErrorKind(editAccount(world.context, "ada", { role: "viewer" }, operator))).toBe("conflict");
     expect(await storageErrorKind(removeAccount(world.context, "ada", operator))).toBe("conflict");
     expect(await storageErrorKind(removeAccount(world.context, "nobody", operator))).toBe("missing");
+  });
+
+  test("get no role with a group that it cannot have, instead of a role without limits", async () => {
+    await using world = await manageWorld();
+    const group = { ...defaultGroup, name: "web" };
+    await world.storage.groups.create("grp_web", group, [], operator);
+    await createAccount(world.context, { name: "ada", role: "admin", password }, operator);
+    await createAccount(world.context, { name: "eve", role: "group_admin", group: "web", password }, operator);
+    for (const role of ["admin", "viewer"] as const) {
+      expect(await storageErrorKind(editAccount(world.context, "eve", { role, group: "web" }, operator))).toBe("invalid");
+    }
+    expect(await world.storage.accounts.list()).toContainEqual(
+      expect.objectContaining({ name: "eve", role: "group_admin", group: "grp_web" }),
+    );
+    expect(await editAccount(world.context, "eve", { role: "viewer" }, operator)).not.toHaveProperty("group");
+    expect(await editAccount(world.context, "eve", { role: "group_admin", group: "web" }, operator)).toMatchObject({ group: "grp_web" });
   });
 
   test("are removed while another administrator is left", async () => {
