@@ -204,6 +204,18 @@ describe("a stream that ends in its own way", () => {
   );
 
   stage.row(
+    "F17: with two choices, the end mark is a cut where the text of only one has a finish_reason",
+    async (row) => {
+      const events = [chunkOf({ content: "one" }), chunkOf({ content: "tw" }, null, 1), chunkOf({}, "stop"), "[DONE]"];
+      const reply = await row.ask({ stream: true, body: { n: 2, x_raw: framed(events, plain) } });
+      expect(reply.contents).toEqual(["one", "tw"]);
+      expect(reply.error?.code).toBe("upstream_stream_interrupted");
+      expect(reply.events).not.toContain("[DONE]");
+    },
+    { oneAttemptSpeaks: false },
+  );
+
+  stage.row(
     "F16: with two choices, one that is not finished makes the stream a broken one",
     async (row) => {
       const events = [chunkOf({ content: "one" }), chunkOf({ content: "two" }, null, 1), chunkOf({}, "stop")];

@@ -133,11 +133,13 @@ export class OpenAiStream implements EventDecoder {
 
   /**
    * An end mark completes a stream that had output. A missing finish_reason is not invented: a text may be complete without it, but a
-   * tool call may have incomplete arguments, and reasoning alone is no answer. Written anew, an answer cannot end without a reason.
+   * tool call may have incomplete arguments, and reasoning alone is no answer. Nor is a choice complete without one where another has one:
+   * this upstream writes them. Written anew, an answer cannot end without a reason.
    */
   private end(frame: Uint8Array): readonly Emission[] | Failure {
     if (!this.hasOutput && !this.finished) return failure("bad_response", "the stream ended before its first output");
     if (!this.finished && this.calledTools) return cutAfter("a tool call");
+    if (this.finish !== null && this.openCount > 0) return cutAfter("the text of one choice");
     if (this.finish === null && !this.answered) return cutAfter("reasoning alone");
     if (this.finish === null && this.parts !== null) return cutAfter("a text");
     this.ended = true;
