@@ -167,14 +167,11 @@ function endAll(pids: readonly number[]): void {
   }
 }
 
-/**
- * All traffic stays on loopback: no proxy of the surroundings may come between. And what `bin/bun` has set for the heap of the bench is not
- * inherited: a gateway gets it from its own launcher, and the floor has the runtime as it comes.
- */
+/** All traffic stays on loopback: no proxy of the surroundings may come between. */
 function ownEnvironment(): Record<string, string> {
   return Object.fromEntries(
     Object.entries(process.env).flatMap(([name, value]) =>
-      value === undefined || /^((https?|all|no)_proxy|BUN_JSC_.*)$/i.test(name) ? [] : [[name, value] as [string, string]],
+      value === undefined || /^(https?|all|no)_proxy$/i.test(name) ? [] : [[name, value] as [string, string]],
     ),
   );
 }

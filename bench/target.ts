@@ -50,14 +50,14 @@ export function direct(upstream: Upstream): Target {
 }
 
 export async function startFloor(upstream: Upstream): Promise<Target> {
-  const running = start({ name: "floor", command: [process.execPath, join(import.meta.dir, "floor.ts"), upstream.origin, clientKey] });
+  const running = start({ name: "floor", command: [...bun, join(import.meta.dir, "floor.ts"), upstream.origin, clientKey] });
   const { url } = (await running.event("listening", startsWithinMs)) as { url: string };
   return started("floor", running, { origin: url });
 }
 
 /** Sockets and nothing else: what the runtime itself takes. */
 export async function startBare(upstream: Upstream): Promise<Target> {
-  const running = start({ name: "bare", command: [process.execPath, join(import.meta.dir, "bare.ts"), upstream.origin] });
+  const running = start({ name: "bare", command: [...bun, join(import.meta.dir, "bare.ts"), upstream.origin] });
   const { url } = (await running.event("listening", startsWithinMs)) as { url: string };
   return started("bare", running, { origin: url });
 }

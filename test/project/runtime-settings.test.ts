@@ -29,6 +29,6 @@ test("a process that is started by the launcher has them, and keeps what the ope
     return JSON.parse(await new Response(child.stdout).text()) as Record<string, string>;
   };
   expect(await run({})).toMatchObject(runtimeSettings);
-  const asked = { BUN_JSC_heapGrowthMaxIncrease: "2" };
+  const asked = { UV_THREADPOOL_SIZE: "8" };
   expect(await run(asked)).toMatchObject({ ...runtimeSettings, ...asked });
 });

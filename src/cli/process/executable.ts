@@ -18,9 +18,4 @@ export function withRuntimeSettings(env: Readonly<Record<string, string | undefi
 }
 
 /** Why these: see `bin/bun`. */
-export const runtimeSettings = {
-  BUN_CONFIG_MAX_HTTP_REQUESTS: "20000",
-  UV_THREADPOOL_SIZE: "64",
-  BUN_JSC_heapGrowthMaxIncrease: "0.5",
-  BUN_JSC_smallHeapGrowthFactor: "1.5",
-};
+export const runtimeSettings = { BUN_CONFIG_MAX_HTTP_REQUESTS: "20000", UV_THREADPOOL_SIZE: "64" };
