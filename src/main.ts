@@ -17,6 +17,7 @@ import type { StoreRequest } from "./cli/command-registry.ts";
 import type { DoctorRequest } from "./cli/doctor/arguments.ts";
 import { askHealth, healthAddress } from "./cli/health.ts";
 import { isExecutable, ownProgram, withRuntimeSettings } from "./cli/process/executable.ts";
+import { onEndSignals } from "./cli/process/end-signals.ts";
 import { holdSignals, type EarlySignals } from "./cli/process/early-signals.ts";
 import { listenProblem } from "./cli/process/listen-problem.ts";
 import { openFilesMax } from "./cli/process/open-files.ts";
@@ -483,8 +484,11 @@ async function superviseWorkers(workers: number, { listen, logLevel, logFormat }
     environment: process.env,
     log,
   });
-  process.on("SIGTERM", () => supervisor.stop(true));
-  process.on("SIGINT", () => supervisor.stop(false));
+  onEndSignals(
+    process,
+    () => performance.now(),
+    (signal) => supervisor.stop(signal === "SIGTERM"),
+  );
   process.on("SIGHUP", () => supervisor.reload());
   // The workers read the file after this, so an earlier SIGHUP is already served.
   early.release();
@@ -513,8 +517,11 @@ function handleSignals(app: App, log: Log, reload: () => void, parent: Parent | 
     else if (order === "end") end();
     else stop(order === "stop");
   });
-  process.on("SIGTERM", () => stop(true));
-  process.on("SIGINT", () => stop(false));
+  onEndSignals(
+    process,
+    () => performance.now(),
+    (signal) => stop(signal === "SIGTERM"),
+  );
   process.on("SIGHUP", reload);
   const bug = (error: unknown): void =>
     log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
