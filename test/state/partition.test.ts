@@ -170,30 +170,44 @@ describe.skipIf(noRedis !== "")(`F66: a process that cannot reach Redis, and ano
   });
 });
 
+/** How much of a limit two processes use, most of it one of them, before they lose Redis, and each of them after that. */
+async function sharedWithoutRedis(
+  key: string,
+  limit: number,
+): Promise<{ readonly before: number; readonly after: readonly [number, number]; readonly tookMs: number }> {
+  await using all = await party(2, await table());
+  const [a, b] = [all[0]!, all[1]!];
+  const claims = [requests(key, limit)];
+  const startedMs = performance.now();
+  let before = 0;
+  for (let call = 0; call < 340; call += 1) {
+    if (await admitted(call % 17 === 0 ? b.rates : a.rates, claims)) before += 1;
+  }
+  // So that both know how much is left.
+  for (let round = 0; round < 2; round += 1) {
+    await Bun.sleep(2 * slotMs);
+    for (const { rates } of all) if (await admitted(rates, claims)) before += 1;
+  }
+  for (const { wire } of all) wire.cut();
+  for (const { rates } of all) await admitted(rates, claims);
+  await eventually("both know that nobody has it", () => all.every(({ partition }) => partition.unreportedShare() === Infinity));
+  const pressed = press(all, key, limit);
+  await Bun.sleep(windowMs / 4);
+  await pressed.end();
+  const [one = 0, other = 0] = pressed.times.map(({ length }) => length);
+  return { before, after: [one, other], tookMs: performance.now() - startedMs };
+}
+
 describe.skipIf(noRedis !== "")(`a Redis that nobody can reach${noRedis}`, () => {
   test("leaves the processes the whole limit together, and each what it had and its part of the rest", async () => {
-    await using all = await party(2, await table());
-    const [a, b] = [all[0]!, all[1]!];
     const limit = 500;
-    const claims = [requests("uneven", limit)];
-    // Most of what is used is used by one.
-    let before = 0;
-    for (let call = 0; call < 340; call += 1) {
-      if (await admitted(call % 17 === 0 ? b.rates : a.rates, claims)) before += 1;
-    }
-    // So that both know how much is left.
-    for (let round = 0; round < 2; round += 1) {
-      await Bun.sleep(2 * slotMs);
-      for (const { rates } of all) if (await admitted(rates, claims)) before += 1;
-    }
+    // What was used at first counts for one window only. Where the machine stood still for longer than that, it is tried again.
+    let shared = await sharedWithoutRedis("uneven-1", limit);
+    for (let tried = 1; shared.tookMs >= windowMs && tried < 5; tried += 1) shared = await sharedWithoutRedis(`uneven-${tried + 1}`, limit);
+    const { before, after, tookMs } = shared;
+    expect(tookMs).toBeLessThan(windowMs);
     expect(before).toBe(344);
-    for (const { wire } of all) wire.cut();
-    for (const { rates } of all) await admitted(rates, claims);
-    await eventually("both know that nobody has it", () => all.every(({ partition }) => partition.unreportedShare() === Infinity));
-    const pressed = press(all, "uneven", limit);
-    await Bun.sleep(windowMs / 4);
-    await pressed.end();
-    const [one, other] = pressed.times.map(({ length }) => length) as [number, number];
+    const [one, other] = after;
     expect(before + 2 + one + other).toBeLessThanOrEqual(1.05 * limit);
     expect(before + 2 + one + other).toBeGreaterThanOrEqual(0.9 * limit);
     for (const more of [one, other]) expect(more).toBeGreaterThanOrEqual(50);
