@@ -9,16 +9,20 @@ export interface Base64String {
  * their structure would take several passes over what is mostly one image. A few bytes here and there tell as well: hardly any text goes on
  * for long without a space or a quote.
  */
-export function* base64In(body: Uint8Array, start: number, end: number): Iterable<Base64String> {
+export function base64In(body: Uint8Array, start: number, end: number): readonly Base64String[] {
+  // Most prompts are shorter than anything that is looked for.
+  if (start + stepBytes + sampleBytes >= end) return none;
+  const found: Base64String[] = [];
   for (let at = start + stepBytes; at + sampleBytes < end; at += stepBytes) {
     if (!isBase64(body, at)) continue;
     const open = body.lastIndexOf(quote, at);
     const close = body.indexOf(quote, at);
     // The digits of a number look the same, and no quote need follow them.
-    if (close === -1 || close >= end) return;
-    yield { open, close };
+    if (close === -1 || close >= end) break;
+    found.push({ open, close });
     at = close;
   }
+  return found;
 }
 
 function isBase64(body: Uint8Array, from: number): boolean {
@@ -31,6 +35,7 @@ export const imageTokens = 1600;
 /** A page of a PDF has some 2,000 tokens, and some 60 KiB. */
 export const fileBytesPerToken = 32;
 
+const none: readonly Base64String[] = [];
 /** Whatever is longer than two steps is found. */
 const stepBytes = 2048;
 const sampleBytes = 64;

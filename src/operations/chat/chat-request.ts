@@ -54,7 +54,8 @@ export function readChatRequest(body: Uint8Array, toConversation: ChatRequest["t
   const { document, members, model } = read;
   const messages = requiredList(members, "messages", "message");
   if (isFailure(messages)) return messages;
-  const tools = listed(body, field(members, "tools"));
+  const toolList = field(members, "tools");
+  const tools = listed(body, toolList);
   const wrong = streamMistake(members) ?? toolsExcess("tools", tools) ?? excessOf(body, members);
   if (wrong !== null) return wrong;
   const hostedTools = actUpstream(body, tools) || field(members, "web_search_options") !== undefined;
@@ -77,12 +78,9 @@ export function readChatRequest(body: Uint8Array, toConversation: ChatRequest["t
     hostedTools,
     reasons: asksToReason(body, members),
     plainText: choices === 1 && !hostedTools && !members.some(isShaping),
-    promptTokensEstimate: promptTokens(body, [messages, ...promptFields.map((name) => field(members, name))]),
+    promptTokensEstimate: promptTokens(body, [messages, toolList, field(members, "functions"), field(members, "response_format")]),
   };
 }
-
-/** What the model reads besides the messages. */
-const promptFields = ["tools", "functions", "response_format"] as const;
 
 /** Fields that make the answer something other than plain text. */
 const shapedBy = new Set(["tools", "functions", "response_format", "logprobs", "modalities", "audio"]);
