@@ -484,11 +484,7 @@ async function superviseWorkers(workers: number, { listen, logLevel, logFormat }
     environment: process.env,
     log,
   });
-  onEndSignals(
-    process,
-    () => performance.now(),
-    (signal) => supervisor.stop(signal === "SIGTERM"),
-  );
+  onEndSignals(process, (signal) => supervisor.stop(signal === "SIGTERM"));
   process.on("SIGHUP", () => supervisor.reload());
   // The workers read the file after this, so an earlier SIGHUP is already served.
   early.release();
@@ -517,11 +513,7 @@ function handleSignals(app: App, log: Log, reload: () => void, parent: Parent | 
     else if (order === "end") end();
     else stop(order === "stop");
   });
-  onEndSignals(
-    process,
-    () => performance.now(),
-    (signal) => stop(signal === "SIGTERM"),
-  );
+  onEndSignals(process, (signal) => stop(signal === "SIGTERM"));
   process.on("SIGHUP", reload);
   const bug = (error: unknown): void =>
     log.error("bug", { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });

@@ -1,3 +1,5 @@
+import { endSignals } from "./end-signals.ts";
+
 /** The signals that arrive during the start, before there is anything to reload or to stop. */
 export interface EarlySignals {
   /** Stops listening, once other handlers are installed. Returns whether a reload was asked for. */
@@ -15,11 +17,11 @@ export function holdSignals(own: Pick<NodeJS.Process, "on" | "off" | "exit">): E
   };
   const end = (): void => own.exit(0);
   own.on("SIGHUP", note);
-  for (const signal of ["SIGTERM", "SIGINT"] as const) own.on(signal, end);
+  for (const signal of endSignals) own.on(signal, end);
   return {
     release: () => {
       own.off("SIGHUP", note);
-      for (const signal of ["SIGTERM", "SIGINT"] as const) own.off(signal, end);
+      for (const signal of endSignals) own.off(signal, end);
       return came;
     },
   };

@@ -1,13 +1,18 @@
 /** The signals that end the gateway: at the first it lets calls end, at the second it does not wait for them. */
-export type EndSignal = "SIGTERM" | "SIGINT";
+export const endSignals = ["SIGTERM", "SIGINT"] as const;
+export type EndSignal = (typeof endSignals)[number];
 
 /**
  * Calls `stop` at each of them. npm passes a signal on to the program that it runs, which has it already where the terminal or the
  * supervisor has sent it to the whole group: under npm, two of a kind within a moment are one, and do not end what is still running.
  */
-export function onEndSignals(own: Pick<NodeJS.Process, "on" | "env">, nowMs: () => number, stop: (signal: EndSignal) => void): void {
+export function onEndSignals(
+  own: Pick<NodeJS.Process, "on" | "env">,
+  stop: (signal: EndSignal) => void,
+  nowMs = (): number => performance.now(),
+): void {
   const isUnderNpm = own.env["npm_lifecycle_event"] !== undefined;
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  for (const signal of endSignals) {
     let lastMs = Number.NEGATIVE_INFINITY;
     own.on(signal, () => {
       const isCopy = isUnderNpm && nowMs() - lastMs < copyWithinMs;

@@ -9,8 +9,8 @@ function heeded(env: Record<string, string>, signals: readonly (readonly [EndSig
   let nowMs = 0;
   onEndSignals(
     own as unknown as NodeJS.Process,
-    () => nowMs,
     (signal) => void heard.push(`${signal} at ${nowMs}`),
+    () => nowMs,
   );
   for (const [signal, atMs] of signals) {
     nowMs = atMs;
